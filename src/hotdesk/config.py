@@ -1,0 +1,98 @@
+"""Settings and paths, read once at the edge: `HOTDESK_*` variables over one TOML file over defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.errors import BriefError
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Where things are, and what the operator decided."""
+
+    run: Path
+    """Live state: one directory a desk, locks, control sockets. Gone with the machine's boot."""
+    lib: Path
+    """What stays: images, the disk pool."""
+    images: Path
+    """The image store; apart from `lib` so that several state directories can share one."""
+    runtime: str = "crun"
+    """The OCI runtime program."""
+    disk: str = "auto"
+    """What holds writable layers: `btrfs`, `ext4`, or `auto`, the first that works here."""
+    disk_floor: int = 2 * GIB
+    """Refuse to open a desk when the state directory's file system has less than this free."""
+    memory_floor: int = 256 * MIB
+    """Refuse to open a desk when the machine has less than this available."""
+
+
+def load(environ: dict[str, str] | None = None) -> Config:
+    """Read the settings that hold for this process."""
+    env = dict(os.environ) if environ is None else environ
+    run, lib, etc = folders(env)
+    table = read_table(etc / "config.toml")
+    images = env.get("HOTDESK_IMAGES") or table.pop("images", None)
+    known = {"runtime": str, "disk": str, "disk_floor": int, "memory_floor": int}
+    chosen: dict[str, object] = {}
+    for name, kind in known.items():
+        value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
+        if value is not None:
+            chosen[name] = convert(name, value, kind)
+    if table:
+        raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
+    return Config(run=run, lib=lib, images=Path(str(images)) if images else lib / "images", **chosen)  # type: ignore[arg-type]
+
+
+def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
+    """Give the run, lib and etc folders: `HOTDESK_HOME`, the system's as root, XDG's otherwise."""
+    if home := env.get("HOTDESK_HOME"):
+        base = Path(home).absolute()
+        return base / "run", base / "lib", base / "etc"
+    if os.geteuid() == 0:
+        return Path("/run/hotdesk"), Path("/var/lib/hotdesk"), Path("/etc/hotdesk")
+    user = Path(env.get("HOME", "/"))
+    runtime = env.get("XDG_RUNTIME_DIR") or f"/tmp/hotdesk-{os.geteuid()}"  # noqa: S108 - XDG's own fallback
+    data = env.get("XDG_DATA_HOME") or user / ".local/share"
+    etc = env.get("XDG_CONFIG_HOME") or user / ".config"
+    return Path(runtime) / "hotdesk", Path(data) / "hotdesk", Path(etc) / "hotdesk"
+
+
+def read_table(path: Path) -> dict[str, object]:
+    """Read the settings file; none is an empty one."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as e:
+        raise BriefError(f"{path} is not TOML: {e}; mend or remove it") from e
+
+
+def convert(name: str, value: object, kind: type) -> object:
+    """Check one setting's type; sizes may be written as `512M`."""
+    if kind is int and isinstance(value, str):
+        return parse_size(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise BriefError(f"setting {name} is {value!r}; it takes {'a size' if kind is int else 'text'}")
+    return value
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as `512M`, `2G` or `1.5GiB` as bytes."""
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    body = text.strip().upper().removesuffix("IB").removesuffix("B")
+    number, unit = (body[:-1], body[-1]) if body[-1:] in "KMGT" and body else (body, "")
+    try:
+        size = int(float(number) * units[unit])
+    except (ValueError, OverflowError):
+        size = 0
+    if size <= 0:
+        raise BriefError(f"{text!r} is not a size; write one like 512M or 2G")
+    return size

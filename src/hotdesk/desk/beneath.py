@@ -1,0 +1,118 @@
+"""Write below a directory and nowhere else: openat2 resolves every name as if that directory were `/`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+OPENAT2 = 437
+"""The system call's number, the same on every architecture."""
+RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_IN_ROOT = 0x10
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class OpenHow(ctypes.Structure):
+    """The kernel's `struct open_how`."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class Root:
+    """A directory that is the whole world: `..` and absolute links end at it."""
+
+    def __init__(self, path: str | os.PathLike[str] | int) -> None:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.fd = os.dup(path) if isinstance(path, int) else os.open(path, flags)
+
+    def __enter__(self) -> Root:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self.fd)
+
+    def open(self, path: bytes, flags: int, mode: int = 0) -> int:
+        """Open a path inside, following links inside; `OSError` as `open` would raise."""
+        how = OpenHow(flags | os.O_CLOEXEC, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
+        fd = int(libc.syscall(OPENAT2, self.fd, path or b".", ctypes.byref(how), ctypes.sizeof(how)))
+        if fd < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), os.fsdecode(path))
+        return fd
+
+    @contextmanager
+    def folder(self, path: bytes) -> Iterator[int]:
+        """Open a directory, made with its parents (0755, root's) where missing."""
+        fd = self._make(path)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _make(self, path: bytes) -> int:
+        try:
+            return self.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            above, _, name = path.strip(b"/").rpartition(b"/")
+            if not name:
+                raise
+            with self.folder(above) as fd:
+                os.mkdir(name, 0o755, dir_fd=fd)
+            return self.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def read(self, path: bytes, limit: int = 1 << 20) -> bytes:
+        """Give the beginning of a regular file; nothing of any other kind."""
+        fd = self.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return os.read(fd, limit) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        finally:
+            os.close(fd)
+
+    def write(self, path: bytes, data: bytes, mode: int = 0o644) -> None:
+        """Write a root-owned regular file in the place of whatever has that name."""
+        above, _, name = path.rpartition(b"/")
+        with self.folder(above) as fd, create(fd, name) as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+
+
+def create(fd: int, name: bytes) -> BinaryIO:
+    """Create a regular file in a directory, in the place of what has its name."""
+    remove(fd, name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(name, flags, 0o600, dir_fd=fd), "wb")
+
+
+def remove(fd: int, name: bytes) -> None:
+    """Remove a name in a directory with all below it, following nothing. Absent is no error."""
+    try:
+        os.unlink(name, dir_fd=fd)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        empty(fd, name)
+        os.rmdir(name, dir_fd=fd)
+
+
+def empty(fd: int, name: bytes) -> None:
+    """Remove everything in a directory, following nothing, with one descriptor open a level."""
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        for entry in os.listdir(inner):
+            remove(inner, os.fsencode(entry))
+    finally:
+        os.close(inner)
+
+
+def link(source: int, fd: int, name: bytes) -> None:
+    """Give the file open as `source` another name in a directory, in the place of what has it."""
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.lstat(name, dir_fd=fd), os.fstat(source)):
+            return
+    remove(fd, name)
+    os.link(f"/proc/self/fd/{source}", name, dst_dir_fd=fd, follow_symlinks=True)

@@ -1,0 +1,199 @@
+"""The files inside an image archive as streams: found by name, uncompressed, never longer than allowed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import importlib
+import io
+import lzma
+import os
+import re
+import stat
+import tarfile
+from collections.abc import Callable
+from typing import IO, Literal
+
+from hotdesk.desk.beneath import Root
+from hotdesk.desk.image import printable
+from hotdesk.desk.untar import Limits, headers, opened
+from hotdesk.errors import ImageError
+
+Kind = Literal["tar", "oci", "docker"]
+BUFFER = 1 << 20
+PART_LIMIT = 4096
+WRAPPING = re.compile(
+    r"(|\.|blobs|blobs/sha256|blobs/sha256/[0-9a-f]{64}|manifest\.json|index\.json|oci-layout|repositories"
+    r"|[0-9a-f]{64}|[0-9a-f]{64}\.(json|tar)|[0-9a-f]{64}/(layer\.tar|json|VERSION))"
+)
+"""The names an OCI layout or a `docker save` has; an archive with any other is a root file system."""
+
+
+class Window(io.RawIOBase):
+    """A part of an open file, with a position of its own."""
+
+    def __init__(self, fd: int, start: int, size: int) -> None:
+        self.fd, self.at, self.end = fd, start, start + size
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read on."""
+        data = os.pread(self.fd, min(len(buffer), self.end - self.at), self.at)
+        buffer[: len(data)] = data
+        self.at += len(data)
+        return len(data)
+
+
+class Bounded(io.RawIOBase):
+    """A stream that fails once it gave more than it may."""
+
+    def __init__(self, inner: IO[bytes], limit: int) -> None:
+        self.inner, self.left = inner, limit
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read on."""
+        data = self.inner.read(len(buffer))
+        self.left -= len(data)
+        if self.left < 0:
+            raise ImageError("the archive unpacks to more than is allowed")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class Folder:
+    """A layout in a directory."""
+
+    def __init__(self, fd: int) -> None:
+        self.root = Root(fd)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        os.close(self.root.fd)
+
+    def open(self, name: str) -> io.BufferedReader:
+        """Open a regular file of it."""
+        try:
+            fd = self.root.open(name.encode(), os.O_RDONLY | os.O_NONBLOCK)
+        except OSError as e:
+            raise ImageError(f"the layout has no {printable(name[:90])}: {e.strerror}") from e
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise ImageError(f"the layout's {printable(name[:90])} is no file")
+        return io.BufferedReader(io.FileIO(fd, "rb"), BUFFER)
+
+
+class Wrapped:
+    """A layout in an uncompressed tar, read in place."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.found: dict[str, tuple[int, int]] = {}
+        self.links: dict[str, str] = {}
+        with whole(fd) as file, opened(file, "r:") as tar:
+            for info in headers(tar):
+                self.note(info)
+
+    def note(self, info: tarfile.TarInfo) -> None:
+        """Remember where a file of it lies."""
+        name = clean(info.name)
+        if len(self.found) + len(self.links) > PART_LIMIT:
+            raise ImageError(f"the archive is a layout of more than {PART_LIMIT} files")
+        if info.issym():
+            self.links[name] = os.path.normpath(os.path.join(os.path.dirname(name), info.linkname))
+        elif info.isreg() and not info.issparse():
+            self.found[name] = (info.offset_data, info.size)
+
+    def open(self, name: str) -> io.BufferedReader:
+        """Open a file of it; a link, as `docker save` writes for a layer used twice, is followed once."""
+        where = self.found.get(clean(name)) or self.found.get(self.links.get(clean(name), ""))
+        if where is None:
+            raise ImageError(f"the archive has no {printable(name[:90])}")
+        return io.BufferedReader(Window(self.fd, *where), BUFFER)
+
+
+def clean(name: str) -> str:
+    """Give a name without `./` before and `/` behind."""
+    return name.removeprefix("./").rstrip("/")
+
+
+def whole(fd: int) -> io.BufferedReader:
+    """Read an open file from its beginning, its own position left alone."""
+    return io.BufferedReader(io.FileIO(f"/proc/self/fd/{fd}"), BUFFER)
+
+
+def kind_of(stream: IO[bytes]) -> Kind:
+    """Say what a tar is; only a layout has to be read to its end."""
+    names: set[str] = set()
+    with opened(stream) as tar:
+        for info in headers(tar):
+            names.add(clean(info.name))
+            if not WRAPPING.fullmatch(clean(info.name)) or len(names) > PART_LIMIT:
+                return "tar"
+    if "index.json" in names:
+        return "oci"
+    return "docker" if "manifest.json" in names else "tar"
+
+
+def compressed(stream: io.BufferedReader) -> bool:
+    """Say whether a stream begins like a compressed one."""
+    return stream.peek(6).startswith(tuple(OPENERS))
+
+
+def plain(stream: io.BufferedReader, limits: Limits) -> io.BufferedReader:
+    """Uncompress a stream that begins like a compressed one."""
+    head = stream.peek(6)
+    for magic, open_inner in OPENERS.items():
+        if head.startswith(magic):
+            return io.BufferedReader(Bounded(open_inner(stream), limits.stream), BUFFER)
+    return stream
+
+
+def open_gzip(stream: IO[bytes]) -> IO[bytes]:
+    """Uncompress gzip."""
+    return gzip.open(stream)  # type: ignore[return-value]
+
+
+def open_bzip2(stream: IO[bytes]) -> IO[bytes]:
+    """Uncompress bzip2."""
+    return bz2.open(stream)
+
+
+def open_xz(stream: IO[bytes]) -> IO[bytes]:
+    """Uncompress xz."""
+    return lzma.open(stream)
+
+
+def open_zstd(stream: IO[bytes]) -> IO[bytes]:
+    """Uncompress zstd, which Python can from 3.14 on."""
+    try:
+        module = importlib.import_module("compression.zstd")
+    except ImportError:
+        remedy = "uncompress it (`zstd -d`) or use gzip"
+        raise ImageError(f"the archive has zstd, which this Python cannot read: {remedy}") from None
+    inner: IO[bytes] = module.open(stream)
+    return inner
+
+
+OPENERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
+    b"\x1f\x8b": open_gzip,
+    b"BZh": open_bzip2,
+    b"\xfd7zXZ\0": open_xz,
+    b"\x28\xb5\x2f\xfd": open_zstd,
+}
+
+
+def verify(stream: IO[bytes], digest: str, name: str) -> None:
+    """Make sure that a layer is what its digest says."""
+    seen = hashlib.sha256()
+    while data := stream.read(BUFFER):
+        seen.update(data)
+    if f"sha256:{seen.hexdigest()}" != digest:
+        raise ImageError(f"the layer {printable(name[:90])} is not what its digest says")

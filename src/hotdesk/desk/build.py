@@ -1,0 +1,171 @@
+"""Build an image from its recipe: parents first, in namespaces of its own, published whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.desk import recipe as recipes
+from hotdesk.desk import sources
+from hotdesk.desk.beneath import Root
+from hotdesk.desk.chroot import Task
+from hotdesk.desk.image import Image, find, printable
+from hotdesk.desk.recipe import Recipe
+from hotdesk.desk.store import Progress, disk_usage, publish, writing
+from hotdesk.desk.tidy import find_python, strip
+from hotdesk.errors import HostError, ImageError
+
+TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "setpriv": "util-linux", "apt-get": "apt"}
+PASSED = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_CONFIG_HOME", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
+PASSED_LIKE = ("PIP_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+"""What of our environment the tools get: how to reach mirrors and indexes, never a key."""
+LAST_LINES = 12
+
+
+def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
+    """Build an image, or give it at once when what the recipe asks for is there."""
+    parent = find_parent(store, recipe, progress)
+    suite = suite_of(recipe)
+    arch = os.uname().machine
+    digest = recipes.digest(recipe, parent.digest if parent else "", arch, suite)
+    if there := already(store, recipe.name, digest):
+        return there
+    require_tools()
+    began = time.monotonic()
+    with writing(store, progress) as (work, lock):
+        lowers = parent.layers if parent else ()
+        tree = layer = store / "layers" / digest
+        if not layer.exists():
+            tree = make_layer(recipe, suite, lowers, work, lock, progress)
+        image = Image(
+            name=recipe.name,
+            digest=digest,
+            layers=(layer, *lowers),
+            python=python_of((tree, *lowers), recipe.name),
+            arch=arch,
+            built=time.time(),
+            size=disk_usage(tree) + (parent.size if parent else 0),
+            source=f"recipe on {recipe.parent or suite}",
+        )
+        publish(store, image, tree)
+    progress(f"{recipe.name}: built in {time.monotonic() - began:.0f} s, {image.size / 1e6:.0f} MB")
+    return image
+
+
+def make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, lock: int, progress: Progress) -> Path:
+    """Make the tree a recipe adds to its parent's layers."""
+    below = tuple(str(each) for each in lowers)
+    task = Task(recipe.name, str(work), below, suite, recipe.include, recipe.apt, recipe.pip, recipe.run)
+    carry_out(task, lock, progress)
+    strip(work / "tree", whiteouts=bool(lowers))
+    return work / "tree"
+
+
+def python_of(layers: Sequence[Path], name: str) -> str:
+    """Give the path of python3 in the topmost layer that has one."""
+    for layer in layers[:-1]:
+        with suppress(ImageError), Root(layer) as inside:
+            return find_python(inside, name)
+    with Root(layers[-1]) as inside:
+        return find_python(inside, f"image {name!r}")
+
+
+def find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None:
+    """Give the image a recipe stands on, built first when it is one of ours and missing."""
+    if recipe.parent is None:
+        return None
+    try:
+        return find(store, recipe.parent)
+    except ImageError:
+        if recipe.parent not in recipes.builtin():
+            raise
+        return build(store, recipes.load_builtin(recipe.parent), progress)
+
+
+def suite_of(recipe: Recipe) -> str:
+    """Give the release of an image without parent: the recipe's on Debian, the machine's own on Ubuntu."""
+    if recipe.suite is None:
+        return ""
+    distro, own = sources.distribution(sources.read())
+    return recipe.suite if distro == "debian" else own
+
+
+def already(store: Path, name: str, digest: str) -> Image | None:
+    """Give the image of that name if it is what is asked for."""
+    try:
+        image = find(store, name)
+    except ImageError:
+        return None
+    return image if image.digest == digest else None
+
+
+def require_tools() -> None:
+    """Make sure that this process can build at all."""
+    require_root()
+    for program, package in TOOLS.items():
+        if shutil.which(program) is None:
+            raise HostError(f"building an image needs {program}: `apt-get install {package}`")
+
+
+def require_root() -> None:
+    """Make sure that this process may make files of every owner, and mount."""
+    if os.geteuid() != 0:
+        raise HostError("making an image needs root: run as root")
+
+
+def enclosed(argv: Sequence[str]) -> list[str]:
+    """Wrap a command so that it dies with us, and all it started and mounted with it."""
+    namespaces = ["--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation", "private"]
+    return ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, *argv]
+
+
+def carry_out(task: Task, lock: int, progress: Progress) -> None:
+    """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
+    log = Path(task.work) / "log"
+    argv = enclosed([sys.executable, "-P", "-m", "hotdesk.desk.chroot"])
+    env = {key: value for key, value in os.environ.items() if passes(key)} | {"TMPDIR": task.work}
+    with log.open("wb") as file:
+        pipe = subprocess.PIPE
+        child = subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=file, env=env, cwd="/", pass_fds=(lock,), text=True
+        )
+    try:
+        with child:
+            follow(child, task, progress)
+    finally:
+        child.kill()
+    if child.returncode != 0:
+        raise ImageError(f"image {task.name!r} could not be built:\n{last_lines(log)}")
+
+
+def follow(child: subprocess.Popen[str], task: Task, progress: Progress) -> None:
+    """Hand a task over, and pass on what is said about it until the end."""
+    try:
+        if child.stdin is not None:
+            child.stdin.write(task.dump())
+            child.stdin.close()
+        for line in child.stdout or ():
+            progress(printable(line.rstrip("\n")))
+        child.wait()
+    except BaseException:
+        child.kill()
+        raise
+
+
+def passes(key: str) -> bool:
+    """Say whether the tools get a variable of ours."""
+    return key in PASSED or key.upper().startswith(PASSED_LIKE)
+
+
+def last_lines(log: Path) -> str:
+    """Give the end of a log, fit for a terminal."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 16384))
+        text = file.read().decode("utf-8", "replace")
+    return "\n".join(f"  {printable(line)[:300]}" for line in text.splitlines()[-LAST_LINES:])

@@ -1,0 +1,146 @@
+"""The OCI configuration of a desk: all hardening in one place, a pure function of what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hotdesk.desk import seccomp, uids
+
+Json: TypeAlias = dict[str, object]
+
+LINK = "/run/hotdesk"
+"""Where a desk sees its keeper-made folder: the guest's code and the socket it dials."""
+HOME = "/home/user"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+GUEST = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import agent;agent.main('{LINK}/link.sock')"
+
+EMPTY_FILES = """
+cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
+buddyinfo schedstat sched_debug timer_list
+""".split()
+"""What /proc tells of the host: shown empty. Files only the host's root can read are not listed."""
+EMPTY_FOLDERS = "acpi asound bus driver fs irq pressure scsi".split()
+STEADY_FILES = {"loadavg": "0.00 0.00 0.00 1/1 1\n"}
+"""What programs want to read and must not learn from."""
+
+OPEN_FILES = 20000
+CORE = 1
+"""RLIMIT_CORE 0 does not stop a piped core pattern; 1 does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the keeper prepared for a desk, as paths a runtime can use."""
+
+    desk: str
+    root: str
+    """The merged file system."""
+    dev: str
+    sys: str
+    proc: str
+    """A folder with what is laid over /proc."""
+    link: str
+    userns: str
+    netns: str
+    memory: int
+    python: str
+    machine: str
+    hidden: frozenset[str]
+    """The names of `EMPTY_FILES` and `EMPTY_FOLDERS` this kernel has."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def config(room: Room) -> Json:
+    """Give the whole configuration."""
+    return {
+        "ociVersion": "1.0.2",
+        "hostname": room.desk[:12],
+        "root": {"path": room.root, "readonly": False},
+        "process": process(room),
+        "mounts": mounts(room),
+        "linux": {
+            "namespaces": [
+                *({"type": kind} for kind in ("pid", "ipc", "uts", "mount", "cgroup")),
+                {"type": "user", "path": room.userns},
+                {"type": "network", "path": room.netns},
+            ],
+            "seccomp": seccomp.profile(room.machine),
+            "readonlyPaths": ["/proc/sys"],
+        },
+    }
+
+
+def process(room: Room) -> Json:
+    """Give pid 1: the guest, as an ordinary user without any privilege."""
+    return {
+        "terminal": False,
+        "user": {"uid": uids.USER, "gid": uids.USER, "umask": 0o022},
+        "args": [room.python, "-I", "-S", "-B", "-c", GUEST],
+        "env": [f"{key}={value}" for key, value in environment(room.env).items()],
+        "cwd": HOME,
+        "noNewPrivileges": True,
+        "capabilities": {
+            name: [] for name in ("bounding", "effective", "inheritable", "permitted", "ambient")
+        },
+        "rlimits": [
+            {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
+            for name, value in (
+                ("NOFILE", OPEN_FILES),
+                ("CORE", CORE),
+                ("SIGPENDING", 1024),
+                ("MEMLOCK", 8 << 20),
+            )
+        ],
+        "oomScoreAdj": 200,
+    }
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Give what every program in the desk finds in its environment."""
+    standard = {
+        "PATH": PATH,
+        "HOME": HOME,
+        "USER": "user",
+        "LOGNAME": "user",
+        "LANG": "C.UTF-8",
+        "SHELL": "/bin/bash",
+    }
+    return {**standard, **extra}
+
+
+def mounts(room: Room) -> list[Json]:
+    """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's."""
+    plain = ["nosuid", "nodev"]
+    shown = [
+        mount("/proc", "proc", "proc", *plain, "noexec"),
+        mount("/dev", "bind", room.dev, "bind", "ro", "nosuid", "noexec"),
+        mount(
+            "/dev/pts",
+            "devpts",
+            "devpts",
+            "nosuid",
+            "noexec",
+            "newinstance",
+            "ptmxmode=0666",
+            "mode=0620",
+            "gid=5",
+            "max=64",
+        ),
+        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={room.memory // 2}"),  # noqa: S108
+        mount("/sys", "bind", room.sys, "bind", "ro", *plain, "noexec"),
+        mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
+        mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec"),
+        mount("/proc/sys/kernel/random/boot_id", "bind", f"{room.proc}/boot_id", "bind"),
+    ]
+    for name in (*STEADY_FILES, *EMPTY_FILES, *EMPTY_FOLDERS):
+        if name in room.hidden or name in STEADY_FILES:
+            cover = name if name in STEADY_FILES else "none" if name in EMPTY_FOLDERS else "empty"
+            shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind"))
+    return shown
+
+
+def mount(destination: str, kind: str, source: str, *options: str) -> Json:
+    """Give one mount."""
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}

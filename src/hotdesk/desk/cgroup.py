@@ -1,0 +1,195 @@
+"""A desk's limits and its leash: one cgroup per desk, on v2, v1 and hybrid hosts.
+
+On v1 a desk joins only the hierarchies in use (joining all eight costs 10 ms), and never without `devices`,
+`pids`, `freezer` and `memory`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.errors import HostError
+
+NEEDED = ("memory", "pids", "cpu", "devices", "freezer")
+PERIOD = 100_000
+KERNEL_TCP = 32 << 20
+"""Socket buffers a v1 desk may fill; v1 charges them to nobody otherwise."""
+DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
+"""null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one desk may use."""
+
+    memory: int
+    pids: int
+    cpus: float
+
+    @property
+    def quota(self) -> int:
+        """Give the CPU microseconds a period; the kernel takes no less than 1000."""
+        return max(1000, int(self.cpus * PERIOD))
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Where this machine's controllers are mounted; on v2 all in one place."""
+
+    version: int
+    mounts: dict[str, Path]
+
+    def folders(self, desk: str) -> dict[str, Path]:
+        """Give a desk's folders, one a hierarchy."""
+        return {name: mount / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
+
+
+def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
+    """Find the controllers from /proc/self/mountinfo; `unified_controllers` is the v2 root's list where there is one."""
+    v1: dict[str, Path] = {}
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        if right.split(" ")[:1] == ["cgroup"]:
+            for option in right.split(" ")[2].split(","):
+                if option in NEEDED:
+                    v1.setdefault(option, Path(left.split(" ")[4]))
+    if not v1 and unified_controllers is not None:
+        missing = {"memory", "pids", "cpu"} - set(unified_controllers.split())
+        if missing:
+            raise HostError(
+                f"cgroup v2 lacks {', '.join(sorted(missing))} here; enable them in the kernel's command line"
+            )
+        return Hierarchies(2, {"unified": Path("/sys/fs/cgroup")})
+    missing = set(NEEDED) - set(v1)
+    if missing:
+        raise HostError(
+            f"no cgroup hierarchy for {', '.join(sorted(missing))}; mount them below /sys/fs/cgroup"
+        )
+    return Hierarchies(1, v1)
+
+
+def here() -> Hierarchies:
+    """Find the controllers of this machine."""
+    root = Path("/sys/fs/cgroup/cgroup.controllers")
+    return detect(Path("/proc/self/mountinfo").read_text(), root.read_text() if root.exists() else None)
+
+
+class Cgroup:
+    """One desk's cgroup. Making it twice or removing it when absent is no error."""
+
+    def __init__(self, hierarchies: Hierarchies, desk: str) -> None:
+        self.version = hierarchies.version
+        self.folders = hierarchies.folders(desk)
+
+    def folder(self, controller: str) -> Path:
+        """Give the folder that holds a controller's files."""
+        return self.folders["unified" if self.version == 2 else controller]
+
+    def make(self, limits: Limits) -> None:
+        """Make it and set its limits, before anything runs in it."""
+        for folder in self.folders.values():
+            folder.mkdir(exist_ok=True)
+        if self.version == 2:
+            self.limit_v2(limits)
+        else:
+            self.limit_v1(limits)
+
+    def limit_v1(self, limits: Limits) -> None:
+        """Write v1's files."""
+        self.put("memory", "memory.limit_in_bytes", limits.memory)
+        self.put("memory", "memory.memsw.limit_in_bytes", limits.memory, optional=True)
+        self.put("memory", "memory.kmem.tcp.limit_in_bytes", KERNEL_TCP, optional=True)
+        self.put("pids", "pids.max", limits.pids)
+        self.put("cpu", "cpu.cfs_period_us", PERIOD)
+        self.put("cpu", "cpu.cfs_quota_us", limits.quota)
+        self.put("devices", "devices.deny", "a")
+        for device in DEVICES:
+            self.put("devices", "devices.allow", f"{device} rw")
+
+    def limit_v2(self, limits: Limits) -> None:
+        """Write v2's files; devices are held by nodev mounts, no mknod and own nodes there."""
+        (self.folders["unified"].parent / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+        self.put("memory", "memory.max", limits.memory)
+        self.put("memory", "memory.swap.max", 0, optional=True)
+        self.put("pids", "pids.max", limits.pids)
+        self.put("cpu", "cpu.max", f"{limits.quota} {PERIOD}")
+
+    def put(self, controller: str, name: str, value: object, *, optional: bool = False) -> None:
+        """Write one file; one that this kernel lacks may be optional."""
+        file = self.folder(controller) / name
+        if optional and not file.exists():
+            return
+        file.write_text(str(value))
+
+    def join(self) -> None:
+        """Move the calling process in. Called between fork and exec."""
+        for folder in self.folders.values():
+            fd = os.open(folder / "cgroup.procs", os.O_WRONLY)
+            os.write(fd, b"0")
+            os.close(fd)
+
+    def pids(self) -> set[int]:
+        """List the processes in it."""
+        found: set[int] = set()
+        for folder in self.folders.values():
+            try:
+                found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
+            except OSError:
+                continue  # this hierarchy's folder is already gone
+        return found
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop or continue all of it."""
+        if self.version == 2:
+            self.put("freezer", "cgroup.freeze", int(frozen))
+        else:
+            self.put("freezer", "freezer.state", "FROZEN" if frozen else "THAWED")
+
+    def kill(self, seconds: float = 5.0) -> bool:
+        """Kill everything in it until it is empty; False when something outlives the time.
+
+        A frozen v1 process takes SIGKILL only once thawed, so each round ends with a thaw.
+        """
+        end = time.monotonic() + seconds
+        while pids := self.pids():
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            try:
+                self.freeze(False)
+            except OSError:
+                pass  # the folder went while we looked
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def oom_kills(self) -> int:
+        """Count what the memory limit killed in it so far."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        for line in (self.folder("memory") / name).read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+        return 0
+
+    def remove(self, seconds: float = 2.0) -> None:
+        """Delete its folders; the kernel may need a moment after the last exit."""
+        end = time.monotonic() + seconds
+        for folder in self.folders.values():
+            while True:
+                try:
+                    folder.rmdir()
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError as e:
+                    if e.errno != errno.EBUSY or time.monotonic() > end:
+                        raise
+                    time.sleep(0.001)

@@ -1,0 +1,253 @@
+"""Carry out a recipe: the program `build.py` starts, in a mount and pid namespace that end with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hotdesk.desk import sources, wheels
+from hotdesk.desk.beneath import Root
+from hotdesk.desk.tidy import find_python, furnish
+from hotdesk.errors import HotdeskError, ImageError
+
+NODES = ("null", "zero", "full", "random", "urandom", "tty")
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_CACHE_DIR": "1",
+}
+LEFTOVERS = ("var/lib/dpkg/*-old", "var/cache/debconf/*-old", "var/log/*.log", "var/log/apt/*", "etc/*-")
+APT_SETTINGS = 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'
+"""What an image's apt keeps to; nothing of how this machine reaches its mirrors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be made, and where."""
+
+    name: str
+    work: str
+    """A private directory: `tree` in it becomes the new layer."""
+    lowers: tuple[str, ...] = ()
+    """The parent's layers, topmost first; none for an image made from packages alone."""
+    suite: str = ""
+    include: tuple[str, ...] = ()
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+
+    def dump(self) -> str:
+        """Write it as `load` reads it."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def load(text: str) -> Task:
+        """Read what `dump` wrote."""
+        data: Any = json.loads(text)
+        fields: Any = {key: tuple(each) if isinstance(each, list) else each for key, each in data.items()}
+        return Task(**fields)
+
+
+def main() -> int:
+    """Carry out the task on standard input; progress to standard output, all else to standard error."""
+    task = Task.load(sys.stdin.read())
+    try:
+        carry_out(task)
+    except HotdeskError as e:
+        print(e, file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as e:
+        print(f"{task.name}: `{' '.join(map(str, e.cmd))[:200]}` ended with {e.returncode}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def carry_out(task: Task) -> None:
+    """Make the tree, from packages or over its parent."""
+    work = Path(task.work)
+    root = work / "tree"
+    root.mkdir(0o755)
+    if task.lowers:
+        root = stack(task, work)
+    else:
+        bootstrap(task, root)
+    with Root(root) as inside:
+        furnish(inside)
+        equip(root)
+        if task.apt and task.lowers:
+            install_packages(task, root, work)
+        if task.pip:
+            install_wheels(task, root)
+        for line in task.run:
+            say(task, f"running {line.strip().splitlines()[0][:60]}")
+            enter(root, "/bin/sh", "-ec", line)
+        for mounted in ("tmp", "run", "dev", "proc"):
+            tool("umount", "--recursive", root / mounted)
+        furnish(inside)
+    for pattern in LEFTOVERS:
+        for left in root.glob(pattern):
+            left.unlink()
+
+
+def say(task: Task, text: str) -> None:
+    """Tell the operator what goes on."""
+    print(f"{task.name}: {text}", flush=True)
+
+
+def tool(*argv: str | Path, env: dict[str, str] | None = None) -> None:
+    """Run a program of the host; what it says is the log."""
+    subprocess.run([str(each) for each in argv], check=True, stdin=subprocess.DEVNULL, stdout=2, env=env)
+
+
+def enter(root: Path, *argv: str) -> None:
+    """Run a program of the image, in it, without network."""
+    tool("unshare", "--net", "chroot", root, *argv, env=ENVIRONMENT)
+
+
+def bootstrap(task: Task, root: Path) -> None:
+    """Unpack packages of the machine's own sources into an empty tree."""
+    targets = sources.read()
+    distro, _ = sources.distribution(targets)
+    lines = sources.lines(targets, distro, task.suite, sources.keyrings(distro))
+    count = len(task.include) + len(task.apt)
+    say(task, f"downloading and unpacking {distro} {task.suite} with {count} packages (about a minute)")
+    excluded = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
+    tool(
+        *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=output/dev"),
+        f"--include={','.join((*task.include, *task.apt))}",
+        *(f"--aptopt={line}" for line in (*APT_SETTINGS.splitlines(), *sources.read_settings())),
+        *(f"--dpkgopt=path-exclude={path}" for path in excluded),
+        *("--dpkgopt=path-include=/usr/share/doc/*/copyright", "--dpkgopt=force-unsafe-io"),
+        *(task.suite, str(root), *lines),
+    )
+    (root / "etc/apt/sources.list").write_text("".join(f"{sources.public(line)}\n" for line in lines))
+    (root / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
+    (root / "etc/apt/apt.conf.d/90hotdesk").write_text(APT_SETTINGS)
+
+
+def stack(task: Task, work: Path) -> Path:
+    """Mount the parent with the new tree on top of it."""
+    root = work / "root"
+    root.mkdir()
+    (work / "overlay").mkdir()
+    layers = ":".join(task.lowers)
+    plain = "redirect_dir=off,index=off,metacopy=off"
+    options = f"lowerdir={layers},upperdir={work / 'tree'},workdir={work / 'overlay'},{plain}"
+    tool("mount", "-t", "overlay", "overlay", "-o", options, root)
+    return root
+
+
+def equip(root: Path) -> None:
+    """Mount what programs in the image need: processes, a few devices, room for passing files."""
+    tool("mount", "-t", "proc", "proc", root / "proc")
+    for name, mode in (("dev", "0755"), ("run", "0755"), ("tmp", "1777")):
+        tool("mount", "-t", "tmpfs", "-o", f"mode={mode}", "tmpfs", root / name)
+    for name in NODES:
+        (root / "dev" / name).touch()
+        tool("mount", "--bind", f"/dev/{name}", root / "dev" / name)
+    (root / "dev/fd").symlink_to("/proc/self/fd")
+    (root / "dev/shm").mkdir(0o1777)
+
+
+def install_packages(task: Task, root: Path, work: Path) -> None:
+    """Install packages: the host's apt downloads them, the image's installs them."""
+    distro, suite = release(root)
+    lines = sources.lines(sources.read(), distro, suite, sources.keyrings(distro))
+    say(task, f"installing {len(task.apt)} packages and what they need from {distro} {suite}")
+    for name in ("lists", "archives"):
+        (work / name / "partial").mkdir(parents=True)
+    shelf, there = root / "run/hotdesk", "/run/hotdesk"
+    shelf.mkdir()
+    for name, target in (("lists", root / "var/lib/apt/lists"), ("archives", root / "var/cache/apt")):
+        target.mkdir(parents=True, exist_ok=True)
+        tool("mount", "--bind", work / name, target)
+    (root / "var/cache/apt/archives/partial").mkdir(parents=True)
+    (shelf / "sources.list").write_text("".join(f"{line}\n" for line in lines))
+    (shelf / "apt.conf").write_text(outside_settings(root))
+    policy = root / "usr/sbin/policy-rc.d"
+    had_policy = policy.exists()
+    if not had_policy:
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+    outside = ("apt-get", "-c", shelf / "apt.conf", "-q")
+    tool(*outside, "update")
+    tool(*outside, "install", "--yes", "--no-install-recommends", "--download-only", *task.apt)
+    where = ("-o", f"Dir::Etc::SourceList={there}/sources.list", "-o", "Dir::Etc::SourceParts=-")
+    quick = ("-o", "DPkg::Options::=--force-unsafe-io", "-o", "DPkg::Options::=--force-confdef")
+    install = ("install", "--yes", "--no-install-recommends", "--no-download")
+    enter(root, "apt-get", "-q", *where, *quick, *install, *task.apt)
+    if not had_policy:
+        policy.unlink()
+    for mounted in ("var/lib/apt/lists", "var/cache/apt"):
+        tool("umount", root / mounted)
+
+
+def outside_settings(root: Path) -> str:
+    """Point the host's apt at a tree, its ways to the mirrors kept, its hooks left out."""
+    return "".join(
+        f"{line}\n"
+        for line in (
+            f'Dir "{root}/";',
+            'Dir::State "var/lib/apt/";',
+            f'Dir::State::status "{root}/var/lib/dpkg/status";',
+            'Dir::Cache "var/cache/apt/";',
+            'Dir::Log "run/";',
+            f'Dir::Etc "{root}/etc/apt/";',
+            f'Dir::Etc::SourceList "{root}/run/hotdesk/sources.list";',
+            'Dir::Etc::SourceParts "-";',
+            'APT::Sandbox::User "root";',
+            'Acquire::Languages "none";',
+            "#clear APT::Update::Pre-Invoke;",
+            "#clear APT::Update::Post-Invoke;",
+            "#clear APT::Update::Post-Invoke-Success;",
+            "#clear DPkg::Post-Invoke;",
+        )
+    )
+
+
+def release(root: Path) -> tuple[str, str]:
+    """Say which distribution and release a tree is."""
+    with Root(root) as inside:
+        try:
+            text = inside.read(b"etc/os-release").decode("utf-8", "replace")
+        except OSError:
+            text = ""
+    facts = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    distro, suite = (facts.get(key, "").strip("\"'") for key in ("ID", "VERSION_CODENAME"))
+    if distro not in sources.COMPONENTS or not suite:
+        raise ImageError(f"`apt` needs an image of Debian or Ubuntu; this one says it is {distro[:40]!r}")
+    return distro, suite
+
+
+def install_wheels(task: Task, root: Path) -> None:
+    """Install Python packages: the host's pip downloads wheels, the image's installs them."""
+    with Root(root) as inside:
+        python = find_python(inside, f"image {task.name!r}")
+    say(task, f"installing {len(task.pip)} Python packages and what they need")
+    probe = ["unshare", "--net", "chroot", str(root), python, "-c", wheels.PROBE]
+    found = subprocess.run(probe, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
+    folder = root / "tmp/wheels"
+    folder.mkdir()
+    tool(*download(found, folder, task.pip), env=dict(os.environ))
+    enter(root, python, "-m", "pip", "install", "--no-index", "--find-links", "/tmp/wheels", *task.pip)  # noqa: S108
+
+
+def download(found: str, folder: Path, wanted: Sequence[str]) -> list[str]:
+    """Give the command that fetches wheels for the Python a probe found."""
+    pip = [sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", "--no-cache-dir"]
+    return [*pip, "--dest", str(folder), *wheels.platform_options(found), *wanted]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Writable layers with a hard size limit: a btrfs pool shared by all desks, an ext4 file each, or memory.
+
+btrfs is first because a subvolume costs 3 ms and a snapshot follows what changed; ext4 works where btrfs does not.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from hotdesk.config import GIB, MIB, Config
+from hotdesk.desk import kernel, loop
+from hotdesk.errors import HostError
+
+FLAGS = kernel.MS_NODEV | kernel.MS_NOSUID | kernel.MS_NOATIME
+INODES_PER_MIB = 256
+
+# ioctl arguments are bytearrays: Python copies at most 1024 bytes of an immutable one.
+SUBVOL_CREATE, SNAP_DESTROY = 0x5000940E, 0x5000940F
+QUOTA_CTL, QGROUP_LIMIT = 0xC0109428, 0x8030942B
+QUOTA_ENABLE, QUOTA_ENABLE_SIMPLE = 1, 4
+LIMIT_MAX_REFERENCED = 1
+
+
+class Disk(Protocol):
+    """Where writable layers lie."""
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Give an empty directory that can hold `size` bytes and no more; mounts, if any, go to `at`."""
+        ...
+
+    def drop(self, desk: str) -> None:
+        """Delete a desk's layer, already unmounted. Absent is no error."""
+        ...
+
+    def left(self) -> list[str]:
+        """List the desks whose layers exist."""
+        ...
+
+
+class Memory:
+    """A tmpfs each: its pages are charged to whoever writes them, so to the desk."""
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Mount a tmpfs of this size."""
+        inodes = max(4096, size // MIB * INODES_PER_MIB)
+        kernel.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
+        return at
+
+    def drop(self, desk: str) -> None:
+        """Do nothing: it went with its mount."""
+
+    def left(self) -> list[str]:
+        """List nothing: a killed keeper's mounts are gone with it."""
+        return []
+
+
+class Ext4:
+    """A sparse ext4 file each, deleted as soon as it is attached, so that nothing survives its mount."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Format and mount a file of this size."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self.folder / desk
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(fd, max(size, 4 * MIB))
+            extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+            tool("mkfs.ext4", "-q", "-F", "-m0", "-O", "^has_journal", "-E", extended, str(file))
+            device, held = loop.attach(fd, desk)
+            try:
+                kernel.mount(device, str(at), "ext4", FLAGS)
+            finally:
+                os.close(held)
+        finally:
+            os.close(fd)
+            file.unlink()
+        with suppress(FileNotFoundError):
+            (at / "lost+found").rmdir()
+        return at
+
+    def drop(self, desk: str) -> None:
+        """Delete a file whose keeper was killed before it could."""
+        (self.folder / desk).unlink(missing_ok=True)
+
+    def left(self) -> list[str]:
+        """List files of keepers killed while formatting."""
+        return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
+
+
+class Btrfs:
+    """One sparse btrfs file, mounted by every keeper through one loop device; a limited subvolume each."""
+
+    def __init__(self, file: Path, mounted: Path) -> None:
+        self.file = file
+        self.mounted = mounted
+
+    def mount(self) -> None:
+        """Mount the pool here, making it first where there is none."""
+        self.mounted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(self.file.with_suffix(".lock")):
+            fresh = not self.file.exists()
+            if fresh:
+                format_pool(self.file)
+            device = loop.find(self.file)
+            held = None
+            if device is None:
+                fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    device, held = loop.attach(fd, "hotdesk-pool")
+                finally:
+                    os.close(fd)
+            try:
+                kernel.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
+            finally:
+                if held is not None:
+                    os.close(held)
+            if fresh:
+                self.enable_quota()
+
+    def enable_quota(self) -> None:
+        """Account by subvolume: simple quotas where the kernel has them (6.7), else the older, slower kind."""
+        with opened(self.mounted) as root:
+            try:
+                fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE_SIMPLE, 0))
+            except OSError:
+                fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE, 0))
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Make a limited subvolume."""
+        with opened(self.mounted) as root:
+            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack("=q4088s", 0, desk.encode())))
+        layer = self.mounted / desk
+        try:
+            with opened(layer) as fd:
+                limit = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, size, 0, 0, 0)
+                fcntl.ioctl(fd, QGROUP_LIMIT, limit)
+        except OSError:
+            self.drop(desk)
+            raise
+        return layer
+
+    def drop(self, desk: str) -> None:
+        """Delete the subvolume; the kernel frees its blocks in the background."""
+        with opened(self.mounted) as root:
+            try:
+                fcntl.ioctl(root, SNAP_DESTROY, bytearray(struct.pack("=q4088s", 0, desk.encode())))
+            except OSError as e:
+                if e.errno != errno.ENOENT:
+                    raise
+
+    def left(self) -> list[str]:
+        """List the subvolumes."""
+        return os.listdir(self.mounted)
+
+
+def choose(config: Config) -> Disk:
+    """Mount the pool the operator chose, or the first kind that works on this machine."""
+    failures = []
+    if config.disk in ("btrfs", "auto"):
+        pool = Btrfs(config.lib / "pool.btrfs", config.run / "pool")
+        try:
+            pool.mount()
+            return pool
+        except (OSError, HostError) as e:
+            failures.append(f"btrfs: {e}")
+    if config.disk in ("ext4", "auto"):
+        return Ext4(config.lib / "disks")
+    raise HostError(
+        f'no disk for desks ({"; ".join(failures) or config.disk}); set disk = "ext4" in config.toml'
+    )
+
+
+def format_pool(file: Path) -> None:
+    """Make a sparse btrfs file as large as three quarters of what is free now."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    free = shutil.disk_usage(file.parent).free
+    fresh = file.with_suffix(".new")
+    with fresh.open("wb") as out:
+        out.truncate(max(free * 3 // 4, GIB) // MIB * MIB)
+    fresh.chmod(0o600)
+    tool("mkfs.btrfs", "-q", "-f", "-K", "-m", "single", "-d", "single", str(fresh))
+    fresh.replace(file)
+
+
+def tool(*argv: str) -> None:
+    """Run one of the file system tools, quietly."""
+    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    try:
+        done = subprocess.run(
+            argv, env={"PATH": path}, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+        )
+    except FileNotFoundError as e:
+        raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
+    if done.returncode:
+        raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """Hold a directory open."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Hold a lock file."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

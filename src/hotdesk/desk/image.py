@@ -1,0 +1,130 @@
+"""Images on this machine: find one by name, list them. Light, because opening a desk imports it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.errors import BriefError, ImageError
+
+SCHEMA = 1
+NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+DIGEST_SHAPE = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A root file system desks are opened from."""
+
+    name: str
+    digest: str
+    """What it was made from: a recipe's digest, or the sha256 of the archive."""
+    layers: tuple[Path, ...]
+    """Its directories, topmost first, as overlay's `lowerdir` wants them."""
+    python: str
+    """Its interpreter, as a path inside."""
+    arch: str
+    """The machine it is for, as `uname -m` says it."""
+    built: float
+    size: int
+    """Bytes on disk, those of layers it shares included."""
+    source: str
+    """Where it came from, in words."""
+
+
+def as_name(text: str) -> str:
+    """Check that a text can be an image's name."""
+    if not NAME_SHAPE.fullmatch(text):
+        raise BriefError(
+            f"{printable(text[:80])!r} is not an image's name; use up to 64 of a-z 0-9 . _ -, "
+            "beginning with a letter or digit"
+        )
+    return text
+
+
+def find(store: Path, name: str) -> Image:
+    """Give the image of that name."""
+    path = record_path(store, as_name(name))
+    try:
+        image = parse(store, path.read_bytes())
+    except FileNotFoundError:
+        raise ImageError(f"image {name!r} is not here: `hotdesk image build {name}`") from None
+    except PermissionError as e:
+        raise ImageError(f"image {name!r} in {store} is not for this user to read: run as root") from e
+    except ValueError as e:
+        raise ImageError(f"image {name!r}: {path} is damaged ({e}): remove the file, then build again") from e
+    for layer in image.layers:
+        if not layer.is_dir():
+            raise ImageError(f"image {name!r} has lost its layer {layer}: `hotdesk image build {name}`")
+    return image
+
+
+def ls(store: Path) -> list[Image]:
+    """List the images here, by name; a broken one is left out."""
+    try:
+        names = sorted(entry.removesuffix(".json") for entry in os.listdir(store / "images"))
+    except FileNotFoundError:
+        return []
+    except PermissionError as e:
+        raise ImageError(f"the images in {store} are not for this user to read: run as root") from e
+    images = []
+    for name in names:
+        try:
+            images.append(find(store, name))
+        except (BriefError, ImageError):
+            continue
+    return images
+
+
+def record_path(store: Path, name: str) -> Path:
+    """Give the file that describes an image."""
+    return store / "images" / f"{name}.json"
+
+
+def parse(store: Path, text: bytes) -> Image:
+    """Read an image's description; `ValueError` says what is wrong with it."""
+    data = json.loads(text)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise ValueError("unknown schema")
+    digests = data.get("layers")
+    if not isinstance(digests, list) or not digests:
+        raise ValueError("no layers")
+    if not all(isinstance(each, str) and DIGEST_SHAPE.fullmatch(each) for each in digests):
+        raise ValueError("a layer that is no digest")
+    try:
+        return Image(
+            name=str(data["name"]),
+            digest=str(data["digest"]),
+            layers=tuple(store / "layers" / each for each in digests),
+            python=str(data["python"]),
+            arch=str(data["arch"]),
+            built=float(data["built"]),
+            size=int(data["size"]),
+            source=str(data["source"]),
+        )
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"no {e}") from e
+
+
+def dump(image: Image) -> bytes:
+    """Write an image's description, as `parse` reads it."""
+    data = {
+        "schema": SCHEMA,
+        "name": image.name,
+        "digest": image.digest,
+        "layers": [layer.name for layer in image.layers],
+        "python": image.python,
+        "arch": image.arch,
+        "built": image.built,
+        "size": image.size,
+        "source": image.source,
+    }
+    return json.dumps(data, indent=1).encode() + b"\n"
+
+
+def printable(text: str) -> str:
+    """Escape what could steer a terminal or hide in one: control, bidirectional and zero-width characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

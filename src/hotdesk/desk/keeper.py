@@ -1,0 +1,340 @@
+"""The keeper: the one small privileged child of an owner. It prepares rooms, calls the OCI runtime, and burns.
+
+It answers a fixed vocabulary over a socketpair and reads no byte a guest wrote. When the owner is gone it burns
+every desk at once; deadlines hold even while the owner is stopped. Standard library only, so that it starts fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.desk import bundle, guestlib, image, kernel, state, uids
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.disk import Disk, Memory, choose
+from hotdesk.desk.request import Request, parse
+from hotdesk.desk.room import Room
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
+
+MESSAGE = 1 << 16
+OPENING = 20.0
+"""Seconds the runtime may take to start a desk."""
+LOG_LIMIT = 4096
+
+
+@dataclass(slots=True)
+class Held:
+    """One desk this keeper answers for."""
+
+    room: Room
+    record: state.Record
+    spec: Spec
+    runtime: int
+    """Pid of the runtime while it is starting the desk, else 0."""
+    console: int
+    """Read end of the desk's standard output; given to the owner, which may read it when a start fails."""
+    asked: int
+    """The number of the request to open it."""
+    hard: float
+    """When it must be over; while opening, when it must be open."""
+    touched: float
+    init: int = 0
+
+    def due(self) -> tuple[float, str]:
+        """Say when the desk must burn, and why."""
+        idle = self.touched + self.spec.idle
+        return (self.hard, "deadline") if self.hard <= idle else (idle, "idle")
+
+
+def now() -> float:
+    """Read a clock that nobody sets and that counts sleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Keeper:
+    """Serves one owner until it is gone."""
+
+    def __init__(self, settings: config.Config, owner: socket.socket) -> None:
+        self.settings = settings
+        self.owner = owner
+        self.private = settings.run / "private"
+        self.hierarchies = here()
+        self.guest_sources = guestlib.sources()
+        self.pool: Disk | None = None
+        self.held: dict[str, Held] = {}
+        self.open_for_business = True
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Answer until the owner is gone, then burn what is left."""
+        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.signalled)
+        poll = select.poll()
+        poll.register(self.owner, select.POLLIN)
+        poll.register(wake_r, select.POLLIN)
+        self.collect()
+        try:
+            while self.open_for_business:
+                for fd, _ in poll.poll(self.patience()):
+                    if fd == wake_r:
+                        os.read(wake_r, 4096)
+                    else:
+                        self.receive()
+                self.reap()
+                self.burn_due()
+        finally:
+            for desk in list(self.held):
+                self.burn(desk, "owner gone")
+
+    def signalled(self, number: int, _frame: object) -> None:
+        """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
+        if number == signal.SIGTERM:
+            self.open_for_business = False
+
+    def patience(self) -> float | None:
+        """Give milliseconds until the next deadline."""
+        if not self.held:
+            return None
+        return max(0.0, min(held.due()[0] for held in self.held.values()) - now()) * 1000 + 1
+
+    def receive(self) -> None:
+        """Take one request and answer it; an owner that hung up ends the service."""
+        try:
+            data = self.owner.recv(MESSAGE)
+        except OSError:
+            data = b""
+        if not data:
+            self.open_for_business = False
+            return
+        number = -1
+        try:
+            number, request = parse(data)
+            self.answer(number, request)
+        except HotdeskError as e:
+            self.send({"re": number, "error": {"code": e.code, "text": str(e)}})
+        except OSError as e:
+            self.send({"re": number, "error": {"code": KeeperError.code, "text": str(e)}})
+
+    def answer(self, number: int, request: Request) -> None:
+        """Carry out one request of the vocabulary."""
+        match request.verb:
+            case "open":
+                self.begin(number, request)
+            case "burn":
+                self.burn(request.desk, "asked")
+                self.send({"re": number, "ok": {}})
+            case "touch":
+                if held := self.held.get(request.desk):
+                    held.touched = now()
+            case "oom":
+                self.send({"re": number, "ok": {"kills": self.find(request.desk).room.cgroup.oom_kills()}})
+
+    def find(self, desk: str) -> Held:
+        """Give a desk of ours."""
+        if desk not in self.held:
+            raise DeskGone(f"desk {desk} is not open here")
+        return self.held[desk]
+
+    def send(self, message: dict[str, object], *fds: int) -> None:
+        """Tell the owner; one that does not listen is gone."""
+        try:
+            socket.send_fds(self.owner, [json.dumps(message).encode()], fds)
+        except OSError:
+            self.open_for_business = False
+
+    # -- opening ----------------------------------------------------------------------------------------------
+
+    def begin(self, number: int, request: Request) -> None:
+        """Prepare a room and start the runtime; `finish` answers when it is done."""
+        spec, desk = request.spec, request.desk
+        picture = image.find(self.settings.images, spec.image)
+        state.check_floors(self.settings)
+        record = state.enter(
+            self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()}
+        )
+        room = None
+        try:
+            base = uids.claim(record.folder)
+            record.note(
+                base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus
+            )
+            disk = Memory() if spec.disk_in == "memory" else self.disk()
+            room = Room(desk, self.private / desk, Cgroup(self.hierarchies, desk), disk, base)
+            room.prepare(
+                spec, picture, guestlib.load(self.settings.images, picture.digest, self.guest_sources)
+            )
+            runtime, console = self.start_runtime(room)
+        except BaseException:
+            if room is not None:
+                room.clear()
+            record.leave()
+            raise
+        start = now()
+        hard = start + min(OPENING, spec.deadline)
+        self.held[desk] = Held(room, record, spec, runtime, console, number, hard, start)
+
+    def disk(self) -> Disk:
+        """Give the pool, mounted on first need."""
+        if self.pool is None:
+            self.pool = choose(self.settings)
+        return self.pool
+
+    def start_runtime(self, room: Room) -> tuple[int, int]:
+        """Start the OCI runtime inside the desk's cgroup.
+
+        Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
+        """
+        argv = [
+            self.settings.runtime,
+            f"--root={self.settings.run / 'runtime'}",
+            f"--log={room.folder / 'runtime.log'}",
+            "--cgroup-manager=disabled",
+            "run",
+            "--detach",
+            f"--bundle={room.folder / 'bundle'}",
+            f"--pid-file={room.folder / 'pid'}",
+            room.desk,
+        ]
+        stdin_r, stdin_w = os.pipe()
+        console_r, console_w = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                room.cgroup.join()
+                for source, target in ((stdin_r, 0), (console_w, 1), (console_w, 2)):
+                    os.dup2(source, target)
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+                    signal.signal(number, signal.SIG_DFL)
+                os.execvpe(argv[0], argv, {"PATH": bundle.PATH})  # noqa: S606 - a fixed program, no shell
+            finally:
+                os._exit(127)
+        for fd in (stdin_r, stdin_w, console_w):
+            os.close(fd)
+        return child, console_r
+
+    def finish(self, held: Held, status: int) -> None:
+        """Tell the owner how opening went."""
+        desk, room = held.room.desk, held.room
+        held.runtime = 0
+        if status != 0:
+            log = room.folder / "runtime.log"
+            text = log.read_bytes()[:LOG_LIMIT].decode(errors="replace").strip() if log.exists() else ""
+            why = text or f"{self.settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"
+            self.burn(desk, "did not start")
+            error = {"code": KeeperError.code, "text": f"desk {desk} did not start: {why}"}
+            self.send({"re": held.asked, "error": error})
+            return
+        held.init = int((room.folder / "pid").read_text())
+        held.touched = now()
+        held.hard = held.touched + held.spec.deadline
+        held.record.note(pid=held.init, state="open")
+        assert room.listener is not None
+        reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER}
+        self.send({"re": held.asked, "ok": reply}, room.listener.fileno(), held.console)
+        room.listener.close()
+        os.close(held.console)
+        held.console = -1
+
+    # -- ending -----------------------------------------------------------------------------------------------
+
+    def reap(self) -> None:
+        """Collect exits: a runtime that finished starting, a desk whose pid 1 died, orphans of either."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for held in list(self.held.values()):
+                if pid == held.runtime:
+                    self.finish(held, os.waitstatus_to_exitcode(status))
+                elif pid == held.init:
+                    kills = held.room.cgroup.oom_kills()
+                    self.burn(held.room.desk, "out of memory" if kills else "its first process ended")
+
+    def burn_due(self) -> None:
+        """Burn desks whose time is up."""
+        for desk, held in list(self.held.items()):
+            at, why = held.due()
+            if at <= now():
+                self.burn(desk, why if not held.runtime else "did not start in time")
+
+    def burn(self, desk: str, why: str) -> None:
+        """End a desk and everything of it; one that is not ours is no error."""
+        held = self.held.pop(desk, None)
+        if held is None:
+            return
+        held.record.note(state="burning", why=why)
+        left = [] if held.room.cgroup.kill() else [f"processes {sorted(held.room.cgroup.pids())} resist"]
+        left += state.clear_runtime(self.settings, desk)
+        left += held.room.clear()
+        if held.console >= 0:
+            os.close(held.console)
+        if not left:
+            uids.release(held.room.base)
+            held.record.leave()
+        else:
+            held.record.note(state="stuck", left=left)
+        self.send({"event": "ended", "desk": desk, "why": why, "left": left})
+
+    def collect(self) -> None:
+        """Burn what keepers left that were killed."""
+        for desk in state.orphans(self.settings):
+            state.bury(self.settings, self.hierarchies, desk, self.disk)
+        for base in uids.stale(self.settings.run / "desks"):
+            uids.release(base)
+
+
+def seclude(settings: config.Config) -> None:
+    """Give this process a mount namespace of its own, with a private place for rooms.
+
+    The unified hierarchy of a hybrid host is hidden there: crun 1.8 refuses hosts on which it sees both.
+    """
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    unified = "/sys/fs/cgroup/unified"
+    if os.path.ismount(unified):
+        kernel.umount(unified)
+    private = settings.run / "private"
+    private.mkdir(mode=0o711, parents=True, exist_ok=True)
+    kernel.mount("rooms", str(private), "tmpfs", kernel.MS_NOSUID, "size=1m,mode=711")
+
+
+def main() -> None:
+    """Serve the owner at descriptor 3."""
+    os.umask(0o022)
+    owner = socket.socket(fileno=3)
+    settings = config.Config(**decode_settings(sys.argv[1]))
+    complain: Callable[[str], object] = lambda text: owner.send(
+        json.dumps({"event": "unfit", "why": text}).encode()
+    )  # noqa: E731
+    try:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        state.prepare(settings)
+        seclude(settings)
+        keeper = Keeper(settings, owner)
+    except (OSError, HostError) as e:
+        complain(str(e))
+        return
+    keeper.serve()
+
+
+def decode_settings(text: str) -> dict[str, object]:
+    """Read the settings an owner hands down on the command line."""
+    values = json.loads(text)
+    return {**values, **{name: Path(values[name]) for name in ("run", "lib", "images")}}

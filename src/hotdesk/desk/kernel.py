@@ -1,0 +1,168 @@
+"""The system calls the keeper needs and Python 3.11 lacks, each one thin function that raises OSError."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 32, 4096, 16384, 1 << 19
+MS_NOATIME, MS_PRIVATE = 1024, 1 << 18
+MNT_DETACH = 2
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
+
+SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
+OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+MOVE_MOUNT_F_EMPTY_PATH = 4
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG = 4, 36, 38, 1
+
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+
+
+class MountAttr(ctypes.Structure):
+    """struct mount_attr of mount_setattr(2)."""
+
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+def check(result: int, what: str) -> int:
+    """Turn a failed call's errno into an OSError that says what was tried."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
+    """Call mount(2)."""
+    result = libc.mount(
+        source.encode(),
+        target.encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        data.encode() if data else None,
+    )
+    check(result, f"mount {kind or 'bind'} on {target}")
+
+
+def umount(target: str) -> None:
+    """Detach a mount at once; its last user frees it."""
+    check(libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+
+
+def unshare(flags: int) -> None:
+    """Give this thread new namespaces."""
+    check(libc.unshare(flags), f"unshare {flags:#x}")
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one process attribute."""
+    check(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+
+
+def mount_idmapped(source: str, target: str, userns: int) -> None:
+    """Show a directory read-only at target, its owners shifted into a user namespace, without devices or setuid."""
+    flags = ctypes.c_uint(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+    tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open_tree {source}")
+    try:
+        attr = MountAttr(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns)
+        size = ctypes.c_size_t(ctypes.sizeof(attr))
+        check(
+            libc.syscall(SYS_MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, ctypes.byref(attr), size),
+            f"idmap {source}",
+        )
+        check(
+            libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH),
+            f"move_mount {target}",
+        )
+    finally:
+        os.close(tree)
+
+
+def in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
+    """Run work in a thread born and ended in a new network namespace; give that namespace and the result.
+
+    The namespace is proven by its inode: were the unshare ever to fail silently, work would bind on the host.
+    """
+    outcome: list[tuple[int, T] | BaseException] = []
+
+    def inside() -> None:
+        try:
+            before = os.stat("/proc/thread-self/ns/net").st_ino
+            unshare(CLONE_NEWNET)
+            netns = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            if os.fstat(netns).st_ino == before:
+                raise OSError("the new network namespace is the host's own")
+            outcome.append((netns, work()))
+        except BaseException as e:  # noqa: BLE001 - carried over to the caller's thread
+            outcome.append(e)
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    result = outcome[0]
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def raise_loopback() -> None:
+    """Bring up `lo` in this thread's network namespace."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        request = struct.pack("16sH22x", b"lo", 0)
+        flags = struct.unpack_from("16sH", fcntl.ioctl(probe, SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | IFF_UP))
+
+
+def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
+    """Make a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.
+
+    A namespace made by root would charge root's own inotify, signal and other limits with all desks' use.
+    """
+    ready_r, ready_w = os.pipe()
+    held_r, held_w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(held_w)
+            os.setgroups([])
+            os.setresgid(creator, creator, creator)
+            os.setresuid(creator, creator, creator)
+            unshare(CLONE_NEWUSER)
+            os.write(ready_w, b"1")
+            os.read(held_r, 1)
+        finally:
+            os._exit(0)
+    try:
+        os.close(ready_w)
+        if os.read(ready_r, 1) != b"1":
+            raise OSError(
+                "cannot make a user namespace; is kernel.unprivileged_userns_clone or max_user_namespaces 0?"
+            )
+        for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
+            with open(f"/proc/{child}/{name}", "w") as file:
+                file.write(text)
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        for fd in (ready_r, held_r, held_w):
+            os.close(fd)
+        os.waitpid(child, 0)

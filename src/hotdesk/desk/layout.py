@@ -1,0 +1,134 @@
+"""Which layers an image archive means: the manifests of OCI layouts and `docker save`, all hostile."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import IO, Protocol, TypeVar
+
+from hotdesk.desk.image import printable
+from hotdesk.errors import ImageError
+
+DIGEST_SHAPE = re.compile(r"sha256:([0-9a-f]{64})")
+MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
+JSON_LIMIT = 4 << 20
+LAYER_LIMIT = 512
+NESTING_LIMIT = 4
+
+T = TypeVar("T")
+
+
+class Parts(Protocol):
+    """The named files of a layout."""
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open one; `ImageError` when it is not there."""
+        ...
+
+
+def oci_layers(parts: Parts, machine: str) -> list[tuple[str, str]]:
+    """Give the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
+    manifest = read_json(parts, "index.json", None)
+    for _ in range(NESTING_LIMIT):
+        if "manifests" not in manifest:
+            break
+        manifest = read_blob(parts, chosen(texts(manifest, "manifests"), machine))
+    config = manifest.get("config")
+    if isinstance(config, dict):
+        require_machine(read_blob(parts, config), machine)
+    return [(blob_name(each), str(each["digest"])) for each in bounded(texts(manifest, "layers"))]
+
+
+def docker_layers(parts: Parts, machine: str) -> list[tuple[str, str]]:
+    """Give the layers of a `docker save`, lowest first, as names and digests of their plain content."""
+    with parts.open("manifest.json") as file:
+        images = load_json(file.read(JSON_LIMIT + 1))
+    if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
+        raise ImageError("the archive must hold one image; save one alone: `docker save NAME`")
+    layers, config = images[0].get("Layers"), images[0].get("Config")
+    if not isinstance(layers, list) or not all(isinstance(each, str) for each in layers):
+        raise ImageError("the archive's manifest.json lists no layers")
+    facts = read_json(parts, str(config), None)
+    require_machine(facts, machine)
+    rootfs = facts.get("rootfs")
+    digests = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
+    if not isinstance(digests, list) or len(digests) != len(layers):
+        raise ImageError("the archive's configuration does not name its layers' digests")
+    return [(name, str(digest)) for name, digest in zip(bounded(layers), digests, strict=True)]
+
+
+def chosen(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
+    """Pick the manifest for a machine: one that says so, or the only one that says nothing."""
+    wanted = MACHINES.get(machine, machine)
+    silent, others = [], []
+    for each in manifests:
+        platform = each.get("platform")
+        if not isinstance(platform, dict):
+            silent.append(each)
+        elif platform.get("architecture") == wanted and platform.get("os", "linux") == "linux":
+            return each
+        else:
+            others.append(str(platform.get("architecture")))
+    if len(silent) == 1:
+        return silent[0]
+    found = printable(", ".join(others))[:80] or "no machine"
+    raise ImageError(f"the archive holds no image for {wanted}, but for {found}")
+
+
+def require_machine(config: dict[str, object], machine: str) -> None:
+    """Refuse an image for another machine."""
+    found, wanted = config.get("architecture"), MACHINES.get(machine, machine)
+    if found not in (None, "", wanted):
+        raise ImageError(f"the image is for {printable(str(found))[:40]}, and this machine is {wanted}")
+
+
+def bounded(layers: list[T]) -> list[T]:
+    """Refuse an image of absurdly many layers, or of none."""
+    if not 0 < len(layers) <= LAYER_LIMIT:
+        raise ImageError(f"the image has {len(layers)} layers; it must have 1 to {LAYER_LIMIT}")
+    return layers
+
+
+def texts(data: dict[str, object], key: str) -> list[dict[str, object]]:
+    """Take a list of tables from a table."""
+    value = data.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ImageError(f"the layout's {key} is no list of descriptors")
+    return value
+
+
+def blob_name(descriptor: dict[str, object]) -> str:
+    """Give the name of the blob a descriptor means; only a sha256 becomes a path."""
+    match = DIGEST_SHAPE.fullmatch(str(descriptor.get("digest")))
+    if match is None:
+        shown = printable(str(descriptor.get("digest")))[:90]
+        raise ImageError(f"the layout names a blob {shown!r}, which is no sha256")
+    return f"blobs/sha256/{match[1]}"
+
+
+def read_blob(parts: Parts, descriptor: dict[str, object]) -> dict[str, object]:
+    """Read a blob of JSON, its digest verified."""
+    return read_json(parts, blob_name(descriptor), str(descriptor["digest"]))
+
+
+def read_json(parts: Parts, name: str, digest: str | None) -> dict[str, object]:
+    """Read a table of JSON."""
+    with parts.open(name) as file:
+        text = file.read(JSON_LIMIT + 1)
+    if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
+        raise ImageError(f"the blob {name} is not what its digest says")
+    data = load_json(text)
+    if not isinstance(data, dict):
+        raise ImageError(f"{printable(name[:90])} is no table of JSON")
+    return data
+
+
+def load_json(text: bytes) -> object:
+    """Read JSON of a sane size."""
+    if len(text) > JSON_LIMIT:
+        raise ImageError("the archive has a description of more than 4 MiB")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ImageError("the archive has a description that is no JSON") from e

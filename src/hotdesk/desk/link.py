@@ -1,0 +1,260 @@
+"""Talk to a guest over any byte stream: channels with flow control, every frame from the guest taken as hostile."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import anyio
+
+from hotdesk.errors import DeskGone, LinkError
+from hotdesk_guest import wire
+
+Body: TypeAlias = dict[str, object]
+
+READ = 1 << 17
+HELLO_SECONDS = 10.0
+MAX_CREDIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Bytes of a stream."""
+
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something the guest says along the way: a value of whatever shape it chose."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The guest's last word on a channel."""
+
+    body: Body
+
+
+Item: TypeAlias = Data | Told | Reply
+
+
+class Channel:
+    """One request and everything that belongs to it."""
+
+    def __init__(self, link: Link, number: int) -> None:
+        self.link = link
+        self.number = number
+        self.items: deque[tuple[Item, int]] = deque()
+        self.window = wire.WINDOW
+        """What the guest may still send."""
+        self.eaten = 0
+        """What was consumed and not yet given back."""
+        self.credit = wire.WINDOW
+        """What we may still send."""
+        self.over = False
+        self.news = anyio.Event()
+        self.allowance = anyio.Event()
+
+    def put(self, item: Item, cost: int) -> None:
+        """Take a frame's content from the link."""
+        self.window -= cost
+        if self.window < 0:
+            raise LinkError("the guest sent more than it was allowed")
+        self.items.append((item, cost))
+        self.news.set()
+
+    async def receive(self) -> Item:
+        """Give the next thing the guest sent; give credit back for it."""
+        while not self.items:
+            if self.link.failure is not None:
+                raise self.link.failure
+            self.news = anyio.Event()
+            await self.news.wait()
+        item, cost = self.items.popleft()
+        self.eaten += cost
+        if self.eaten >= wire.WINDOW // 4 and not self.over:
+            granted, self.eaten = self.eaten, 0
+            self.window += granted
+            await self.link.send(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
+        return item
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped."""
+        view = memoryview(data)
+        while view and not self.over:
+            while self.credit <= 0 and not self.over:
+                if self.link.failure is not None:
+                    raise self.link.failure
+                self.allowance = anyio.Event()
+                await self.allowance.wait()
+            if self.over:
+                return
+            part = view[: min(wire.CHUNK, self.credit)]
+            view = view[len(part) :]
+            self.credit -= len(part)
+            await self.link.send(wire.DATA, self.number, b"\0" + bytes(part))
+
+    async def end(self) -> None:
+        """Say that nothing more will be sent."""
+        if not self.over:
+            await self.link.send(wire.END, self.number)
+
+    async def order(self, body: Body) -> None:
+        """Send a signal order; a channel or link that is over is no error."""
+        if not self.over and self.link.failure is None:
+            await self.link.send(wire.SIGNAL, self.number, wire.encode(body))
+
+    async def drop(self) -> None:
+        """Forget the channel; twice is no error."""
+        if self.link.channels.pop(self.number, None) is not None and not self.over and self.link.failure is None:
+            self.over = True
+            await self.link.send(wire.DROP, self.number)
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        self.news.set()
+        self.allowance.set()
+
+
+class Link:
+    """One connection to one guest."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+        self.channels: dict[int, Channel] = {}
+        self.last = 0
+        self.failure: LinkError | DeskGone | None = None
+        self.hello: Body | None = None
+        self.greeted = anyio.Event()
+        self.writing = anyio.Lock(fast_acquire=True)
+
+    async def run(self) -> None:
+        """Read frames until the link ends; whoever waits on a channel then gets the reason."""
+        try:
+            while True:
+                data = await self.read()
+                if not data:
+                    self.fail(DeskGone("the desk hung up: it was burnt, or its first process ended; open another"))
+                    return
+                for kind, number, payload in self.reader.feed(data):
+                    self.take(kind, number, payload)
+        except wire.WireError as e:
+            self.fail(LinkError(f"the desk's guest broke the protocol: {e}; open another desk"))
+        except LinkError as e:
+            self.fail(e)
+        except OSError as e:
+            self.fail(DeskGone(f"the link to the desk broke: {e}"))
+        finally:
+            self.close()
+
+    async def read(self) -> bytes:
+        """Read what is there."""
+        while True:
+            try:
+                return self.sock.recv(READ)
+            except BlockingIOError:
+                await anyio.wait_readable(self.sock)
+
+    def take(self, kind: int, number: int, payload: bytes) -> None:
+        """Sort one frame to its channel."""
+        if kind == wire.HELLO:
+            self.greet(payload)
+            return
+        if kind == wire.PONG:
+            return
+        channel = self.channels.get(number)
+        if channel is None or channel.over:
+            if not 0 < number <= self.last:
+                raise LinkError("the guest spoke on a channel nobody opened")
+            return  # it was dropped while this frame was on its way
+        if kind == wire.DATA:
+            if len(payload) < 2:
+                raise LinkError("the guest sent an empty frame")
+            channel.put(Data(payload[0], payload[1:]), wire.cost(payload))
+        elif kind == wire.EVENT:
+            channel.put(Told(wire.decode(payload)), wire.cost(payload))
+        elif kind == wire.CREDIT:
+            channel.credit += int.from_bytes(payload[:4], "big")
+            if channel.credit > MAX_CREDIT:
+                raise LinkError("the guest gave more credit than there is")
+            channel.allowance.set()
+        elif kind == wire.REPLY:
+            body = wire.decode(payload)
+            if not isinstance(body, dict):
+                raise LinkError("the guest's reply is not a table")
+            channel.over = True
+            channel.items.append((Reply(body), 0))
+            channel.wake()
+
+    def greet(self, payload: bytes) -> None:
+        """Take the guest's first word, once."""
+        body = wire.decode(payload)
+        if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
+            raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
+        self.hello = body
+        self.greeted.set()
+
+    async def ready(self) -> Body:
+        """Wait for the guest's first word."""
+        with anyio.move_on_after(HELLO_SECONDS):
+            await self.greeted.wait()
+        if self.hello is None:
+            raise self.failure or LinkError("the desk's guest did not greet in time; open another desk")
+        return self.hello
+
+    async def open(self, body: Body) -> Channel:
+        """Open a channel with a request."""
+        if self.failure is not None:
+            raise self.failure
+        self.last += 1
+        channel = Channel(self, self.last)
+        self.channels[channel.number] = channel
+        payload = wire.encode(body)
+        if len(payload) > wire.HOST_LIMIT:
+            raise LinkError(f"a request of {len(payload)} bytes is more than a desk takes; put it in a file")
+        await self.send(wire.OPEN, channel.number, payload)
+        return channel
+
+    async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
+        data = wire.frame(kind, number, payload)
+        async with self.writing:
+            view = memoryview(data)
+            while view:
+                try:
+                    view = view[self.sock.send(view) :]
+                except BlockingIOError:
+                    with anyio.CancelScope(shield=len(view) < len(data)):
+                        await anyio.wait_writable(self.sock)
+                except OSError as e:
+                    raise self.failure or DeskGone("the desk hung up") from e
+
+    def fail(self, why: LinkError | DeskGone) -> None:
+        """Note why the link ended, and tell everyone who waits."""
+        if self.failure is None:
+            self.failure = why
+        self.greeted.set()
+        for channel in self.channels.values():
+            channel.wake()
+
+    def hang_up(self) -> None:
+        """End the link from our side; `run` then closes it."""
+        self.fail(DeskGone("the desk was burnt"))
+        try:
+            self.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it was closed already
+
+    def close(self) -> None:
+        """Close the socket; only its reader does."""
+        self.fail(DeskGone("the desk was burnt"))
+        anyio.notify_closing(self.sock)
+        self.sock.close()

@@ -1,0 +1,369 @@
+"""A desk as its owner sees it: programs and files, over a link to its guest. The same for every wall."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import anyio
+
+from hotdesk.config import MIB
+from hotdesk.desk.link import Body, Channel, Data, Link, Reply, Told
+from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Stream
+from hotdesk.errors import FILE_REASONS, BriefError, FileError, LinkError
+from hotdesk_guest import wire
+
+GRACE = 10.0
+"""Seconds beyond a program's own timeout until we stop believing its guest."""
+SILENCE = 60.0
+"""Seconds a file operation may pass without a word from the guest."""
+STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
+TEXT_LIMIT = 500
+
+Count = Callable[[], Awaitable[int]]
+
+
+class LinkedProcess:
+    """One program, followed over a channel."""
+
+    def __init__(self, channel: Channel, pid: int, done: Done | None, timeout: float | None) -> None:
+        self.channel = channel
+        self.pid = pid
+        self.done = done
+        self.deadline = anyio.current_time() + timeout + GRACE if timeout is not None else None
+        self.stdin_closed = False
+
+    async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
+        """Yield what it says until it ends."""
+        while self.done is None:
+            with anyio.CancelScope() as scope:
+                if self.deadline is not None:
+                    scope.deadline = self.deadline
+                item = await self.channel.receive()
+            if scope.cancelled_caught:
+                await self.give_up()
+                return
+            match item:
+                case Data(number, data):
+                    if number not in STREAMS:
+                        raise LinkError("the guest sent an unknown stream")
+                    yield STREAMS[number], data
+                case Reply(body):
+                    await self.channel.drop()
+                    self.done = as_done(body)
+                case Told():
+                    raise LinkError("the guest spoke out of turn")
+
+    async def give_up(self) -> None:
+        """Stop waiting for a guest that let its program's time pass."""
+        await self.kill()
+        self.done = Done(exit_code=128 + 9, signal=9, timed_out=True)
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input."""
+        if not self.stdin_closed:
+            await self.channel.send(data)
+
+    async def close_stdin(self) -> None:
+        """Let it read end of file."""
+        if not self.stdin_closed:
+            self.stdin_closed = True
+            await self.channel.end()
+
+    async def signal(self, number: int) -> None:
+        """Signal this one pid."""
+        if not 0 <= number <= 64:
+            raise BriefError(f"{number} is not a signal")
+        await self.channel.order({"signal": number, "tree": False})
+
+    async def kill(self) -> None:
+        """Kill it with all its descendants, and stop following it."""
+        with anyio.move_on_after(GRACE, shield=True):
+            await self.channel.order({"signal": 9, "tree": True})
+            await self.channel.drop()
+
+    async def wait(self) -> Done:
+        """Wait until it is over."""
+        async for _ in self.output():
+            pass
+        assert self.done is not None
+        return self.done
+
+    async def detach(self) -> None:
+        """Stop following it."""
+        await self.channel.drop()
+
+
+class LinkedDesk:
+    """A desk whose guest we talk to."""
+
+    def __init__(self, desk: DeskId, link: Link, home: str, oom_kills: Count | None = None) -> None:
+        self.id = desk
+        self.link = link
+        self.home = home
+        self.oom_kills = oom_kills
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> Done:
+        """Run a program to its end; cancelled, it is killed with all its descendants."""
+        process = await self.start(argv, env=env, cwd=cwd, user=user, timeout=timeout, stdin=bool(stdin))
+        kept: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+        truncated = False
+        try:
+            async with anyio.create_task_group() as tasks:
+                if stdin:
+                    tasks.start_soon(feed, process, stdin)
+                async for stream, data in process.output():
+                    room = output_limit - len(kept["stdout"]) - len(kept["stderr"])
+                    truncated = truncated or len(data) > room
+                    kept[stream] += data[: max(0, room)]
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        finally:
+            if process.done is None:
+                await process.kill()
+        assert process.done is not None
+        done = replace(
+            process.done, stdout=bytes(kept["stdout"]), stderr=bytes(kept["stderr"]), truncated=truncated
+        )
+        if done.signal == 9 and not done.timed_out and self.oom_kills is not None and await self.oom_kills():
+            done = replace(done, out_of_memory=True)
+        return done
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        stdin: bool = True,
+    ) -> LinkedProcess:
+        """Start a program and follow it."""
+        if isinstance(argv, str) or not argv or not all(isinstance(text, str) for text in argv):
+            raise BriefError("a program is a list of texts: its name and its arguments")
+        if any("\0" in text for text in argv):
+            raise BriefError("a program's arguments cannot hold a zero byte")
+        if user not in (None, "user", "1000"):
+            raise BriefError(f"no user {user!r} in this desk; it has `user`")
+        return await self.follow(
+            {
+                "op": "exec",
+                "argv": list(argv),
+                "env": dict(env or {}),
+                "cwd": cwd,
+                "stdin": stdin,
+                "timeout": None if timeout is None else max(0, int(timeout * 1000)),
+            },
+            timeout,
+        )
+
+    async def attach(self, pid: int) -> LinkedProcess:
+        """Follow a program already started."""
+        return await self.follow({"op": "attach", "pid": pid}, None)
+
+    async def follow(self, ask: Body, timeout: float | None) -> LinkedProcess:
+        """Open a program's channel and take the guest's first word on it."""
+        channel = await self.link.open(ask)
+        try:
+            item = await receive(channel)
+            match item:
+                case Told(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
+                    return LinkedProcess(channel, pid, None, timeout)
+                case Reply(body) if "error" not in body:
+                    return LinkedProcess(channel, 0, as_done(body), timeout)
+                case Reply(body):
+                    raise as_error(f"process {ask.get('pid')}", body)
+            raise LinkError("the guest spoke out of turn")
+        except BaseException:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+            raise
+
+    async def processes(self) -> list[Running]:
+        """List the programs started here."""
+        return [as_running(value) async for value in self.values({"op": "processes"}, "processes", 10_000)]
+
+    async def read_stream(self, path: str) -> AsyncIterator[bytes]:
+        """Yield a file's bytes."""
+        channel = await self.link.open({"op": "read", "path": path})
+        try:
+            while True:
+                match await receive(channel):
+                    case Data(_, data):
+                        yield data
+                    case Reply(body):
+                        check(path, body)
+                        return
+                    case Told():
+                        raise LinkError("the guest spoke out of turn")
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+    async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
+        """Give a file's bytes."""
+        kept = bytearray()
+        stream = self.read_stream(path)
+        try:
+            async for data in stream:
+                kept += data
+                if len(kept) > limit:
+                    raise FileError(f"{path} has more than {limit} bytes; read it as a stream", "other")
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]
+        return bytes(kept)
+
+    async def write(self, path: str, data: bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
+        """Write a file in place."""
+        channel = await self.link.open({"op": "write", "path": path, "mode": mode})
+        try:
+            if isinstance(data, (bytes, bytearray, memoryview)):
+                await channel.send(bytes(data))
+            else:
+                async for part in data:
+                    if channel.over:
+                        break
+                    await channel.send(part)
+            await channel.end()
+            item = await receive(channel)
+            if not isinstance(item, Reply):
+                raise LinkError("the guest spoke out of turn")
+            check(path, item.body)
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
+        """List a folder."""
+        ask: Body = {"op": "list", "path": path, "depth": max(1, depth)}
+        return [as_entry(value) async for value in self.values(ask, path, limit)]
+
+    async def stat(self, path: str) -> Entry:
+        """Describe one path."""
+        return as_entry((await self.ask({"op": "stat", "path": path}, path)).get("entry"))
+
+    async def mkdir(self, path: str) -> bool:
+        """Make a folder and its parents."""
+        return (await self.ask({"op": "mkdir", "path": path}, path)).get("made") is True
+
+    async def move(self, source: str, destination: str) -> None:
+        """Rename."""
+        await self.ask({"op": "move", "source": source, "destination": destination}, source)
+
+    async def remove(self, path: str) -> None:
+        """Remove a path with all below it."""
+        await self.ask({"op": "remove", "path": path}, path)
+
+    async def ask(self, body: Body, path: str) -> Body:
+        """Ask for something answered in one word."""
+        channel = await self.link.open(body)
+        try:
+            item = await receive(channel)
+            if not isinstance(item, Reply):
+                raise LinkError("the guest spoke out of turn")
+            check(path, item.body)
+            return item.body
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+    async def values(self, body: Body, path: str, limit: int) -> AsyncIterator[object]:
+        """Yield what the guest lists, up to a limit."""
+        channel = await self.link.open(body)
+        count = 0
+        try:
+            while True:
+                match await receive(channel):
+                    case Told(batch) if isinstance(batch, list):
+                        for value in batch:
+                            count += 1
+                            if count > limit:
+                                raise FileError(f"{path} has more than {limit} entries; list less of it", "other")
+                            yield value
+                    case Reply(answer):
+                        check(path, answer)
+                        return
+                    case _:
+                        raise LinkError("the guest spoke out of turn")
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+
+async def feed(process: LinkedProcess, data: bytes) -> None:
+    """Give a program its whole standard input."""
+    await process.send(data)
+    await process.close_stdin()
+
+
+async def receive(channel: Channel) -> Data | Told | Reply:
+    """Wait for the guest, but not for ever."""
+    with anyio.move_on_after(SILENCE):
+        return await channel.receive()
+    raise LinkError(f"the desk's guest said nothing for {SILENCE:.0f} s; burn it and open another")
+
+
+def as_done(body: Body) -> Done:
+    """Check how the guest says a program ended."""
+    code, signal, text = body.get("code"), body.get("signal"), body.get("text")
+    if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
+        raise LinkError("the guest gave a strange exit")
+    if signal is not None and (type(signal) is not int or not 1 <= signal <= 127):
+        raise LinkError("the guest gave a strange signal")
+    return Done(code, signal=signal, timed_out=body.get("timed_out") is True, reason=text[:TEXT_LIMIT])
+
+
+def check(path: str, body: Body) -> None:
+    """Raise what the guest says went wrong."""
+    if "error" in body:
+        raise as_error(path, body)
+
+
+def as_error(path: str, body: Body) -> FileError:
+    """Make an error of a guest's code, from our own table."""
+    reason = body.get("error")
+    known = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
+    return FileError(f"{path}: {str(body.get('text'))[:TEXT_LIMIT]}", known)
+
+
+def as_entry(value: object) -> Entry:
+    """Check how the guest describes a path."""
+    if not isinstance(value, dict):
+        raise LinkError("the guest described a path strangely")
+    texts = [value.get(name) for name in ("name", "path")]
+    numbers = [value.get(name) for name in ("size", "mode", "uid", "gid", "modified")]
+    kinds: dict[object, Literal["file", "directory", "symlink", "other"]] = {
+        "file": "file",
+        "directory": "directory",
+        "symlink": "symlink",
+    }
+    target = value.get("target")
+    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+        raise LinkError("the guest described a path strangely")
+    if target is not None and not isinstance(target, str):
+        raise LinkError("the guest described a link strangely")
+    size, mode, uid, gid, modified = numbers
+    return Entry(*texts, kinds.get(value.get("kind"), "other"), size, mode & 0o7777, uid, gid, modified / 1e6, target)
+
+
+def as_running(value: object) -> Running:
+    """Check how the guest describes a program."""
+    if not isinstance(value, dict) or type(pid := value.get("pid")) is not int:
+        raise LinkError("the guest described a program strangely")
+    argv, code = value.get("argv"), value.get("code")
+    if not isinstance(argv, list) or not all(isinstance(text, str) for text in argv):
+        raise LinkError("the guest described a program strangely")
+    return Running(pid, tuple(argv), code if type(code) is int else None)

@@ -1,0 +1,95 @@
+"""A directory and no wall at all: the guest as an ordinary process. For tests of what stands on a desk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from hotdesk.desk import guestlib
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.seam import DeskId, Spec, new_id
+from hotdesk.errors import DeskGone, HostError
+
+SWITCH = "HOTDESK_ALLOW_LOCAL"
+"""Only with this variable set: a program in a `local` desk is a program on this machine."""
+START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk_guest import agent;agent.main(sys.argv[2])"
+
+
+class LocalRuntime:
+    """Opens directories. Nothing holds a program in one."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        self.tasks = tasks
+        self.open_desks: dict[DeskId, tuple[LinkedDesk, subprocess.Popen[bytes], Path]] = {}
+
+    async def open(self, spec: Spec) -> LinkedDesk:
+        """Start a guest in a new directory."""
+        desk = new_id()
+        folder = Path(tempfile.mkdtemp(prefix=f"hotdesk-{desk}-"))
+        home = folder / "home"
+        home.mkdir()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(folder / "link.sock"))
+            listener.listen(1)
+            listener.settimeout(10)
+            environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
+            guest = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-B", "-c", START, str(guestlib.SOURCE.parent), str(folder / "link.sock")],
+                env={**environment, **spec.env},
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            sock, _ = await anyio.to_thread.run_sync(listener.accept)
+        link = Link(sock)
+        self.tasks.start_soon(link.run)
+        await link.ready()
+        self.open_desks[desk] = (LinkedDesk(desk, link, str(home)), guest, folder)
+        return self.open_desks[desk][0]
+
+    async def find(self, desk: DeskId) -> LinkedDesk:
+        """Give an open desk."""
+        if desk not in self.open_desks:
+            raise DeskGone(f"desk {desk} is not open")
+        return self.open_desks[desk][0]
+
+    async def burn(self, desk: DeskId) -> None:
+        """End the guest and what it started, and delete the directory."""
+        if desk not in self.open_desks:
+            return
+        opened, guest, folder = self.open_desks.pop(desk)
+        with contextlib.suppress(Exception):
+            for running in await opened.processes():
+                if running.exit_code is None:
+                    await (await opened.attach(running.pid)).kill()
+        opened.link.hang_up()
+        guest.send_signal(signal.SIGKILL)
+        guest.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def local_runtime() -> AsyncIterator[LocalRuntime]:
+    """Give a runtime without walls; its desks burn with it."""
+    if os.environ.get(SWITCH) != "1":
+        raise HostError(f"the local runtime has no wall; it exists for tests, with {SWITCH}=1")
+    async with anyio.create_task_group() as tasks:
+        runtime = LocalRuntime(tasks)
+        try:
+            yield runtime
+        finally:
+            with anyio.move_on_after(10, shield=True):
+                for desk in list(runtime.open_desks):
+                    await runtime.burn(desk)
+            tasks.cancel_scope.cancel()

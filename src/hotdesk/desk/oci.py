@@ -1,0 +1,289 @@
+"""The container wall: an owner's side of it. Asks its keeper for rooms, and talks to the guests in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+import anyio.abc
+
+from hotdesk.config import Config
+from hotdesk.desk import state
+from hotdesk.desk.keeper import MESSAGE
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.request import Request, write
+from hotdesk.desk.seam import DeskId, Spec, new_id
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, ImageError, KeeperError
+
+Answer: TypeAlias = tuple[dict[str, object], list[int]]
+
+SOURCE = Path(__file__).resolve().parents[2]
+START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk import keeper;keeper.main()"
+ERRORS: dict[str, type[HotdeskError]] = {
+    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DeskGone)
+}
+GREET_SECONDS = 15.0
+BURN_SECONDS = 20.0
+CONSOLE = 4096
+
+
+class KeeperClient:
+    """An owner's end of the socketpair to its keeper."""
+
+    def __init__(self, config: Config) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE)
+        self.sock = ours
+        self.pid = spawn(config, theirs)
+        theirs.close()
+        self.number = 0
+        self.waiting: dict[int, anyio.Event] = {}
+        self.answers: dict[int, Answer] = {}
+        self.ended: dict[str, str] = {}
+        """Why desks ended, as the keeper told."""
+        self.endings: dict[str, list[Link]] = {}
+        self.failure: HotdeskError | None = None
+
+    async def run(self) -> None:
+        """Read answers and events until the keeper is gone."""
+        while self.failure is None:
+            try:
+                data, fds, _, _ = socket.recv_fds(self.sock, MESSAGE, 8, socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                await anyio.wait_readable(self.sock)
+                continue
+            except OSError:
+                data, fds = b"", []
+            if not data:
+                self.fail(KeeperError("the keeper of these desks died; they are being burnt, open others"))
+                return
+            self.take(json.loads(data), list(fds))
+
+    def take(self, message: dict[str, object], fds: list[int]) -> None:
+        """Sort one message."""
+        match message:
+            case {"re": int(number)}:
+                self.answers[number] = (message, fds)
+                if number in self.waiting:
+                    self.waiting[number].set()
+            case {"event": "ended", "desk": str(desk), "why": str(why)}:
+                self.ended[desk] = why
+                for link in self.endings.pop(desk, []):
+                    link.fail(DeskGone(f"desk {desk} was burnt: {why}"))
+            case {"event": "unfit", "why": str(why)}:
+                self.fail(HostError(f"no desk can be opened here: {why}"))
+
+    def fail(self, why: HotdeskError) -> None:
+        """Note why the keeper is gone, and tell everyone who waits."""
+        self.failure = self.failure or why
+        for event in self.waiting.values():
+            event.set()
+
+    async def ask(self, request: Request) -> Answer:
+        """Send a request and wait for its answer."""
+        self.number += 1
+        number = self.number
+        self.waiting[number] = anyio.Event()
+        try:
+            await self.send(write(number, request))
+            await self.waiting[number].wait()
+            if number not in self.answers:
+                raise self.failure or KeeperError("the keeper did not answer")
+            message, fds = self.answers.pop(number)
+        finally:
+            del self.waiting[number]
+        match message:
+            case {"error": {"code": str(code), "text": str(text)}}:
+                raise ERRORS.get(code, KeeperError)(text)
+            case {"ok": dict(body)}:
+                return body, fds
+        raise KeeperError("the keeper answered strangely")
+
+    async def send(self, data: bytes) -> None:
+        """Send one message."""
+        if len(data) > MESSAGE:
+            raise BriefError("a desk's environment is too large; put it in a file")
+        while True:
+            if self.failure is not None:
+                raise self.failure
+            try:
+                self.sock.send(data)
+                return
+            except BlockingIOError:
+                await anyio.wait_writable(self.sock)
+            except OSError as e:
+                raise KeeperError("the keeper of these desks died") from e
+
+    async def close(self) -> None:
+        """Hang up; the keeper burns what is left, and we wait for that."""
+        self.sock.shutdown(socket.SHUT_WR)
+        with anyio.move_on_after(BURN_SECONDS):
+            await anyio.to_thread.run_sync(wait_for, self.pid, abandon_on_cancel=True)
+
+
+def wait_for(pid: int) -> None:
+    """Wait for a child of ours, unless somebody else did."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def spawn(config: Config, theirs: socket.socket) -> int:
+    """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
+    if os.geteuid() != 0:
+        raise HostError(missing_privilege())
+    settings = json.dumps({name: value if isinstance(value, int) else str(value) for name, value in asdict(config).items()})
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-B", "-c", START, settings, str(SOURCE)],
+            {"PATH": os.defpath},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, null, 1),
+                (os.POSIX_SPAWN_DUP2, stderr, 2),
+            ],
+            setsid=True,
+            setsigmask=(),
+        )
+    finally:
+        os.close(null)
+
+
+def missing_privilege() -> str:
+    """Say what an ordinary user lacks."""
+    return (
+        "opening a desk needs root (mounts, namespaces, cgroups), and no `hotdesk serve` is running that would do it "
+        "for you; use sudo, or ask whoever runs this machine to start one"
+    )
+
+
+class ContainerRuntime:
+    """Desks in OCI containers, opened through one keeper."""
+
+    def __init__(self, config: Config, keeper: KeeperClient, tasks: anyio.abc.TaskGroup) -> None:
+        self.config = config
+        self.keeper = keeper
+        self.tasks = tasks
+        self.desks: dict[DeskId, LinkedDesk] = {}
+
+    async def open(self, spec: Spec) -> LinkedDesk:
+        """Open a desk; when its guest does not greet, nothing is left of it."""
+        desk = new_id()
+        try:
+            body, fds = await self.keeper.ask(Request("open", desk, spec))
+            with closing(fds):
+                self.desks[desk] = await self.greet(desk, body, fds)
+        except BaseException:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                await self.burn(desk)
+            raise
+        return self.desks[desk]
+
+    async def greet(self, desk: DeskId, body: dict[str, object], fds: list[int]) -> LinkedDesk:
+        """Accept the guest's call: only from the desk's own first process."""
+        listener = socket.socket(fileno=os.dup(fds[0]))
+        listener.setblocking(False)
+        link = None
+        with listener, anyio.move_on_after(GREET_SECONDS):
+            while link is None and desk not in self.keeper.ended:
+                sock = await accept(listener)
+                if peer(sock) == (body["pid"], body["uid"]):
+                    link = Link(sock)
+                else:
+                    sock.close()
+        if link is None:
+            raise DeskGone(f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}")
+        self.keeper.endings.setdefault(desk, []).append(link)
+        self.tasks.start_soon(link.run)
+        hello = await link.ready()
+        return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))
+
+    async def oom_kills(self, desk: DeskId) -> int:
+        """Ask how many processes the desk's memory limit has killed."""
+        body, _ = await self.keeper.ask(Request("oom", desk))
+        return int(str(body["kills"]))
+
+    async def find(self, desk: DeskId) -> LinkedDesk:
+        """Give an open desk of this owner."""
+        if desk not in self.desks:
+            raise DeskGone(f"desk {desk} is not open here")
+        return self.desks[desk]
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk."""
+        opened = self.desks.pop(desk, None)
+        await self.keeper.ask(Request("burn", desk))
+        if opened is not None:
+            opened.link.hang_up()
+
+
+@contextlib.contextmanager
+def closing(fds: list[int]) -> AsyncIterator[None]:  # type: ignore[misc]
+    """Close descriptors in the end."""
+    try:
+        yield
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+async def accept(listener: socket.socket) -> socket.socket:
+    """Wait for one call."""
+    while True:
+        try:
+            return listener.accept()[0]
+        except BlockingIOError:
+            await anyio.wait_readable(listener)
+
+
+def peer(sock: socket.socket) -> tuple[int, int]:
+    """Give the pid and uid of whoever called."""
+    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid & 0xFFFFFFFF
+
+
+def said(console: int) -> str:
+    """Read what a desk that failed to start wrote, escaped."""
+    os.set_blocking(console, False)
+    try:
+        text = os.read(console, CONSOLE).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return f" ({text[-500:]!r})" if text else ""
+
+
+@contextlib.asynccontextmanager
+async def container_runtime(config: Config) -> AsyncIterator[ContainerRuntime]:
+    """Give a runtime with a keeper of its own; its desks burn with it."""
+    async with anyio.create_task_group() as tasks:
+        keeper = KeeperClient(config)
+        tasks.start_soon(keeper.run)
+        runtime = ContainerRuntime(config, keeper, tasks)
+        try:
+            yield runtime
+        finally:
+            with anyio.CancelScope(shield=True):
+                await keeper.close()
+            for desk in runtime.desks.values():
+                desk.link.hang_up()
+            tasks.cancel_scope.cancel()
+
+
+def orphans(config: Config) -> list[str]:
+    """List desks whose keeper was killed."""
+    return state.orphans(config)

@@ -1,0 +1,133 @@
+"""What an image is made of: a short TOML, checked before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+from hotdesk.desk.image import NAME_SHAPE, as_name, printable
+from hotdesk.errors import BriefError
+
+FORMAT = 1
+"""Part of every digest: raise it when the same recipe would give another tree."""
+
+SUITE_SHAPE = re.compile(r"[a-z][a-z0-9.-]{0,31}")
+PACKAGE_SHAPE = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](=[A-Za-z0-9.+:~-]+)?")
+VERSION = r" ?(?:===?|>=|<=|~=|!=|<|>) ?[A-Za-z0-9.*+!_-]+"
+REQUIREMENT_SHAPE = re.compile(
+    rf"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?(?:{VERSION}(?: ?,{VERSION})*)?"
+)
+LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One image, as it is asked for."""
+
+    name: str
+    parent: str | None = None
+    """The image it stands on (`from`); None for one made from packages alone."""
+    suite: str | None = None
+    """The Debian release a parentless image is made from."""
+    include: tuple[str, ...] = ()
+    """The packages a parentless image begins with."""
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    """Requirements by name and version; wheels only."""
+    run: tuple[str, ...] = ()
+    """Shell lines, run as root inside the image, without network. Trusted like a Makefile."""
+
+
+def load(wanted: str, name: str | None = None) -> Recipe:
+    """Give a recipe by a built-in name, or by a TOML file's path (it has a `/` or ends in `.toml`)."""
+    if "/" not in wanted and not wanted.endswith(".toml"):
+        return load_builtin(wanted) if name is None else rename(load_builtin(wanted), name)
+    path = Path(wanted)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as e:
+        raise BriefError(f"recipe {printable(wanted)!r} cannot be read: {e}") from e
+    return parse(text, path.stem if name is None else name)
+
+
+def load_builtin(name: str) -> Recipe:
+    """Give the recipe of that name that comes with hotdesk."""
+    if as_name(name) not in builtin():
+        raise BriefError(
+            f"there is no recipe {name!r}; there is {', '.join(builtin())}, or write one: "
+            'a TOML file with `from = "base"` and `apt = […]`, and `hotdesk image build ./FILE.toml`'
+        )
+    return parse((resources.files("hotdesk.desk") / "images" / f"{name}.toml").read_text(), name)
+
+
+def builtin() -> list[str]:
+    """List the recipes that come with hotdesk."""
+    names = [entry.name for entry in (resources.files("hotdesk.desk") / "images").iterdir()]
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def rename(recipe: Recipe, name: str) -> Recipe:
+    """Give the same recipe under another name."""
+    return replace(recipe, name=as_name(name))
+
+
+def parse(text: str, name: str) -> Recipe:
+    """Read a recipe."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise BriefError(f"recipe {printable(name)!r} is not TOML: {e}") from e
+    where = f"recipe {as_name(name)!r}"
+    recipe = Recipe(
+        name=name,
+        parent=text_of(table, "from", NAME_SHAPE, where),
+        suite=text_of(table, "suite", SUITE_SHAPE, where),
+        include=list_of(table, "include", PACKAGE_SHAPE, where),
+        apt=list_of(table, "apt", PACKAGE_SHAPE, where),
+        pip=list_of(table, "pip", REQUIREMENT_SHAPE, where),
+        run=list_of(table, "run", LINE_SHAPE, where),
+    )
+    if table:
+        key = printable(sorted(table)[0])
+        raise BriefError(f"{where} has an unknown key {key!r}; it takes from, apt, pip and run")
+    if (recipe.parent is None) == (recipe.suite is None):
+        raise BriefError(f'{where} must say what it stands on: `from = "base"` (or a `suite`, not both)')
+    if recipe.parent is not None and recipe.include:
+        raise BriefError(f"{where} stands on {recipe.parent!r}: its packages belong in `apt`")
+    if recipe.parent == name:
+        raise BriefError(f"{where} cannot stand on itself; give it another name with --name")
+    return recipe
+
+
+def text_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
+    """Take a text from a table, checked."""
+    value = table.pop(key, None)
+    return None if value is None else checked(value, key, shape, where)
+
+
+def list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
+    """Take a list of texts from a table, each checked."""
+    value = table.pop(key, [])
+    if not isinstance(value, list):
+        raise BriefError(f"{where}: {key} must be a list of texts")
+    return tuple(checked(each, key, shape, where) for each in value)
+
+
+def checked(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
+    """Check one text of a recipe."""
+    if not isinstance(value, str):
+        raise BriefError(f"{where}: {key} takes text, not {printable(repr(value))[:80]}")
+    if not shape.fullmatch(value):
+        raise BriefError(f"{where}: {printable(value[:80])!r} cannot be meant in {key}")
+    return value
+
+
+def digest(recipe: Recipe, parent: str, arch: str, suite: str) -> str:
+    """Name what a recipe makes of a parent (its digest, or nothing), whatever the image is called."""
+    parts = [FORMAT, parent, arch, suite, recipe.include, recipe.apt, recipe.pip, recipe.run]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

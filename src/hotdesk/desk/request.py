@@ -1,0 +1,73 @@
+"""The keeper's vocabulary: what an owner may ask, checked field by field before anything privileged happens."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Literal, cast, get_args
+
+from hotdesk.desk.seam import ID_SHAPE, Spec
+from hotdesk.errors import BriefError
+
+Verb = Literal["open", "burn", "touch", "oom"]
+TYPES: dict[str, tuple[type, ...]] = {
+    "image": (str,),
+    "cpus": (int, float),
+    "memory": (int,),
+    "disk": (int,),
+    "disk_in": (str,),
+    "pids": (int,),
+    "deadline": (int, float),
+    "idle": (int, float),
+    "env": (dict,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One thing an owner asks."""
+
+    verb: Verb
+    desk: str
+    spec: Spec = field(default_factory=Spec)
+
+
+def write(number: int, request: Request) -> bytes:
+    """Write a request as its keeper reads it."""
+    message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
+    if request.verb == "open":
+        message["spec"] = asdict(request.spec)
+    return json.dumps(message).encode()
+
+
+def parse(data: bytes) -> tuple[int, Request]:
+    """Read a request; anything but the vocabulary is refused."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError) as e:
+        raise BriefError("the keeper was sent something that is not JSON") from e
+    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec"}:
+        raise BriefError("the keeper was sent something that is not a request")
+    number, verb, desk = message.get("n"), message.get("verb"), message.get("desk")
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise BriefError("a request without a number")
+    if verb not in get_args(Verb):
+        raise BriefError("the keeper does not know that verb")
+    if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
+        raise BriefError("a request for something that is not a desk's id")
+    if verb != "open":
+        return number, Request(cast(Verb, verb), desk)
+    return number, Request("open", desk, parse_spec(message.get("spec")))
+
+
+def parse_spec(value: object) -> Spec:
+    """Read the computer that is asked for."""
+    if not isinstance(value, dict) or set(value) - set(TYPES):
+        raise BriefError("a request to open with unknown fields")
+    for name, given in value.items():
+        if not isinstance(given, TYPES[name]) or isinstance(given, bool):
+            raise BriefError(f"a request to open whose {name} has the wrong type")
+    env = value.get("env", {})
+    if not all(isinstance(text, str) for pair in env.items() for text in pair):
+        raise BriefError("a request to open whose env is not text")
+    return Spec(**value)

@@ -1,0 +1,213 @@
+"""What stands around one desk: user and network namespaces, disk, overlay, devices, cgroup. Made and unmade here.
+
+Everything is mounted in the keeper's private mount namespace: a keeper that is killed takes its mounts with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.desk import bundle, kernel, uids
+from hotdesk.desk.cgroup import Cgroup, Limits
+from hotdesk.desk.disk import Disk, opened
+from hotdesk.desk.image import Image
+from hotdesk.desk.seam import Spec
+
+GATE = ("127.0.0.1", 3128)
+NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
+OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
+HIDDEN = frozenset(
+    name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}")
+)
+
+
+@dataclass(slots=True)
+class Room:
+    """One desk's surroundings, and how to take each piece down again."""
+
+    desk: str
+    folder: Path
+    """A tmpfs of its own, in the keeper's mount namespace; paths a desk can see are relative to it."""
+    cgroup: Cgroup
+    disk: Disk
+    base: int
+    """The first of its host user ids."""
+    undo: list[Callable[[], object]] = field(default_factory=list)
+    userns: int = -1
+    netns: int = -1
+    gate: socket.socket | None = None
+    listener: socket.socket | None = None
+
+    def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes]) -> None:
+        """Make every piece. On failure the caller runs `clear`."""
+        self.userns = kernel.new_userns(
+            self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base)
+        )
+        self.netns, self.gate = kernel.in_new_netns(open_gate)
+        self.folder.mkdir(mode=0o711)
+        self.undo.append(self.folder.rmdir)
+        kernel.mount("room", str(self.folder), "tmpfs", kernel.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
+        self.undo.append(lambda: kernel.umount(str(self.folder)))
+        self.make_dev()
+        self.make_sys(spec)
+        self.make_proc()
+        self.make_link(guest)
+        self.make_root(spec, image)
+        self.cgroup.make(Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus))
+        self.write_config(spec, image)
+
+    def make_dev(self) -> None:
+        """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
+        dev = self.folder / "dev"
+        dev.mkdir(mode=0o755)
+        for name, (major, minor) in NODES.items():
+            os.mknod(dev / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+            os.chmod(dev / name, 0o666)
+        for name, target in LINKS.items():
+            os.symlink(target, dev / name)
+        for name in ("pts", "shm"):
+            (dev / name).mkdir(mode=0o755)
+
+    def make_sys(self, spec: Spec) -> None:
+        """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
+        cpus = f"0-{max(1, round(spec.cpus)) - 1}\n" if spec.cpus > 1 else "0\n"
+        files = {f"devices/system/cpu/{name}": cpus for name in ("online", "possible", "present")}
+        files |= {"class/net/lo/mtu": "65536\n", "class/net/lo/operstate": "unknown\n"}
+        for name, text in files.items():
+            file = self.folder / "sys" / name
+            file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def make_proc(self) -> None:
+        """Make what covers the parts of /proc that tell of the host."""
+        proc = self.folder / "proc"
+        (proc / "none").mkdir(mode=0o755, parents=True)
+        for name, text in {"empty": "", "boot_id": random_uuid(), **bundle.STEADY_FILES}.items():
+            file = proc / name
+            file.write_text(text)
+            file.chmod(0o444)
+
+    def make_link(self, guest: dict[str, bytes]) -> None:
+        """Make the folder the guest's code lies in, and the socket it dials. Only the desk's own user may dial."""
+        link = self.folder / "link"
+        (link / "lib/hotdesk_guest").mkdir(mode=0o755, parents=True)
+        for name, data in guest.items():
+            (link / "lib/hotdesk_guest" / name).write_bytes(data)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with opened(link) as fd:
+            self.listener.bind(f"/proc/self/fd/{fd}/link.sock")  # a socket's path is at most 107 bytes
+        os.chmod(link / "link.sock", 0o600)
+        os.chown(link / "link.sock", self.base + uids.USER, self.base + uids.USER)
+        self.listener.listen(16)
+
+    def make_root(self, spec: Spec, image: Image) -> None:
+        """Lay the writable layer over the image, owners shifted into the desk's own ids."""
+        lowers = []
+        for number, layer in enumerate(image.layers):
+            lower = self.folder / f"l{number}"
+            lower.mkdir()
+            kernel.mount_idmapped(str(layer), str(lower), self.userns)
+            self.undo.append(lambda at=str(lower): kernel.umount(at))  # type: ignore[misc]
+            lowers.append(lower.name)
+        self.folder.joinpath("disk").mkdir()
+        self.undo.append(lambda: self.disk.drop(self.desk))
+        layer = self.disk.make(self.desk, spec.disk, self.folder / "disk")
+        if layer == self.folder / "disk":
+            self.undo.append(lambda: kernel.umount(str(layer)))
+        self.seed(layer / "up")
+        (layer / "work").mkdir(mode=0o700)
+        (self.folder / "root").mkdir()
+        os.symlink(layer, self.folder / "w")
+        os.chdir(self.folder)  # relative names, because a desk reads them in its mountinfo
+        try:
+            options = f"lowerdir={':'.join(lowers)},upperdir=w/up,workdir=w/work,{OVERLAY}"
+            kernel.mount("desk", "root", "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)
+        finally:
+            os.chdir("/")
+        self.undo.append(lambda: kernel.umount(str(self.folder / "root")))
+
+    def seed(self, upper: Path) -> None:
+        """Give the fresh layer the files that make this computer itself and no other."""
+        files = {
+            "etc/hostname": f"{self.desk[:12]}\n",
+            "etc/hosts": f"127.0.0.1 localhost {self.desk[:12]}\n::1 localhost\n",
+            "etc/machine-id": f"{os.urandom(16).hex()}\n",
+            "etc/resolv.conf": "",
+        }
+        (upper / "etc").mkdir(mode=0o755, parents=True)
+        for name, text in files.items():
+            (upper / name).write_text(text)
+        for path in (upper, upper / "etc", *(upper / name for name in files)):
+            os.chown(path, self.base, self.base)
+
+    def write_config(self, spec: Spec, image: Image) -> None:
+        """Write the OCI bundle."""
+        (self.folder / "bundle").mkdir(mode=0o700)
+        room = bundle.Room(
+            desk=self.desk,
+            root=str(self.folder / "root"),
+            dev=str(self.folder / "dev"),
+            sys=str(self.folder / "sys"),
+            proc=str(self.folder / "proc"),
+            link=str(self.folder / "link"),
+            userns=f"/proc/{os.getpid()}/fd/{self.userns}",
+            netns=f"/proc/{os.getpid()}/fd/{self.netns}",
+            memory=spec.memory,
+            python=image.python,
+            machine=os.uname().machine,
+            hidden=HIDDEN,
+            env=spec.env,
+        )
+        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(room)))
+
+    def clear(self) -> list[str]:
+        """Take everything down, last made first; say what resisted."""
+        left = []
+        for step in (self.close, *reversed(self.undo), self.cgroup.remove):
+            try:
+                step()
+            except OSError as e:
+                left.append(str(e))
+        self.undo.clear()
+        return left
+
+    def close(self) -> None:
+        """Let go of the namespaces and sockets."""
+        for fd in (self.userns, self.netns):
+            if fd >= 0:
+                os.close(fd)
+        self.userns = self.netns = -1
+        for held in (self.gate, self.listener):
+            if held is not None:
+                held.close()
+
+
+def open_gate() -> socket.socket:
+    """Listen where the desk finds its only way out; called inside the desk's network namespace.
+
+    The protocol is named because asyncio leaves Nagle on for sockets that do not name it.
+    """
+    kernel.raise_loopback()
+    gate = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    gate.bind(GATE)
+    gate.listen(256)
+    return gate
+
+
+def random_uuid() -> str:
+    """Give a random uuid as the kernel prints its boot id."""
+    text = os.urandom(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n"

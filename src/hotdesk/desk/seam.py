@@ -1,0 +1,258 @@
+"""What a desk is, whatever its wall: `Runtime` opens and burns; `Desk` runs, reads, writes."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import string
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NewType, Protocol
+
+from hotdesk.config import GIB, MIB
+from hotdesk.errors import BriefError
+
+DeskId = NewType("DeskId", str)
+Stream = Literal["stdout", "stderr"]
+
+ALPHABET = string.ascii_lowercase + string.digits
+ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
+OUTPUT_LIMIT = 16 * MIB
+
+
+def new_id() -> DeskId:
+    """Make an id nobody can guess: `i` and 20 lowercase alphanumerics, so that it fits a DNS label."""
+    return DeskId("i" + "".join(secrets.choice(ALPHABET) for _ in range(20)))
+
+
+def as_id(text: str) -> DeskId:
+    """Check that a text is a desk's id."""
+    if not ID_SHAPE.fullmatch(text):
+        raise BriefError(f"{text[:40]!r} is not a desk's id; `hotdesk ps` lists them")
+    return DeskId(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The computer that is asked for."""
+
+    image: str = "base"
+    cpus: float = 2.0
+    memory: int = 2 * GIB
+    disk: int = 16 * GIB
+    disk_in: Literal["disk", "memory"] = "disk"
+    """Where the writable layer lies; in memory it counts against `memory`."""
+    pids: int = 1024
+    deadline: float = 3600.0
+    """Seconds until the desk is burnt whatever it is doing."""
+    idle: float = 900.0
+    """Seconds without a call or a byte until it is burnt."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables every program in the desk gets."""
+
+    def __post_init__(self) -> None:
+        checks = {
+            "cpus": 0.01 <= self.cpus <= 1024,
+            "memory": 16 * MIB <= self.memory,
+            "disk": MIB <= self.disk,
+            "disk_in": self.disk_in in ("disk", "memory"),
+            "pids": 4 <= self.pids <= 1 << 22,
+            "deadline": 0 < self.deadline <= 365 * 86400,
+            "idle": 0 < self.idle <= 365 * 86400,
+        }
+        for name, right in checks.items():
+            if not right:
+                raise BriefError(f"a desk's {name} cannot be {getattr(self, name)!r}")
+        for key, value in self.env.items():
+            if not key or "=" in key or "\0" in key + value:
+                raise BriefError(f"{key!r} cannot be an environment variable")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a program ended, and what it said. A result, never an error."""
+
+    exit_code: int
+    """Its exit code as a shell tells it: 126 and 127 when it could not start, 128 + n when a signal ended it."""
+    stdout: bytes = b""
+    stderr: bytes = b""
+    signal: int | None = None
+    """The signal that ended it."""
+    timed_out: bool = False
+    """Its time was up, and it was killed with all its descendants."""
+    out_of_memory: bool = False
+    """The desk's memory limit killed something while it ran."""
+    truncated: bool = False
+    """It said more than the output limit; the rest was thrown away."""
+    reason: str = ""
+    """Why it could not start, in words."""
+
+    @property
+    def ok(self) -> bool:
+        """Say whether it succeeded."""
+        return self.exit_code == 0
+
+    @property
+    def text(self) -> str:
+        """Give standard output as text, undecodable bytes replaced."""
+        return self.stdout.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in a desk's file system. Every field is what the guest says: hostile."""
+
+    name: str
+    path: str
+    kind: Literal["file", "directory", "symlink", "other"]
+    size: int
+    mode: int
+    """Permission bits."""
+    uid: int
+    gid: int
+    modified: float
+    target: str | None = None
+    """Where a symbolic link points, as written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A program the guest knows: running, or ended so lately that its exit is still kept."""
+
+    pid: int
+    argv: tuple[str, ...]
+    exit_code: int | None = None
+
+
+class Process(Protocol):
+    """One program in a desk, with this subscriber's view of its output."""
+
+    @property
+    def pid(self) -> int:
+        """Give its pid as seen inside the desk; 0 when it could not start."""
+        ...
+
+    def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
+        """Yield what it says, in order, until it ends. Reading slowly slows the program down; nothing is lost."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input, waiting while it is full. Data for a program that no longer reads is dropped."""
+        ...
+
+    async def close_stdin(self) -> None:
+        """Let it read end of file. Twice is no error."""
+        ...
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to this one pid. A program that has ended is no error."""
+        ...
+
+    async def wait(self) -> Done:
+        """Wait until its output is closed and it is reaped; give how it ended, without the output."""
+        ...
+
+    async def detach(self) -> None:
+        """Stop following it. The program goes on."""
+        ...
+
+
+class Desk(Protocol):
+    """One disposable computer, open. Relative paths mean the home folder.
+
+    Every method raises `DeskGone` when the desk no longer exists, and `LinkError` when its guest misbehaves.
+    File methods raise `FileError` with a `reason`.
+    """
+
+    @property
+    def id(self) -> DeskId:
+        """Give its id."""
+        ...
+
+    @property
+    def home(self) -> str:
+        """Give the home folder of its user."""
+        ...
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> Done:
+        """Run a program to its end. A missing program is a result: exit code 127."""
+        ...
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        stdin: bool = True,
+    ) -> Process:
+        """Start a program and follow it from its first byte. It outlives whoever follows it."""
+        ...
+
+    async def attach(self, pid: int) -> Process:
+        """Follow a program already started: its recent output, then the rest; or its exit, kept 30 s."""
+        ...
+
+    async def processes(self) -> list[Running]:
+        """List the programs started here that run, or whose exit is kept."""
+        ...
+
+    def read_stream(self, path: str) -> AsyncIterator[bytes]:
+        """Yield a file's bytes."""
+        ...
+
+    async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
+        """Give a file's bytes; `FileError` when it has more than `limit`."""
+        ...
+
+    async def write(self, path: str, data: bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
+        """Write a file in place, making its folders; a full disk is `FileError` with reason `full`."""
+        ...
+
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
+        """List a folder, depth first and sorted by name, the folder itself excluded."""
+        ...
+
+    async def stat(self, path: str) -> Entry:
+        """Describe one path; a symbolic link is described, not followed."""
+        ...
+
+    async def mkdir(self, path: str) -> bool:
+        """Make a folder and its parents; False when it was there."""
+        ...
+
+    async def move(self, source: str, destination: str) -> None:
+        """Rename, making the destination's folders; an existing file there is replaced."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a path with all below it. Absent is no error; a symbolic link is removed, not followed."""
+        ...
+
+
+class Runtime(Protocol):
+    """One kind of wall on this machine."""
+
+    async def open(self, spec: Spec) -> Desk:
+        """Open a fresh desk; an error means nothing is left of it."""
+        ...
+
+    async def find(self, desk: DeskId) -> Desk:
+        """Give an open desk by id, whichever process opened it; `DeskGone` when there is none."""
+        ...
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk and everything of it. Works for any id; twice is no error."""
+        ...

@@ -1,0 +1,190 @@
+"""The system calls a desk may make: an allow-list in OCI's form; what is refused answers as libraries expect.
+
+Unknown calls answer ENOSYS, so that libc falls back; known and refused ones EPERM; socket families that do not
+exist here EAFNOSUPPORT. Only the native architecture is listed: no 32-bit or x32 way in.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TypeAlias
+
+Rule: TypeAlias = dict[str, object]
+Test: TypeAlias = dict[str, object]
+
+ARCHITECTURES = {"aarch64": "SCMP_ARCH_AARCH64", "x86_64": "SCMP_ARCH_X86_64"}
+
+ALLOWED = """
+accept accept4 access alarm arch_prctl bind brk capget capset chdir chmod chown clock_getres clock_gettime
+clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
+epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64
+fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr flistxattr flock fork
+fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_wait futex_wake futex_requeue futex_waitv futimesat
+getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid
+getppid getpriority getrandom getresgid getresuid getrlimit get_robust_list getrusage getsid getsockname getsockopt
+gettid gettimeofday getuid getxattr inotify_add_watch inotify_init inotify_init1 inotify_rm_watch ioctl ioprio_get
+ioprio_set kill landlock_add_rule landlock_create_ruleset landlock_restrict_self lchown lgetxattr link linkat listen
+listxattr llistxattr lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create mincore
+mkdir mkdirat mlock mlock2 mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink
+mremap mseal msgctl msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat openat2
+pause pidfd_open pidfd_send_signal pipe pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv
+preadv2 pselect6 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
+removexattr rename renameat renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask
+rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_getaffinity sched_getattr
+sched_getparam sched_get_priority_max sched_get_priority_min sched_getscheduler sched_rr_get_interval
+sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield select semctl semget semop semtimedop
+sendfile sendmmsg sendmsg sendto setfsgid setfsuid setgid setgroups setitimer setpgid setpriority setregid setresgid
+setresuid setreuid set_robust_list setsid set_tid_address setuid setxattr shmat shmctl shmdt shmget shutdown
+sigaltstack signalfd signalfd4 stat statfs statx symlink symlinkat sync_file_range syncfs sysinfo tgkill time
+timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime
+timerfd_settime times tkill truncate umask uname unlink unlinkat utime utimensat utimes vfork wait4 waitid write
+writev
+""".split()
+
+REFUSED = """
+acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
+fsmount fsopen fspick init_module io_uring_enter io_uring_register io_uring_setup kcmp kexec_file_load kexec_load
+keyctl lookup_dcookie mbind migrate_pages mlockall mount mount_setattr move_mount move_pages name_to_handle_at
+nfsservctl open_by_handle_at open_tree perf_event_open pidfd_getfd pivot_root process_madvise process_vm_readv
+process_vm_writev quotactl reboot remap_file_pages request_key set_mempolicy setdomainname sethostname setns
+settimeofday swapoff swapon syslog umount2 unshare userfaultfd vhangup
+""".split()
+
+NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
+"""NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET of clone(2)."""
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+STREAM, DGRAM = 1, 2
+OTHER_TYPES = (3, 4, 5, 6, 10)
+TCP, UDP = 6, 17
+LAST_FAMILY = 46
+FILE_KINDS_MASK, REGULAR, FIFO, SOCKET, CHARACTER, BLOCK = (
+    0o170000,
+    0o100000,
+    0o010000,
+    0o140000,
+    0o020000,
+    0o060000,
+)
+RLIMIT_CORE = 4
+NEW_LISTENER = 8
+PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
+
+
+def equal(index: int, value: int) -> Test:
+    """Test that an argument has a value."""
+    return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
+
+
+def unequal(index: int, value: int) -> Test:
+    """Test that an argument has another value."""
+    return {"index": index, "value": value, "op": "SCMP_CMP_NE"}
+
+
+def above(index: int, value: int) -> Test:
+    """Test that an argument is larger."""
+    return {"index": index, "value": value, "op": "SCMP_CMP_GT"}
+
+
+def below(index: int, value: int) -> Test:
+    """Test that an argument is smaller."""
+    return {"index": index, "value": value, "op": "SCMP_CMP_LT"}
+
+
+def masked(index: int, mask: int, value: int) -> Test:
+    """Test some bits of an argument."""
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def allow(names: str | list[str], *tests: Test) -> Rule:
+    """Let calls through."""
+    rule: Rule = {"names": names.split() if isinstance(names, str) else names, "action": "SCMP_ACT_ALLOW"}
+    return {**rule, "args": list(tests)} if tests else rule
+
+
+def refuse(names: str | list[str], number: int, *tests: Test) -> Rule:
+    """Answer calls with an errno, without making them."""
+    return {**allow(names, *tests), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
+
+
+def namespace_rules() -> list[Rule]:
+    """Let threads and processes be made, never in new namespaces; clone3 hides its flags, so libc must fall back."""
+    rules = [allow("clone", masked(0, sum(NAMESPACE_FLAGS), 0))]
+    rules += [refuse("clone", errno.EPERM, masked(0, flag, flag)) for flag in NAMESPACE_FLAGS]
+    return [*rules, refuse("clone3", errno.ENOSYS)]
+
+
+def socket_rules() -> list[Rule]:
+    """Let unix, TCP and UDP sockets and the routing netlink be made; every other family does not exist."""
+    rules = [allow("socket", equal(0, UNIX)), allow("socketpair", equal(0, UNIX))]
+    rules.append(refuse("socketpair", errno.EAFNOSUPPORT, unequal(0, UNIX)))
+    for family in (INET, INET6):
+        for kind, protocol in ((STREAM, TCP), (DGRAM, UDP)):
+            rules.append(allow("socket", equal(0, family), masked(1, 0xF, kind), equal(2, 0)))
+            rules.append(allow("socket", equal(0, family), masked(1, 0xF, kind), equal(2, protocol)))
+        rules.append(refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), above(2, UDP)))
+        others = [number for number in range(1, UDP) if number != TCP]
+        rules += [
+            refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), equal(2, number)) for number in others
+        ]
+        rules += [
+            refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), masked(1, 0xF, kind), equal(2, number))
+            for kind in OTHER_TYPES
+            for number in (0, TCP, UDP)
+        ]
+    rules.append(allow("socket", equal(0, NETLINK), equal(2, 0)))
+    rules.append(refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), above(2, 0)))
+    here = (UNIX, INET, INET6, NETLINK)
+    rules += [
+        refuse("socket", errno.EAFNOSUPPORT, equal(0, family))
+        for family in range(LAST_FAMILY)
+        if family not in here
+    ]
+    return [*rules, refuse("socket", errno.EAFNOSUPPORT, above(0, LAST_FAMILY - 1))]
+
+
+def option_rules() -> list[Rule]:
+    """Let socket options be set but those that reach odd kernel code: filters, TCP's upper layers, UDP's ESP."""
+    refused = {1: (26, 50, 51, 52), TCP: (31,), UDP: (100,)}
+    rules = [allow("setsockopt", equal(1, level)) for level in (0, 41, 58, 270)]
+    for level, options in refused.items():
+        rules += [refuse("setsockopt", errno.EPERM, equal(1, level), equal(2, option)) for option in options]
+        rules.append(allow("setsockopt", equal(1, level), below(2, min(options))))
+        rules.append(allow("setsockopt", equal(1, level), above(2, max(options))))
+        between = [number for number in range(min(options), max(options)) if number not in options]
+        rules += [allow("setsockopt", equal(1, level), equal(2, number)) for number in between]
+    return rules
+
+
+def argument_rules() -> list[Rule]:
+    """Let through, by argument, calls of which one use is harmful."""
+    rules = [allow("personality", equal(0, value)) for value in PERSONALITIES]
+    for name, mode in (("mknod", 1), ("mknodat", 2)):
+        rules += [allow(name, masked(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
+        rules += [
+            refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)
+        ]
+    rules += [
+        allow("setrlimit", unequal(0, RLIMIT_CORE)),
+        refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE)),
+        allow("prlimit64", unequal(1, RLIMIT_CORE)),
+        allow("prlimit64", equal(1, RLIMIT_CORE), equal(2, 0)),
+        refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), unequal(2, 0)),
+        allow("ptrace", unequal(1, 1)),
+        refuse("ptrace", errno.EPERM, equal(1, 1)),
+        allow("seccomp", masked(1, NEW_LISTENER, 0)),
+        refuse("seccomp", errno.EPERM, masked(1, NEW_LISTENER, NEW_LISTENER)),
+        refuse("sync", 0),
+        refuse("splice tee vmsplice", errno.EINVAL),
+    ]
+    return rules
+
+
+def profile(machine: str) -> dict[str, object]:
+    """Give the profile of an architecture, as `platform.machine()` names it."""
+    rules = [allow(ALLOWED), *argument_rules(), *namespace_rules(), *socket_rules(), *option_rules()]
+    return {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": errno.ENOSYS,
+        "architectures": [ARCHITECTURES[machine]],
+        "syscalls": [*rules, refuse(REFUSED, errno.EPERM)],
+    }

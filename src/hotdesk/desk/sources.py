@@ -1,0 +1,137 @@
+"""Where packages come from: the machine's own apt sources, turned to the release an image wants."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hotdesk.errors import HostError, ImageError
+
+FIELDS = ("CREATED_BY", "REPO_URI", "RELEASE", "COMPONENT", "SIGNED_BY", "ORIGIN", "CODENAME")
+FORMAT = "|".join(f"$({field})" for field in FIELDS)
+COMPONENTS = {
+    "debian": ("main", "contrib", "non-free", "non-free-firmware"),
+    "ubuntu": ("main", "restricted", "universe", "multiverse"),
+}
+POCKETS = ("", "-updates", "-security")
+SETTING_SHAPE = re.compile(
+    r'^(Acquire::(?:https?::|ftp::|Retries|ForceIPv|Check-Valid)[\w:./@-]*) "([^"\\\n]+)";$', re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One index of packages this machine's apt knows."""
+
+    uri: str
+    release: str
+    component: str
+    signed_by: str = ""
+    origin: str = ""
+    codename: str = ""
+
+    @property
+    def pocket(self) -> str | None:
+        """Say which part of a release it is: itself, `-updates`, `-security`, or None for another."""
+        if self.release.endswith("/updates"):
+            return "-security"
+        _, dash, rest = self.release.partition("-")
+        return f"{dash}{rest}" if f"{dash}{rest}" in POCKETS else None
+
+    @property
+    def stem(self) -> str:
+        """Give the release's name without its pocket."""
+        return re.split("[-/]", self.codename or self.release, maxsplit=1)[0]
+
+
+def parse(text: str) -> list[Target]:
+    """Read what `apt-get indextargets` printed; a field apt does not know stands there as `$(FIELD)`."""
+    targets = []
+    for line in text.splitlines():
+        fields = ["" if field.startswith("$(") else field.strip() for field in line.split("|")]
+        if len(fields) == len(FIELDS) and fields[0] == "Packages" and all(fields[1:4]):
+            targets.append(Target(*fields[1:]))
+    return targets
+
+
+def distribution(targets: Sequence[Target], fallback: str = "") -> tuple[str, str]:
+    """Say which distribution this machine is fed from, and its release: `("ubuntu", "noble")`."""
+    for name in COMPONENTS:
+        own = [each for each in targets if (each.origin or fallback).lower() == name and each.pocket == ""]
+        if own:
+            return name, own[0].stem
+    raise ImageError(
+        "this machine's apt knows no source of Debian or Ubuntu packages: run `apt-get update`, "
+        "or import an image made elsewhere: `hotdesk image import`"
+    )
+
+
+def lines(targets: Sequence[Target], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
+    """Give the one-line sources of a suite, from the mirrors that serve this machine its own."""
+    found: dict[tuple[str, str], Target] = {}
+    components: dict[tuple[str, str], list[str]] = {}
+    for target in targets:
+        if (target.origin or distro).lower() != distro or target.component not in COMPONENTS[distro]:
+            continue
+        if target.pocket is not None:
+            key = (target.uri, target.pocket)
+            found.setdefault(key, target)
+            if target.component not in components.setdefault(key, []):
+                components[key].append(target.component)
+    if not any(pocket == "" for _, pocket in found):
+        raise ImageError(
+            f"this machine's apt has no source for {distro} {suite}: run `apt-get update`, and look at "
+            "`apt-get indextargets`"
+        )
+    return [
+        f"deb {options(target, keyrings)}{uri} {suite}{pocket} {' '.join(components[uri, pocket])}"
+        for (uri, pocket), target in sorted(found.items(), key=lambda each: POCKETS.index(each[0][1]))
+    ]
+
+
+def options(target: Target, keyrings: Sequence[str]) -> str:
+    """Say which keys may sign a source: the distribution's, and what the machine trusts for that mirror."""
+    own = [key for key in target.signed_by.split(",") if key.startswith("/")]
+    keys = list(dict.fromkeys([*keyrings, *own]))
+    return f"[signed-by={','.join(keys)}] " if keys else ""
+
+
+def public(line: str) -> str:
+    """Give a source line as it may stand in an image: no credentials, no paths of this machine."""
+    return re.sub(r"//[^/@ ]*@", "//", re.sub(r"^deb \[[^]]*\] ", "deb ", line))
+
+
+def settings(dump: str) -> list[str]:
+    """Pick from `apt-config dump` how this machine reaches its mirrors: proxies, certificates, retries."""
+    return [f'{key} "{value}";' for key, value in SETTING_SHAPE.findall(dump)]
+
+
+def keyrings(distro: str) -> list[str]:
+    """Name the file that holds a distribution's keys."""
+    return [f"/usr/share/keyrings/{distro}-archive-keyring.gpg"]
+
+
+def read() -> list[Target]:
+    """Ask this machine's apt what it knows."""
+    targets = parse(ask("apt-get", "indextargets", "--format", FORMAT))
+    if not targets:
+        raise HostError("this machine's apt has no package lists to build from: run `apt-get update`")
+    return targets
+
+
+def read_settings() -> list[str]:
+    """Ask this machine's apt how it reaches its mirrors."""
+    return settings(ask("apt-config", "dump"))
+
+
+def ask(*argv: str) -> str:
+    """Give what an apt program prints."""
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+    except FileNotFoundError as e:
+        remedy = "build on Debian or Ubuntu, then `hotdesk image import` it here"
+        raise HostError(f"{argv[0]} is not on this machine: {remedy}") from e
+    except (subprocess.SubprocessError, UnicodeDecodeError) as e:
+        raise HostError(f"{argv[0]} {argv[1]} failed: {e}") from e

@@ -1,0 +1,129 @@
+"""Make a tree fit for desks: the files a desk mounts over, its user, and nothing with privileges."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.desk.beneath import Root
+from hotdesk.errors import ImageError
+
+UID = 1000
+HOME = b"home/user"
+PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3")
+FOLDERS = (b"proc", b"sys", b"dev", b"run", b"etc")
+FILES = {
+    b"etc/hostname": b"desk\n",
+    b"etc/hosts": b"127.0.0.1 localhost\n",
+    b"etc/resolv.conf": b"",
+    b"etc/machine-id": b"",
+}
+"""What a desk's own files are mounted over: regular files, the same in every image."""
+
+
+def furnish(root: Root) -> None:
+    """Give a tree what every desk expects: mount points, the files of `FILES`, uid 1000 and its home."""
+    for path in FOLDERS:
+        with root.folder(path):
+            pass
+    with root.folder(b"tmp") as fd:
+        os.fchmod(fd, 0o1777)
+    for path, data in FILES.items():
+        if not holds(root, path, data):
+            root.write(path, data)
+    add_user(root)
+    with root.folder(HOME) as fd:
+        if os.fstat(fd).st_uid != UID:
+            os.fchown(fd, UID, UID)
+
+
+def holds(root: Root, path: bytes, data: bytes) -> bool:
+    """Say whether a path is a regular file, no link, with that content and mode 0644."""
+    try:
+        fd = root.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        mode = os.fstat(fd).st_mode
+        return stat.S_ISREG(mode) and stat.S_IMODE(mode) == 0o644 and os.read(fd, len(data) + 1) == data
+    finally:
+        os.close(fd)
+
+
+def add_user(root: Root) -> None:
+    """Name uid and gid 1000 `user` where they have no name."""
+    number = str(UID).encode()
+    lines = {
+        b"etc/passwd": b"user:x:%s:%s::/home/user:/bin/bash" % (number, number),
+        b"etc/group": b"user:x:%s:" % number,
+    }
+    for path, line in lines.items():
+        old = text_of(root, path)
+        if not any(row.split(b":")[2:3] == [number] for row in old.splitlines()):
+            root.write(path, ended(without(old, b"user")) + line + b"\n")
+    shadow = text_of(root, b"etc/shadow")
+    if shadow and not any(row.startswith(b"user:") for row in shadow.splitlines()):
+        root.write(b"etc/shadow", ended(shadow) + b"user:*:20000:0:99999:7:::\n", 0o600)
+
+
+def text_of(root: Root, path: bytes) -> bytes:
+    """Give a file's bytes, or none."""
+    try:
+        return root.read(path)
+    except OSError:
+        return b""
+
+
+def without(text: bytes, name: bytes) -> bytes:
+    """Leave out the row of a name that has another number."""
+    return b"".join(row + b"\n" for row in text.splitlines() if row.split(b":")[0] != name)
+
+
+def ended(text: bytes) -> bytes:
+    """End a text with a line's end."""
+    return text if not text or text.endswith(b"\n") else text + b"\n"
+
+
+def find_python(root: Root, what: str) -> str:
+    """Give the path of a tree's python3: a regular executable inside it."""
+    for path in PYTHONS:
+        with suppress(OSError):
+            fd = root.open(path.encode(), os.O_PATH)
+            try:
+                mode = os.fstat(fd).st_mode
+            finally:
+                os.close(fd)
+            if stat.S_ISREG(mode) and mode & 0o111:
+                return path
+    remedy = "add it (apt-get install python3-minimal) and import again"
+    raise ImageError(f"{what} has no python3, which a desk's guest needs; {remedy}")
+
+
+def strip(tree: Path, whiteouts: bool) -> None:
+    """Take from a tree what could give rights: device nodes, sockets, setuid and setgid bits, capabilities.
+
+    Overlay's whiteouts (character device 0:0) and opaque marks stay where `whiteouts` says the tree has them.
+    """
+    for _, folders, files, fd in os.fwalk(tree, follow_symlinks=False):
+        strip_entry(fd, ".", whiteouts)
+        for name in (*files, *(each for each in folders if stat.S_ISLNK(os.lstat(each, dir_fd=fd).st_mode))):
+            strip_entry(fd, name, whiteouts)
+
+
+def strip_entry(fd: int, name: str, whiteouts: bool) -> None:
+    """Strip one entry of an open directory."""
+    info = os.lstat(name, dir_fd=fd)
+    kind = stat.S_IFMT(info.st_mode)
+    if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+        if not (whiteouts and kind == stat.S_IFCHR and info.st_rdev == 0):
+            os.unlink(name, dir_fd=fd)
+        return
+    if kind != stat.S_IFLNK and info.st_mode & 0o6000:
+        os.chmod(name, stat.S_IMODE(info.st_mode) & 0o1777, dir_fd=fd)
+    path = f"/proc/self/fd/{fd}/{name}"
+    for key in os.listxattr(path, follow_symlinks=False):
+        kept = key.startswith("user.") or (whiteouts and key == "trusted.overlay.opaque")
+        if not kept:
+            os.removexattr(path, key, follow_symlinks=False)

@@ -1,0 +1,107 @@
+"""Host user ids for desks: a range of its own for every desk, reserved in /etc/subuid, never shared or reused early.
+
+The only state that is global to the machine: several state directories must never hand out one id twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hotdesk.errors import HostError
+
+FIRST = 0x70000000
+"""Start of the range systemd's uid plan leaves unused; containers of others (LXD, nspawn, podman) lie elsewhere."""
+WIDTH = 1024
+"""Host ids a desk takes: inside 0 to 1000, one for nobody, one that owns its user namespace."""
+SLOTS = 16384
+NOBODY, ANCHOR = 1001, 1002
+USER = 1000
+CLAIMS = Path("/run/hotdesk-uids")
+SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
+OWNER = "hotdesk"
+
+
+def id_map(base: int) -> str:
+    """Write the map of a desk's user namespace: system ids, `user` and nobody; nothing else exists inside."""
+    return f"0 {base} {USER + 1}\n65534 {base + NOBODY} 1\n"
+
+
+def overlaps(lines: list[str]) -> str | None:
+    """Give the first foreign line of /etc/subuid that reaches into our range."""
+    for line in lines:
+        name, start, count = (line.split(":") + ["", ""])[:3]
+        if name == OWNER or not start.isdigit() or not count.isdigit():
+            continue
+        if int(start) < FIRST + WIDTH * SLOTS and FIRST < int(start) + int(count):
+            return line
+    return None
+
+
+def reserve(files: tuple[Path, ...] = SUB_FILES) -> bool:
+    """Enter our range in /etc/subuid and /etc/subgid; False when it was there."""
+    changed = False
+    for file in files:
+        lines = file.read_text().splitlines() if file.exists() else []
+        if clash := overlaps(lines):
+            raise HostError(
+                f"{file} gives {clash!r}, which overlaps hotdesk's ids from {FIRST}; move that range"
+            )
+        entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
+        if entry not in lines:
+            fresh = file.with_suffix(".hotdesk")
+            fresh.write_text("\n".join([*lines, entry]) + "\n")
+            fresh.chmod(0o644)
+            fresh.replace(file)
+            changed = True
+    return changed
+
+
+def is_reserved() -> bool:
+    """Say whether the machine has given hotdesk its range."""
+    entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
+    return all(file.exists() and entry in file.read_text().splitlines() for file in SUB_FILES)
+
+
+@contextmanager
+def locked(claims: Path) -> Iterator[None]:
+    """Hold the machine-wide allocator."""
+    claims.mkdir(mode=0o700, exist_ok=True)
+    fd = os.open(claims / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
+    """Take a range for a desk and give its first host id. Slots go round, so a freed one rests as long as possible."""
+    with locked(claims):
+        cursor = claims / "next"
+        start = int(os.readlink(cursor)) if cursor.is_symlink() else 0
+        for step in range(SLOTS):
+            slot = (start + step) % SLOTS
+            try:
+                os.symlink(desk_dir, claims / str(slot))  # a link is made whole or not at all
+            except FileExistsError:
+                continue
+            cursor.unlink(missing_ok=True)
+            os.symlink(str((slot + 1) % SLOTS), cursor)
+            return FIRST + slot * WIDTH
+    raise HostError(f"all {SLOTS} user id ranges are taken; burn desks, or run `hotdesk gc`")
+
+
+def release(base: int, claims: Path = CLAIMS) -> None:
+    """Give a range back: only once no process and no file has its ids."""
+    (claims / str((base - FIRST) // WIDTH)).unlink(missing_ok=True)
+
+
+def stale(desks: Path, claims: Path = CLAIMS) -> list[int]:
+    """List ranges claimed for a desk below `desks` that no longer exists."""
+    held = [file for file in claims.iterdir() if file.name.isdigit()] if claims.exists() else []
+    gone = [file for file in held if (desk := Path(os.readlink(file))).parent == desks and not desk.exists()]
+    return sorted(FIRST + int(file.name) * WIDTH for file in gone)

@@ -1,0 +1,111 @@
+"""Import an image made elsewhere: a root file system's tar, an OCI layout, or what `docker save` wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hotdesk.desk.build import passes, require_root
+from hotdesk.desk.image import Image, as_name, printable
+from hotdesk.desk.store import Progress, disk_usage, publish, writing
+from hotdesk.desk.tidy import PYTHONS
+from hotdesk.desk.untar import Limits
+from hotdesk.errors import BriefError, ImageError
+
+RIGHTS = "-all,+chown,+dac_override,+fowner"
+"""What the unpacking program may do as root: give files away, and write where it must."""
+KINDS = {"tar": "a root file system", "oci": "an OCI layout", "docker": "a docker archive"}
+INDEX_LIMIT = 4 << 20
+DEFAULTS = Limits()
+
+
+def import_image(
+    store: Path, path: Path, name: str, progress: Progress, limits: Limits = DEFAULTS, timeout: float = 3600.0
+) -> Image:
+    """Make an image of an archive, keyed by the archive's own sha256."""
+    as_name(name)
+    require_root()
+    began = time.monotonic()
+    archive = open_archive(path)
+    try:
+        digest = digest_of(archive, path)
+        with writing(store, progress) as (work, lock):
+            progress(f"{name}: unpacking {printable(path.name)}")
+            tree = work / "tree"
+            tree.mkdir(0o755)
+            kind, python = unwrap(archive, tree, limits, timeout, lock)
+            layer = store / "layers" / digest
+            image = Image(
+                name=name,
+                digest=digest,
+                layers=(layer,),
+                python=python,
+                arch=os.uname().machine,
+                built=time.time(),
+                size=disk_usage(tree),
+                source=f"{KINDS[kind]}, {printable(path.name)}",
+            )
+            publish(store, image, layer if layer.exists() else tree)
+    finally:
+        os.close(archive)
+    progress(f"{name}: imported in {time.monotonic() - began:.0f} s, {image.size / 1e6:.0f} MB")
+    return image
+
+
+def open_archive(path: Path) -> int:
+    """Open an archive or a layout's directory."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as e:
+        raise BriefError(f"{printable(str(path))!r} cannot be read: {e.strerror}") from e
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and (path / "index.json").is_file()):
+        return fd
+    os.close(fd)
+    remedy = "give a tar, or an OCI layout's directory"
+    raise BriefError(f"{printable(str(path))!r} is no archive: {remedy}")
+
+
+def digest_of(archive: int, path: Path) -> str:
+    """Give the sha256 of an archive's bytes; of a layout's index, which names all else by sha256."""
+    if stat.S_ISDIR(os.fstat(archive).st_mode):
+        index = os.open("index.json", os.O_RDONLY | os.O_CLOEXEC, dir_fd=archive)
+        with os.fdopen(index, "rb") as file:
+            return hashlib.sha256(file.read(INDEX_LIMIT)).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def unwrap(archive: int, tree: Path, limits: Limits, timeout: float, lock: int) -> tuple[str, str]:
+    """Run the program that unpacks; give what the archive was, and the path of its Python."""
+    mortal = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net"]
+    weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
+    program = [sys.executable, "-P", "-m", "hotdesk.desk.unwrap"]
+    task = [str(tree), os.uname().machine, str(limits.entries), str(limits.size)]
+    env = {key: value for key, value in os.environ.items() if passes(key)}
+    try:
+        done = subprocess.run(
+            [*mortal, *weak, *program, *task],
+            stdin=archive,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=env,
+            cwd="/",
+            pass_fds=(lock,),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as e:
+        raise ImageError(f"the archive could not be unpacked within {timeout:.0f} s") from e
+    kind, _, python = done.stdout.strip().partition(" ")
+    if done.returncode != 0 or kind not in KINDS or python not in PYTHONS:
+        lines = [printable(line) for line in done.stderr.splitlines() if line.strip()]
+        why = lines[-1][:500] if lines else f"the unpacking program ended with {done.returncode}"
+        raise ImageError(f"the archive cannot be imported: {why}")
+    return kind, python

@@ -1,0 +1,191 @@
+"""Unpack a hostile tar stream below a directory: own writes on openat2, all counted, no rights kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Literal
+
+from hotdesk.desk import beneath
+from hotdesk.desk.beneath import Root
+from hotdesk.desk.image import printable
+from hotdesk.errors import ImageError
+
+WHITEOUT = b".wh."
+OPAQUE = b".wh..wh..opq"
+NOBODY = 65534
+COPY = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an archive may ask of this machine."""
+
+    entries: int = 2_000_000
+    size: int = 64 << 30
+    """Bytes of all files together, holes included."""
+    name: int = 255
+    path: int = 4095
+    depth: int = 128
+
+    @property
+    def stream(self) -> int:
+        """Give the longest tar stream that could hold so much."""
+        return self.size + 4096 * self.entries
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of the limits, over all layers of an image."""
+
+    limits: Limits
+    entries: int = 0
+    size: int = 0
+
+    def spend(self, size: int) -> None:
+        """Count one entry."""
+        self.entries += 1
+        self.size += max(0, size)
+        if self.entries > self.limits.entries:
+            raise ImageError(f"the archive has more than {self.limits.entries} entries")
+        if size < 0 or self.size > self.limits.size:
+            raise ImageError(f"the archive unpacks to more than {self.limits.size} bytes")
+
+
+def unpack(root: Root, stream: IO[bytes], budget: Budget, layer: bool) -> None:
+    """Write what a tar stream holds; in a `layer` whiteouts are left out, as `whiteout` deals with them."""
+    with opened(stream) as tar:
+        for info in headers(tar):
+            budget.spend(info.size if info.isreg() else 0)
+            above, name = place(info, budget.limits)
+            if name and not (layer and name.startswith(WHITEOUT)):
+                put(root, tar, info, above, name, budget.limits)
+
+
+def whiteout(root: Root, stream: IO[bytes], limits: Limits) -> None:
+    """Remove what a layer says is gone from those below; goes first, as it may say so after its files."""
+    budget = Budget(limits)
+    with opened(stream) as tar:
+        for info in headers(tar):
+            budget.spend(0)
+            above, name = place(info, limits)
+            if name.startswith(WHITEOUT):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    erase(root, above, name)
+
+
+def erase(root: Root, above: bytes, name: bytes) -> None:
+    """Carry out one whiteout."""
+    fd = root.open(above, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if name == OPAQUE:
+            beneath.empty(fd, b".")
+        elif not name.startswith(WHITEOUT + WHITEOUT) and name[len(WHITEOUT) :] not in (b"", b".", b".."):
+            beneath.remove(fd, name[len(WHITEOUT) :])
+    finally:
+        os.close(fd)
+
+
+def opened(stream: IO[bytes], mode: Literal["r|", "r:"] = "r|") -> tarfile.TarFile:
+    """Read a tar's headers one after the other, names as the bytes they are."""
+    return tarfile.open(fileobj=stream, mode=mode, encoding="utf-8", errors="surrogateescape")
+
+
+def headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield the headers; tarfile's own iterator would keep every one in memory."""
+    while (info := tar.next()) is not None:
+        tar.members.clear()  # type: ignore[attr-defined]
+        yield info
+
+
+def place(info: tarfile.TarInfo, limits: Limits) -> tuple[bytes, bytes]:
+    """Give an entry's folder and name; the root itself has no name."""
+    parts = parts_of(info.name, limits)
+    return b"/".join(parts[:-1]), parts[-1] if parts else b""
+
+
+def parts_of(text: str, limits: Limits) -> list[bytes]:
+    """Split a name of an archive, refusing what no honest archive holds."""
+    path = text.encode("utf-8", "surrogateescape")
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    shown = printable(text[:80])
+    if b".." in parts:
+        raise ImageError(f"the archive's entry {shown!r} climbs out with `..`")
+    if b"\0" in path or len(path) > limits.path or len(parts) > limits.depth:
+        raise ImageError(f"the archive's entry {shown!r} has an impossible name")
+    if any(len(part) > limits.name for part in parts):
+        raise ImageError(f"the archive's entry {shown!r} has too long a name")
+    return parts
+
+
+def put(root: Root, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, limits: Limits) -> None:
+    """Write one entry; devices, pipes and what is unknown are left out."""
+    if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
+        return
+    with root.folder(above) as fd:
+        if info.isdir():
+            put_folder(info, fd, name)
+        elif info.isreg():
+            put_file(tar, info, fd, name)
+        elif info.issym():
+            beneath.remove(fd, name)
+            os.symlink(info.linkname.encode("utf-8", "surrogateescape"), name, dir_fd=fd)
+            os.chown(name, owner(info.uid), owner(info.gid), dir_fd=fd, follow_symlinks=False)
+        else:
+            put_link(root, b"/".join(parts_of(info.linkname, limits)), fd, name)
+
+
+def put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
+    """Make a directory, or keep the one that is there."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=fd)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
+            beneath.remove(fd, name)
+            os.mkdir(name, 0o700, dir_fd=fd)
+    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        dress(info, inner)
+    finally:
+        os.close(inner)
+
+
+def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) -> None:
+    """Write a regular file."""
+    source = tar.extractfile(info)
+    if source is None:
+        return
+    with source, beneath.create(fd, name) as file:
+        shutil.copyfileobj(source, file, COPY)
+        file.flush()
+        dress(info, file.fileno())
+
+
+def put_link(root: Root, target: bytes, fd: int, name: bytes) -> None:
+    """Give a file that is already unpacked another name."""
+    source = root.open(target, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):
+            shown = printable(os.fsdecode(target[:80]))
+            raise ImageError(f"the archive links to {shown!r}, which is no file")
+        beneath.link(source, fd, name)
+    finally:
+        os.close(source)
+
+
+def dress(info: tarfile.TarInfo, fd: int) -> None:
+    """Give an open file its owner, mode without setuid and setgid, and time."""
+    os.fchown(fd, owner(info.uid), owner(info.gid))
+    os.fchmod(fd, info.mode & 0o1777)
+    when = int(info.mtime) if 0 <= info.mtime < 1 << 33 else 0
+    os.utime(fd, (when, when))
+
+
+def owner(number: int) -> int:
+    """Keep an owner that has a place in a desk's range of ids."""
+    return number if 0 <= number < 1 << 16 else NOBODY

@@ -1,0 +1,80 @@
+"""The error tree, split by who must act.
+
+    HotdeskError
+    ├── BriefError        the caller: a wrong value, name or path
+    ├── HostError         the operator: this machine lacks something; the message says what and the remedy
+    ├── ImageError        the operator: an image is missing, broken or cannot be built
+    ├── DeskError         nobody: this desk is gone or broke; open another
+    │   ├── DeskGone      it was burnt, or its keeper or guest died
+    │   └── LinkError     its guest broke the protocol or stopped answering
+    └── KeeperError       the operator: the privileged child refused or failed
+
+A result is not an error: exit code 1, a missing program or a missing file in a desk's listing are values.
+What a file operation inside a desk could not do is `FileError`, a `DeskError` the caller can act on.
+"""
+
+from __future__ import annotations
+
+
+class HotdeskError(Exception):
+    """Something hotdesk could not do: what, why, remedy."""
+
+    code = "hotdesk"
+
+
+class BriefError(HotdeskError):
+    """The caller asked for something that cannot be meant."""
+
+    code = "brief"
+
+
+class HostError(HotdeskError):
+    """This machine lacks something hotdesk needs."""
+
+    code = "host"
+
+
+class ImageError(HotdeskError):
+    """An image is missing, broken or cannot be built."""
+
+    code = "image"
+
+
+class KeeperError(HotdeskError):
+    """The privileged child refused a request or failed at it."""
+
+    code = "keeper"
+
+
+class DeskError(HotdeskError):
+    """This desk could not do what was asked."""
+
+    code = "desk"
+
+
+class DeskGone(DeskError):  # noqa: N818 - a state, and read as one: `except DeskGone`
+    """The desk no longer exists."""
+
+    code = "desk.gone"
+
+
+class LinkError(DeskError):
+    """The desk's guest broke the protocol or stopped answering."""
+
+    code = "desk.link"
+
+
+class FileError(DeskError):
+    """A file operation inside a desk failed; `reason` is one of `FILE_REASONS`."""
+
+    code = "desk.file"
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+FILE_REASONS = frozenset(
+    {"missing", "exists", "denied", "directory", "not-directory", "full", "not-empty", "invalid", "other"}
+)
+"""Why a file operation failed: the fixed table a guest's answer is checked against."""

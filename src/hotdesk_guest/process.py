@@ -1,0 +1,247 @@
+"""One program the guest started: its pipes, its recent output, how it ended."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # the typing module costs a desk 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Ask = dict[str, Any]
+    Steps = Iterator[tuple[int, bytes]]
+
+import _signal
+import errno
+import os
+import time
+
+from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, cost
+
+MARK = "HOTDESK_PROCESS"
+"""Variable that marks a program and its descendants, so that a timeout finds those that left its session."""
+TREE_ROUNDS = 20
+
+
+class Process:
+    """A program, from posix_spawn to the exit that is kept for late followers."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.argv = ask["argv"]
+        self.mark = os.urandom(8).hex()
+        self.followers: dict[int, Any] = {}
+        self.heard: set[int] = set()
+        self.pending: list[tuple[int, bytes]] = []
+        self.recent: list[bytes] = []
+        self.recent_size = 0
+        self.ending = False
+        self.status: int | None = None
+        self.over = False
+        self.timed_out = False
+        self.ended = 0.0
+        self.error: OSError | None = None
+        self.pid = 0
+        self.stdin = self.stdout = self.stderr = self.feeding = -1
+        timeout = ask["timeout"]
+        self.due = None if timeout is None else time.monotonic() + timeout / 1000
+        environment = dict(os.environ)
+        environment.update(ask["env"])
+        environment[MARK] = self.mark
+        self.start(environment, ask["cwd"], ask["stdin"])
+
+    def start(self, environment: dict[str, str], cwd: str | None, stdin: bool) -> None:
+        """Spawn it; a program that cannot start leaves `error`."""
+        pipes = [os.pipe(), os.pipe(), os.pipe()]
+        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+        if not stdin:
+            os.close(theirs[0])
+            theirs[0] = os.open("/dev/null", os.O_RDONLY)
+        try:
+            os.chdir(os.path.join(os.environ.get("HOME", "/"), cwd or ""))
+        except OSError as e:
+            self.error = OSError(e.errno, "working folder %r: %s" % ((cwd or "")[:200], e.strerror))
+        else:
+            self.spawn(environment, theirs)
+        for fd in theirs:
+            os.close(fd)
+        ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+        if self.error is not None:
+            for fd in ours:
+                os.close(fd)
+            return
+        for fd in ours:
+            os.set_blocking(fd, False)
+        self.stdin, self.stdout, self.stderr = ours
+        self.feeding = self.stdin
+        if not stdin:
+            self.close_stdin()
+        try:
+            with open("/proc/%d/oom_score_adj" % self.pid, "w") as file:
+                file.write("700")  # when memory is short, the program goes before its guest
+        except OSError:
+            pass
+
+    def spawn(self, environment: dict[str, str], fds: list[int]) -> None:
+        """Try the program along PATH, as a shell would."""
+        name = self.argv[0]
+        places = [""] if "/" in name else environment.get("PATH", os.defpath).split(":")
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)]
+        failure = OSError(errno.ENOENT, "%s: not found" % name[:200])
+        for place in places:
+            try:
+                self.pid = os.posix_spawn(
+                    os.path.join(place, name),
+                    self.argv,
+                    environment,
+                    file_actions=actions,
+                    setsid=True,
+                    setsigmask=(),
+                    setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGQUIT),
+                )
+                return
+            except OSError as e:
+                if e.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    failure = OSError(e.errno, "%s: %s" % (name[:200], e.strerror))
+            except ValueError as e:
+                failure = OSError(errno.EINVAL, str(e))
+        self.error = failure
+
+    def open_outputs(self) -> list[int]:
+        """List the pipes it may still write to."""
+        return [fd for fd in (self.stdout, self.stderr) if fd >= 0]
+
+    def room(self) -> int:
+        """Say how many bytes every follower can take."""
+        return min((channel.credit for channel in self.followers.values()), default=STEP) - OVERHEAD - 1
+
+    def read(self, fd: int) -> bytes | None:
+        """Read what it wrote, the stream's number first: None when there is nothing yet, b"" at the end."""
+        try:
+            data = os.read(fd, min(CHUNK, self.room()))
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+        if not data:
+            return b""
+        message = bytes((STDOUT if fd == self.stdout else STDERR,)) + data
+        self.recent.append(message)
+        self.recent_size += cost(message)
+        while self.recent_size > WINDOW - STEP:
+            self.recent_size -= cost(self.recent.pop(0))
+        return message
+
+    def close_output(self, fd: int) -> None:
+        os.close(fd)
+        if fd == self.stdout:
+            self.stdout = -1
+        else:
+            self.stderr = -1
+
+    def feed(self) -> list[tuple[int, int]]:
+        """Write to its standard input what it takes; give what was consumed, by channel."""
+        consumed = []
+        while self.pending:
+            number, data = self.pending[0]
+            if self.stdin < 0:  # it no longer reads
+                consumed.append((number, len(data)))
+                self.pending.pop(0)
+                continue
+            try:
+                written = os.write(self.stdin, data)
+            except BlockingIOError:
+                break
+            except OSError:
+                self.close_stdin()
+                continue
+            consumed.append((number, written))
+            if written == len(data):
+                self.pending.pop(0)
+            else:
+                self.pending[0] = (number, data[written:])
+        if self.ending and not self.pending:
+            self.close_stdin()
+        return consumed
+
+    def close_stdin(self) -> None:
+        if self.stdin >= 0:
+            os.close(self.stdin)
+            self.stdin = -1
+
+    def signal(self, number: int) -> None:
+        """Signal this one pid."""
+        if self.status is None:
+            try:
+                os.kill(self.pid, number)
+            except OSError:
+                pass
+
+    def end(self) -> None:
+        """Note that it is over."""
+        self.close_stdin()
+        self.over = True
+        self.ended = time.monotonic()
+
+    def outcome(self) -> dict[str, object]:
+        """Say how it ended."""
+        if self.error is not None:
+            code = 127 if self.error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
+            return {"code": code, "signal": None, "timed_out": False, "text": self.error.strerror}
+        status = self.status or 0
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        code = 128 + number if number is not None else os.WEXITSTATUS(status)
+        return {"code": code, "signal": number, "timed_out": self.timed_out, "text": ""}
+
+    def describe(self) -> dict[str, object]:
+        """Describe it for a list."""
+        argv = [text[:256] for text in self.argv[:16]]
+        return {"pid": self.pid, "argv": argv, "code": self.outcome()["code"] if self.over else None}
+
+
+def kill_tree(process: Process) -> None:
+    """Kill a program and its descendants: by parent, by session, and by the mark they inherited."""
+    mark = ("%s=%s" % (MARK, process.mark)).encode()
+    for _ in range(TREE_ROUNDS):
+        parents, sessions = _survey()
+        doomed = {pid for pid, session in sessions.items() if session == process.pid}
+        if process.status is None:
+            doomed.add(process.pid)
+        grown = True
+        while grown:
+            more = {pid for pid, parent in parents.items() if parent in doomed and pid not in doomed}
+            doomed |= more
+            grown = bool(more)
+        doomed |= {pid for pid in parents if pid not in doomed and mark in _environment(pid)}
+        doomed.discard(os.getpid())
+        killed = 0
+        for pid in doomed:
+            try:
+                os.kill(pid, _signal.SIGKILL)
+                killed += 1
+            except OSError:
+                continue
+        if not killed:
+            return
+
+
+def _survey() -> tuple[dict[int, int], dict[int, int]]:
+    """Read the parent and the session of every process that is not a zombie."""
+    parents, sessions = {}, {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name, "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in (b"Z", b"X"):
+            parents[int(name)], sessions[int(name)] = int(fields[1]), int(fields[3])
+    return parents, sessions
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            return file.read(1 << 20)
+    except OSError:
+        return b""

@@ -1,0 +1,163 @@
+"""The protocol between a desk's guest and its host: frames, and the values in them.
+
+A frame is a 4-byte length, a 1-byte kind, a 4-byte channel and the payload. The host opens channels, the guest never
+does. DATA and EVENT payloads are flow-controlled: each side starts with WINDOW bytes of credit a channel and direction,
+and gets CREDIT back as the other side consumes. Structured payloads are values in a form of bencode, because the host
+must be able to read a hostile guest's with bounds, and a guest must not spend 10 ms importing a parser.
+"""
+
+from __future__ import annotations
+
+VERSION = 1
+
+HELLO, OPEN, DATA, END, CREDIT, SIGNAL, EVENT, REPLY, DROP, PING, PONG = range(1, 12)
+HOST_KINDS = frozenset((OPEN, DATA, END, CREDIT, SIGNAL, DROP, PING))
+GUEST_KINDS = frozenset((HELLO, DATA, CREDIT, EVENT, REPLY, PONG))
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+HEADER = 9
+CHUNK = 32768
+WINDOW = 262144
+GUEST_LIMIT = 65536
+"""The largest payload a host takes from a guest."""
+HOST_LIMIT = 8388608
+"""The largest payload a guest takes from its host: a command with its environment."""
+DEPTH = 8
+OVERHEAD = 64
+"""What a DATA or EVENT frame from a guest costs beyond its payload, so that many tiny ones cannot fill a host."""
+STEP = CHUNK + 1 + OVERHEAD
+"""Credit a guest must have before it makes its next frame of unknown size."""
+
+
+class WireError(Exception):
+    """The other side broke the protocol."""
+
+
+def frame(kind: int, channel: int, payload: bytes = b"") -> bytes:
+    """Write one frame."""
+    return len(payload).to_bytes(4, "big") + bytes((kind,)) + channel.to_bytes(4, "big") + payload
+
+
+def cost(payload: bytes) -> int:
+    """Say how much of a window a frame from the guest takes."""
+    return len(payload) + OVERHEAD
+
+
+class Reader:
+    """Takes bytes as they come and gives whole frames; checks each header before waiting for its payload."""
+
+    def __init__(self, kinds: frozenset[int], limit: int) -> None:
+        self.kinds = kinds
+        self.limit = limit
+        self.buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
+        """Add bytes; give the frames that are now whole."""
+        buffer = self.buffer
+        buffer += data
+        frames = []
+        start = 0
+        while len(buffer) - start >= HEADER:
+            length = int.from_bytes(buffer[start : start + 4], "big")
+            kind = buffer[start + 4]
+            if length > self.limit:
+                raise WireError("a frame of %d bytes" % length)
+            if kind not in self.kinds:
+                raise WireError("a frame of kind %d" % kind)
+            end = start + HEADER + length
+            if len(buffer) < end:
+                break
+            channel = int.from_bytes(buffer[start + 5 : start + 9], "big")
+            frames.append((kind, channel, bytes(buffer[start + HEADER : end])))
+            start = end
+        if start:
+            del buffer[:start]
+        return frames
+
+
+def encode(value: object) -> bytes:
+    """Write a value: None, a bool, an int, bytes, text, a list or a dict with text keys."""
+    out: list[bytes] = []
+    _encode(value, out)
+    return b"".join(out)
+
+
+def _encode(value: object, out: list[bytes]) -> None:
+    if value is None:
+        out.append(b"n")
+    elif value is True:
+        out.append(b"t")
+    elif value is False:
+        out.append(b"f")
+    elif isinstance(value, int):
+        out.append(b"i%d;" % value)
+    elif isinstance(value, bytes):
+        out.append(b"b%d:" % len(value))
+        out.append(value)
+    elif isinstance(value, str):
+        data = value.encode("utf-8", "surrogateescape")
+        out.append(b"s%d:" % len(data))
+        out.append(data)
+    elif isinstance(value, (list, tuple)):
+        out.append(b"l")
+        for item in value:
+            _encode(item, out)
+        out.append(b"e")
+    elif isinstance(value, dict):
+        out.append(b"d")
+        for key, item in value.items():
+            _encode(str(key), out)
+            _encode(item, out)
+        out.append(b"e")
+    else:
+        raise WireError("cannot send a " + type(value).__name__)
+
+
+def decode(data: bytes) -> object:
+    """Read one value that fills the data exactly; anything else is WireError."""
+    value, end = _decode(data, 0, DEPTH)
+    if end != len(data):
+        raise WireError("bytes after a value")
+    return value
+
+
+def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
+    end = data.find(stop, at, at + 21)
+    digits = data[at:end]
+    if end < 0 or not digits.lstrip(b"-").isdigit() or b"-" in digits[1:]:
+        raise WireError("a bad number")
+    return int(digits), end + 1
+
+
+def _decode(data: bytes, at: int, depth: int) -> tuple[object, int]:
+    if depth == 0:
+        raise WireError("a value too deep")
+    tag = data[at : at + 1]
+    at += 1
+    if tag == b"i":
+        return _number(data, at, b";")
+    if tag in (b"b", b"s"):
+        size, at = _number(data, at, b":")
+        if size < 0 or at + size > len(data):
+            raise WireError("a string longer than its frame")
+        raw = data[at : at + size]
+        return (raw if tag == b"b" else raw.decode("utf-8", "surrogateescape")), at + size
+    if tag == b"n":
+        return None, at
+    if tag in (b"t", b"f"):
+        return tag == b"t", at
+    if tag == b"l":
+        items = []
+        while data[at : at + 1] != b"e":
+            item, at = _decode(data, at, depth - 1)
+            items.append(item)
+        return items, at + 1
+    if tag == b"d":
+        pairs: dict[str, object] = {}
+        while data[at : at + 1] != b"e":
+            key, at = _decode(data, at, depth - 1)
+            if not isinstance(key, str):
+                raise WireError("a key that is not text")
+            pairs[key], at = _decode(data, at, depth - 1)
+        return pairs, at + 1
+    raise WireError("an unknown value")

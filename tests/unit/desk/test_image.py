@@ -1,0 +1,169 @@
+"""Images in a store: found, listed, removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.desk import store as stores
+from hotdesk.desk.image import Image, find, ls, printable, record_path
+from hotdesk.errors import BriefError, ImageError
+
+ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
+
+
+def put(store: Path, name: str, *layers: str) -> Image:
+    """Publish an image whose topmost layer is new."""
+    with stores.writing(store, lambda line: None) as (work, _):
+        paths = tuple(store / "layers" / layer for layer in layers)
+        tree = paths[0]
+        if not tree.exists():
+            tree = work / "tree"
+            tree.mkdir()
+            (tree / "file").write_text(name)
+        image = Image(name, layers[0], paths, "/usr/bin/python3", "aarch64", 1.0, 4096, "a test")
+        return stores.publish(store, image, tree)
+
+
+def test_what_is_published_is_found(tmp_path: Path) -> None:
+    image = put(tmp_path, "base", ONE)
+    assert find(tmp_path, "base") == image
+    assert (image.layers[0] / "file").read_text() == "base"
+    assert ls(tmp_path) == [image]
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir(mode=0o755)
+    put(store, "base", ONE)
+    assert store.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="image 'base' is not here: `hotdesk image build base`"):
+        find(tmp_path, "base")
+    assert ls(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../base", "Base", "-base", "a/b", "a" * 65, "a\x1b[2J", "base\n"])
+def test_a_name_that_is_none_is_the_callers_mistake(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BriefError) as caught:
+        find(tmp_path, name)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "layers": ["../../etc"]}', '{"schema": 1, "layers": []}'],
+)
+def test_a_damaged_description_is_an_image_error(tmp_path: Path, text: str) -> None:
+    put(tmp_path, "base", ONE)
+    record_path(tmp_path, "base").write_text(text)
+    with pytest.raises(ImageError, match="damaged"):
+        find(tmp_path, "base")
+    assert ls(tmp_path) == []
+
+
+def test_a_lost_layer_is_an_image_error(tmp_path: Path) -> None:
+    put(tmp_path, "base", ONE)
+    stores.discard(tmp_path / "layers" / ONE)
+    with pytest.raises(ImageError, match="lost its layer"):
+        find(tmp_path, "base")
+
+
+def test_removing_an_image_keeps_the_layers_others_use(tmp_path: Path) -> None:
+    put(tmp_path, "base", ONE)
+    put(tmp_path, "office", TWO, ONE)
+    put(tmp_path, "desktop", THREE, TWO, ONE)
+    stores.rm(tmp_path, "office")
+    assert sorted(os.listdir(tmp_path / "layers")) == [ONE, TWO, THREE]
+    stores.rm(tmp_path, "desktop")
+    assert os.listdir(tmp_path / "layers") == [ONE]
+    assert [image.name for image in ls(tmp_path)] == ["base"]
+
+
+def test_an_image_of_an_open_desk_is_not_removed(tmp_path: Path) -> None:
+    image = put(tmp_path, "base", ONE)
+    with pytest.raises(ImageError, match="burn them first"):
+        stores.rm(tmp_path, "base", in_use=["base"])
+    assert find(tmp_path, "base") == image
+
+
+def test_a_layer_somebody_holds_is_not_removed(tmp_path: Path) -> None:
+    image = put(tmp_path, "base", ONE)
+    fd = os.open(image.layers[0], os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        with pytest.raises(ImageError, match="in use"):
+            stores.rm(tmp_path, "base")
+    finally:
+        os.close(fd)
+    assert find(tmp_path, "base") == image
+    stores.rm(tmp_path, "base")
+    assert os.listdir(tmp_path / "layers") == []
+
+
+def test_what_a_killed_build_left_is_swept_by_the_next(tmp_path: Path) -> None:
+    left = tmp_path / "tmp" / "killed" / "tree"
+    left.mkdir(parents=True)
+    put(tmp_path, "base", ONE)
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    program = f"""
+import sys
+from pathlib import Path
+from hotdesk.desk.store import writing
+with writing(Path({str(tmp_path)!r}), print):
+    print("in", flush=True)
+    sys.stdin.read()
+"""
+    argv = [sys.executable, "-c", program]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"in\n"
+
+        def hear(line: str) -> None:
+            said.append(line)
+            assert other.stdin is not None
+            other.stdin.close()
+
+        with stores.writing(tmp_path, hear):
+            assert other.wait(10) == 0
+    assert said == [f"waiting: another process is writing to {tmp_path}"]
+
+
+def test_publishing_again_replaces_the_name_at_once(tmp_path: Path) -> None:
+    old = put(tmp_path, "base", ONE)
+    new = put(tmp_path, "base", TWO)
+    assert find(tmp_path, "base") == new
+    assert old.layers[0].is_dir(), "an open desk may stand on it"
+
+
+def test_an_import_of_image_is_light() -> None:
+    heavy = {"subprocess", "tomllib", "rich", "asyncio", "shutil", "tempfile"}
+    program = "import sys; import hotdesk.desk.image; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    empty = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    bare = subprocess.run(empty, capture_output=True, text=True, check=True)
+    assert not (set(done.stdout.split()) - set(bare.stdout.split())) & heavy
+
+
+def test_names_cannot_steer_a_terminal() -> None:
+    assert printable("a\x1b[2J\u202eb\u200b\n") == "a\\x1b[2J\\u202eb\\u200b\\n"
+    assert printable("né 日本 \udc80") == "né 日本 \\udc80"
+
+
+def test_images_are_values(tmp_path: Path) -> None:
+    image = put(tmp_path, "base", ONE)
+    assert replace(image, name="other") != image

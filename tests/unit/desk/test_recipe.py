@@ -1,0 +1,112 @@
+"""Recipes: read, checked, digested."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.desk import recipe as recipes
+from hotdesk.desk.recipe import Recipe, digest, load, parse
+from hotdesk.errors import BriefError
+
+
+def test_a_recipe_of_ones_own() -> None:
+    text = 'from = "base"\napt = ["figlet"]\npip = ["six"]\nrun = ["echo hi > /etc/hi"]\n'
+    assert parse(text, "mine") == Recipe(
+        name="mine", parent="base", apt=("figlet",), pip=("six",), run=("echo hi > /etc/hi",)
+    )
+
+
+def test_the_base_comes_with_hotdesk() -> None:
+    base = load("base")
+    assert base.suite == "trixie"
+    assert base.parent is None
+    assert {"bash", "python3", "python3-pip", "git", "curl"} <= set(base.include)
+    assert recipes.builtin() == ["base"]
+
+
+def test_a_recipe_is_found_by_path_and_named_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "figures.toml"
+    path.write_text('from = "base"')
+    assert load(str(path)).name == "figures"
+    assert load(str(path), "other").name == "other"
+    assert load("base", "other") == replace(load("base"), name="other")
+
+
+@pytest.mark.parametrize("wanted", ["nope", "./nope.toml", "../base", "", "a/b"])
+def test_a_recipe_that_is_nowhere_is_the_callers_mistake(wanted: str) -> None:
+    with pytest.raises(BriefError):
+        load(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must say what it stands on"),
+        ("from = ", "not TOML"),
+        ('from = "base"\nsuite = "trixie"', "not both"),
+        ('from = "base"\napd = ["x"]', "unknown key 'apd'"),
+        ('from = "base"\n"\\u001b[2J" = 1', r"unknown key '\\\\x1b\[2J'"),
+        ('from = "base"\napt = "figlet"', "apt must be a list"),
+        ('from = "base"\napt = [1]', "takes text"),
+        ("from = 1", "takes text"),
+        ('from = "../base"', "cannot be meant in from"),
+        ('from = "mine"', "stand on itself"),
+        ('from = "base"\ninclude = ["x1"]', "belong in `apt`"),
+        ('suite = "trixie main; rm"', "cannot be meant in suite"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BriefError, match=said):
+        parse(text, "mine")
+
+
+@pytest.mark.parametrize("name", ["figlet", "g++", "libstdc++6", "python3.13", "x11-apps", "git=1:2.47.2-0.2", "0ad"])
+def test_package_names(name: str) -> None:
+    assert parse(f'from = "base"\napt = ["{name}"]', "mine").apt == (name,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["-y", "--allow-unauthenticated", "figlet-", "./x.deb", "/x.deb", "a b", "a;b", "a,b", "", "Fig", "a\\u0000b", "*"],
+)
+def test_odd_package_names_are_refused(name: str) -> None:
+    with pytest.raises(BriefError, match="cannot be meant in apt"):
+        parse(f'from = "base"\napt = ["{name}"]', "mine")
+
+
+@pytest.mark.parametrize("name", ["six", "six==1.17.0", "pandas[excel]>=2,<3", "ruamel.yaml ~= 0.18", "a===1.0+local"])
+def test_requirements(name: str) -> None:
+    assert parse(f'from = "base"\npip = ["{name}"]', "mine").pip == (name,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "-r",
+        "--index-url=http://example.test",
+        "six @ http://example.test/x.whl",
+        "./six",
+        "git+https://example.test",
+        "",
+    ],
+)
+def test_odd_requirements_are_refused(name: str) -> None:
+    with pytest.raises(BriefError, match="cannot be meant in pip"):
+        parse(f'from = "base"\npip = ["{name}"]', "mine")
+
+
+def test_a_digest_is_stable() -> None:
+    made = digest(Recipe("base", suite="trixie", include=("bash",)), "", "aarch64", "trixie")
+    assert made == "3b3a9b80a9ef203240c23bc10ad7e552b80fa814a21d3eaf4ffa6e8be9eacaa6"
+
+
+def test_a_digest_follows_everything_but_the_name() -> None:
+    one = Recipe("one", parent="base", apt=("a1",), pip=("b",), run=("c",))
+    others = [replace(one, apt=()), replace(one, pip=("a1",)), replace(one, run=("c", "c")), replace(one, run=())]
+    digests = {digest(each, "p", "aarch64", "") for each in (one, *others)}
+    digests |= {digest(one, "q", "aarch64", ""), digest(one, "p", "x86_64", ""), digest(one, "p", "aarch64", "noble")}
+    assert len(digests) == 8
+    assert digest(replace(one, name="two"), "p", "aarch64", "") == digest(one, "p", "aarch64", "")
