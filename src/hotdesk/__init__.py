@@ -1,1 +1,39 @@
-"""."""
+"""A real computer for an AI worker: issued in milliseconds, sealed behind one door, wiped when the job is done.
+
+async with hotdesk.open_desk() as desk:
+    done = await desk.run(["python3", "-c", "print(6 * 7)"])
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # importing typing would cost every keeper 10 ms
+if TYPE_CHECKING:
+    from hotdesk import blocking as blocking
+    from hotdesk.desk.seam import Desk as Desk
+    from hotdesk.desk.seam import Done as Done
+    from hotdesk.desk.seam import Entry as Entry
+    from hotdesk.desk.seam import Spec as Spec
+    from hotdesk.errors import HotdeskError as HotdeskError
+    from hotdesk.host import Host as Host
+    from hotdesk.host import open_desk as open_desk
+
+PUBLIC = {
+    "Desk": "hotdesk.desk.seam",
+    "Done": "hotdesk.desk.seam",
+    "Entry": "hotdesk.desk.seam",
+    "Host": "hotdesk.host",
+    "HotdeskError": "hotdesk.errors",
+    "Spec": "hotdesk.desk.seam",
+    "open_desk": "hotdesk.host",
+}
+__all__ = ["Desk", "Done", "Entry", "Host", "HotdeskError", "Spec", "blocking", "open_desk"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "blocking":
+        return import_module("hotdesk.blocking")
+    if name not in PUBLIC:
+        raise AttributeError(f"module 'hotdesk' has no attribute {name!r}")
+    return getattr(import_module(PUBLIC[name]), name)

@@ -16,6 +16,14 @@ What a file operation inside a desk could not do is `FileError`, a `DeskError` t
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """Escape what could steer a terminal or hide in one: control, bidirectional and zero-width characters.
+
+    Every text a desk may have had a hand in passes here before a person sees it.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
 class HotdeskError(Exception):
     """Something hotdesk could not do: what, why, remedy."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Ask = dict[str, Any]
     Steps = Iterator[tuple[int, bytes]]
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import errno
 import os
@@ -40,6 +40,7 @@ from hotdesk_guest.wire import (
     VERSION,
     WINDOW,
     Reader,
+    WireError,
     cost,
     decode,
     encode,
@@ -161,7 +162,7 @@ class Guest:
         """Handle one frame."""
         if kind == OPEN:
             self.channels[number] = Channel(number)
-            self.begin(self.channels[number], decode(payload))
+            self.begin(self.channels[number], table(payload))
             return
         if kind == PING:
             self.send(PONG, 0, payload)
@@ -178,7 +179,7 @@ class Guest:
         elif kind == END:
             self.finish(channel)
         elif kind == SIGNAL and channel.process is not None:
-            order = decode(payload)
+            order = table(payload)
             if order["tree"]:
                 kill_tree(channel.process)
             else:
@@ -448,12 +449,20 @@ class Guest:
                         self.hear(process, fd)
 
 
+def table(payload: bytes) -> Ask:
+    """Read a request; a host that sends anything else is broken, and the link with it."""
+    value = decode(payload)
+    if not isinstance(value, dict):
+        raise WireError("not a table")
+    return value
+
+
 def hide() -> None:
     """Make this process undumpable, so that programs beside it cannot read its memory."""
     try:
         import _ctypes
 
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
         _ctypes.call_function(prctl, (4, 0, 0, 0, 0))
     except (ImportError, OSError):
         pass  # an image without it: ptrace on pid 1 is refused all the same

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     Ask = dict[str, Any]
     Steps = Iterator[tuple[int, bytes]]
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import errno
 import os
 import time
@@ -20,6 +20,8 @@ from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, co
 MARK = "HOTDESK_PROCESS"
 """Variable that marks a program and its descendants, so that a timeout finds those that left its session."""
 TREE_ROUNDS = 20
+ENVIRONMENT = dict(os.environ)
+HOME = ENVIRONMENT.get("HOME", "/")
 
 
 class Process:
@@ -43,7 +45,7 @@ class Process:
         self.stdin = self.stdout = self.stderr = self.feeding = -1
         timeout = ask["timeout"]
         self.due = None if timeout is None else time.monotonic() + timeout / 1000
-        environment = dict(os.environ)
+        environment = dict(ENVIRONMENT)
         environment.update(ask["env"])
         environment[MARK] = self.mark
         self.start(environment, ask["cwd"], ask["stdin"])
@@ -56,7 +58,7 @@ class Process:
             os.close(theirs[0])
             theirs[0] = os.open("/dev/null", os.O_RDONLY)
         try:
-            os.chdir(os.path.join(os.environ.get("HOME", "/"), cwd or ""))
+            os.chdir(os.path.join(HOME, cwd or ""))
         except OSError as e:
             self.error = OSError(e.errno, "working folder %r: %s" % ((cwd or "")[:200], e.strerror))
         else:
@@ -83,27 +85,20 @@ class Process:
     def spawn(self, environment: dict[str, str], fds: list[int]) -> None:
         """Try the program along PATH, as a shell would."""
         name = self.argv[0]
-        places = [""] if "/" in name else environment.get("PATH", os.defpath).split(":")
-        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)]
-        failure = OSError(errno.ENOENT, "%s: not found" % name[:200])
-        for place in places:
-            try:
-                self.pid = os.posix_spawn(
-                    os.path.join(place, name),
-                    self.argv,
-                    environment,
-                    file_actions=actions,
-                    setsid=True,
-                    setsigmask=(),
-                    setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGQUIT),
-                )
-                return
-            except OSError as e:
-                if e.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    failure = OSError(e.errno, "%s: %s" % (name[:200], e.strerror))
-            except ValueError as e:
-                failure = OSError(errno.EINVAL, str(e))
-        self.error = failure
+        try:
+            self.pid = os.posix_spawn(
+                find_program(name, environment.get("PATH", os.defpath)),
+                self.argv,
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGQUIT),
+            )
+        except OSError as e:
+            self.error = OSError(e.errno, "%s: %s" % (name[:200], e.strerror))
+        except ValueError as e:
+            self.error = OSError(errno.EINVAL, str(e))
 
     def open_outputs(self) -> list[int]:
         """List the pipes it may still write to."""
@@ -195,6 +190,22 @@ class Process:
         """Describe it for a list."""
         argv = [text[:256] for text in self.argv[:16]]
         return {"pid": self.pid, "argv": argv, "code": self.outcome()["code"] if self.over else None}
+
+
+def find_program(name: str, path: str) -> str:
+    """Look for a program along PATH, as a shell does; a failed spawn would cost more than the look."""
+    if "/" in name:
+        return name
+    found = None
+    for place in path.split(":"):
+        candidate = os.path.join(place, name)
+        if os.path.isfile(candidate):
+            if os.access(candidate, os.X_OK):
+                return candidate
+            found = found or candidate
+    if found is None:
+        raise OSError(errno.ENOENT, "not found")
+    return found
 
 
 def kill_tree(process: Process) -> None:

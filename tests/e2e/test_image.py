@@ -72,6 +72,7 @@ def run_in(image: Image, *argv: str) -> str:
 set -e
 mount -t tmpfs tmpfs /mnt; mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay overlay -o "lowerdir=$1,upperdir=/mnt/upper,workdir=/mnt/work" /mnt/root
+touch /mnt/root/dev/null; mount --bind /dev/null /mnt/root/dev/null
 shift; exec chroot --userspec=1000:1000 /mnt/root "$@"
 """
     spaces = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--propagation", "private"]
@@ -101,24 +102,8 @@ def test_the_base_is_a_computer(base: Image, images: Path) -> None:
 
 
 def test_the_base_has_nothing_with_rights(base: Image) -> None:
-    argv = [
-        "find",
-        base.layers[0],
-        "(",
-        "-perm",
-        "/6000",
-        "-o",
-        "!",
-        "-type",
-        "f",
-        "!",
-        "-type",
-        "d",
-        "!",
-        "-type",
-        "l",
-        ")",
-    ]
+    others = ["!", "-type", "f", "!", "-type", "d", "!", "-type", "l"]
+    argv = ["find", str(base.layers[0]), "-perm", "/6000", "-o", *others]
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b""
 
 
@@ -145,14 +130,14 @@ def test_a_recipe_of_ones_own(base: Image, images: Path, tmp_path: Path, fresh: 
     said: list[str] = []
     image = build(images, recipe.load(str(path), fresh()), said.append)
     assert image.layers[1:] == base.layers
-    assert "__" in run_in(image, "figlet", "hi") or "_" in run_in(image, "figlet", "hi")
+    assert "_" in run_in(image, "figlet", "hi")
     assert run_in(image, "python3", "-c", "import six; print(six.__name__)") == "six\n"
     assert run_in(image, "cat", "/etc/hi") == "hi\n"
     assert run_in(image, "ls", "/usr/share/nano") == ""
     assert run_in(image, "sh", "-c", "command -v zip || echo gone") == "gone\n"
     kept = subprocess.run(["find", image.layers[0], "-type", "f", "-path", "*/apt/*"], capture_output=True, check=True)
     assert [line for line in kept.stdout.decode().split() if not line.endswith("extended_states")] == []
-    assert any("figlet" not in line and "installing 1 packages" in line for line in said)
+    assert any("installing 1 packages" in line for line in said)
     assert leftovers(images) == ([], False)
 
 
@@ -168,9 +153,8 @@ def test_a_recipe_that_fails_says_why_and_leaves_nothing(base: Image, images: Pa
 
 
 def test_run_lines_have_no_network(base: Image, images: Path, fresh: FreshName) -> None:
-    text = """from = "base"\nrun = ['test "$(ls /proc/self/net/dev && grep -c : /proc/net/dev)" != x && grep -c : /proc/net/dev > /n']"""
-    image = build(images, recipe.parse(text, fresh()), print)
-    assert run_in(image, "cat", "/n") == "1\n"
+    image = build(images, recipe.parse('from = "base"\nrun = ["grep -c : /proc/net/dev > /n"]', fresh()), print)
+    assert run_in(image, "cat", "/n") == "1\n", "the loopback alone"
 
 
 def test_a_killed_build_leaves_nothing_that_stays(base: Image, images: Path, fresh: FreshName) -> None:
@@ -178,7 +162,7 @@ def test_a_killed_build_leaves_nothing_that_stays(base: Image, images: Path, fre
     program = f"""
 from pathlib import Path
 from hotdesk.desk import build, recipe
-recipe = recipe.parse('from = "base"\\nrun = ["sleep 1{name[-4:].translate(str.maketrans("abcdef", "012345"))}"]', {name!r})
+recipe = recipe.parse('from = "base"\\nrun = ["sleep 1000"]', {name!r})
 build.build(Path({str(images)!r}), recipe, lambda line: print(line, flush=True))
 """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
@@ -212,7 +196,8 @@ def any_process_below(folder: Path) -> bool:
 def test_a_root_file_system(base: Image, base_tar: Path, images: Path, fresh: FreshName) -> None:
     image = import_image(images, base_tar, fresh(), print)
     assert image.digest == hashlib.sha256(base_tar.read_bytes()).hexdigest()
-    assert subprocess.run(["diff", "-r", "--no-dereference", base.layers[0], image.layers[0]]).returncode == 0
+    same = subprocess.run(["diff", "-r", "--no-dereference", base.layers[0], image.layers[0]], check=False)
+    assert same.returncode == 0
     assert run_in(image, image.python, "-c", "print(6 * 7)") == "42\n"
     assert leftovers(images) == ([], False)
 

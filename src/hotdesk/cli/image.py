@@ -12,8 +12,9 @@ from cyclopts import App
 from hotdesk import config
 from hotdesk.desk import image, recipe, store
 from hotdesk.desk.build import build as build_image
-from hotdesk.desk.image import Image, printable
+from hotdesk.desk.image import Image
 from hotdesk.desk.unpack import import_image
+from hotdesk.errors import printable
 
 app = App(name="image", help="Build, list, remove and import the images desks are opened from.")
 

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from typing import IO, Literal
 
 from hotdesk.desk.beneath import Root
-from hotdesk.desk.image import printable
 from hotdesk.desk.untar import Limits, headers, opened
-from hotdesk.errors import ImageError
+from hotdesk.errors import ImageError, printable
 
 Kind = Literal["tar", "oci", "docker"]
 BUFFER = 1 << 20

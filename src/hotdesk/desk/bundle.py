@@ -21,7 +21,9 @@ cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users mod
 buddyinfo schedstat sched_debug timer_list
 """.split()
 """What /proc tells of the host: shown empty. Files only the host's root can read are not listed."""
-EMPTY_FOLDERS = "acpi asound bus driver fs irq pressure scsi".split()
+EMPTY_FOLDERS = """
+acpi asound bus driver fs irq pressure scsi
+""".split()
 STEADY_FILES = {"loadavg": "0.00 0.00 0.00 1/1 1\n"}
 """What programs want to read and must not learn from."""
 
@@ -81,9 +83,7 @@ def process(room: Room) -> Json:
         "env": [f"{key}={value}" for key, value in environment(room.env).items()],
         "cwd": HOME,
         "noNewPrivileges": True,
-        "capabilities": {
-            name: [] for name in ("bounding", "effective", "inheritable", "permitted", "ambient")
-        },
+        "capabilities": {name: [] for name in ("bounding", "effective", "inheritable", "permitted", "ambient")},
         "rlimits": [
             {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
             for name, value in (

@@ -50,7 +50,7 @@ class Hierarchies:
 
 
 def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
-    """Find the controllers from /proc/self/mountinfo; `unified_controllers` is the v2 root's list where there is one."""
+    """Find the controllers in a mountinfo text; `unified_controllers` is the v2 root's list where there is one."""
     v1: dict[str, Path] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -67,9 +67,7 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
         return Hierarchies(2, {"unified": Path("/sys/fs/cgroup")})
     missing = set(NEEDED) - set(v1)
     if missing:
-        raise HostError(
-            f"no cgroup hierarchy for {', '.join(sorted(missing))}; mount them below /sys/fs/cgroup"
-        )
+        raise HostError(f"no cgroup hierarchy for {', '.join(sorted(missing))}; mount them below /sys/fs/cgroup")
     return Hierarchies(1, v1)
 
 

@@ -177,9 +177,7 @@ def choose(config: Config) -> Disk:
             failures.append(f"btrfs: {e}")
     if config.disk in ("ext4", "auto"):
         return Ext4(config.lib / "disks")
-    raise HostError(
-        f'no disk for desks ({"; ".join(failures) or config.disk}); set disk = "ext4" in config.toml'
-    )
+    raise HostError(f'no disk for desks ({"; ".join(failures) or config.disk}); set disk = "ext4" in config.toml')
 
 
 def format_pool(file: Path) -> None:
@@ -199,7 +197,7 @@ def tool(*argv: str) -> None:
     path = "/usr/sbin:/usr/bin:/sbin:/bin"
     try:
         done = subprocess.run(
-            argv, env={"PATH": path}, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+            argv, check=False, env={"PATH": path}, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
         )
     except FileNotFoundError as e:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e

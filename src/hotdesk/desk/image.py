@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.errors import BriefError, ImageError
+from hotdesk.errors import BriefError, ImageError, printable
 
 SCHEMA = 1
 NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -123,8 +123,3 @@ def dump(image: Image) -> bytes:
         "source": image.source,
     }
     return json.dumps(data, indent=1).encode() + b"\n"
-
-
-def printable(text: str) -> str:
-    """Escape what could steer a terminal or hide in one: control, bidirectional and zero-width characters."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -162,20 +162,14 @@ class Keeper:
         spec, desk = request.spec, request.desk
         picture = image.find(self.settings.images, spec.image)
         state.check_floors(self.settings)
-        record = state.enter(
-            self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()}
-        )
+        record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
         room = None
         try:
             base = uids.claim(record.folder)
-            record.note(
-                base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus
-            )
+            record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             room = Room(desk, self.private / desk, Cgroup(self.hierarchies, desk), disk, base)
-            room.prepare(
-                spec, picture, guestlib.load(self.settings.images, picture.digest, self.guest_sources)
-            )
+            room.prepare(spec, picture, guestlib.load(self.settings.images, picture.digest, self.guest_sources))
             runtime, console = self.start_runtime(room)
         except BaseException:
             if room is not None:
@@ -318,10 +312,8 @@ def main() -> None:
     """Serve the owner at descriptor 3."""
     os.umask(0o022)
     owner = socket.socket(fileno=3)
-    settings = config.Config(**decode_settings(sys.argv[1]))
-    complain: Callable[[str], object] = lambda text: owner.send(
-        json.dumps({"event": "unfit", "why": text}).encode()
-    )  # noqa: E731
+    settings = decode_settings(sys.argv[1])
+    complain: Callable[[str], object] = lambda text: owner.send(json.dumps({"event": "unfit", "why": text}).encode())  # noqa: E731
     try:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
@@ -334,7 +326,7 @@ def main() -> None:
     keeper.serve()
 
 
-def decode_settings(text: str) -> dict[str, object]:
+def decode_settings(text: str) -> config.Config:
     """Read the settings an owner hands down on the command line."""
     values = json.loads(text)
-    return {**values, **{name: Path(values[name]) for name in ("run", "lib", "images")}}
+    return config.Config(**{**values, **{name: Path(values[name]) for name in ("run", "lib", "images")}})

@@ -155,9 +155,7 @@ def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
     try:
         os.close(ready_w)
         if os.read(ready_r, 1) != b"1":
-            raise OSError(
-                "cannot make a user namespace; is kernel.unprivileged_userns_clone or max_user_namespaces 0?"
-            )
+            raise OSError("cannot make a user namespace; is kernel.unprivileged_userns_clone or max_user_namespaces 0?")
         for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
             with open(f"/proc/{child}/{name}", "w") as file:
                 file.write(text)

@@ -7,8 +7,7 @@ import json
 import re
 from typing import IO, Protocol, TypeVar
 
-from hotdesk.desk.image import printable
-from hotdesk.errors import ImageError
+from hotdesk.errors import ImageError, printable
 
 DIGEST_SHAPE = re.compile(r"sha256:([0-9a-f]{64})")
 MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from collections import deque
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import anyio
 
-from hotdesk.errors import DeskGone, LinkError
+from hotdesk.errors import BriefError, DeskGone, LinkError
 from hotdesk_guest import wire
 
 Body: TypeAlias = dict[str, object]
@@ -47,9 +47,9 @@ Item: TypeAlias = Data | Told | Reply
 class Channel:
     """One request and everything that belongs to it."""
 
-    def __init__(self, link: Link, number: int) -> None:
+    def __init__(self, link: Link) -> None:
         self.link = link
-        self.number = number
+        self.number = 0
         self.items: deque[tuple[Item, int]] = deque()
         self.window = wire.WINDOW
         """What the guest may still send."""
@@ -61,8 +61,29 @@ class Channel:
         self.news = anyio.Event()
         self.allowance = anyio.Event()
 
+    def deliver(self, kind: int, payload: bytes) -> None:
+        """Take a guest's frame."""
+        if kind == wire.DATA:
+            if len(payload) < 2:
+                raise LinkError("the guest sent an empty frame")
+            self.put(Data(payload[0], payload[1:]), wire.cost(payload))
+        elif kind == wire.EVENT:
+            self.put(Told(wire.decode(payload)), wire.cost(payload))
+        elif kind == wire.CREDIT:
+            self.credit += int.from_bytes(payload[:4], "big")
+            if self.credit > MAX_CREDIT:
+                raise LinkError("the guest gave more credit than there is")
+            self.allowance.set()
+        elif kind == wire.REPLY:
+            body = wire.decode(payload)
+            if not isinstance(body, dict):
+                raise LinkError("the guest's reply is not a table")
+            self.over = True
+            self.items.append((Reply(body), 0))
+            self.wake()
+
     def put(self, item: Item, cost: int) -> None:
-        """Take a frame's content from the link."""
+        """Queue what a frame held, within the window."""
         self.window -= cost
         if self.window < 0:
             raise LinkError("the guest sent more than it was allowed")
@@ -88,17 +109,20 @@ class Channel:
         """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped."""
         view = memoryview(data)
         while view and not self.over:
-            while self.credit <= 0 and not self.over:
-                if self.link.failure is not None:
-                    raise self.link.failure
-                self.allowance = anyio.Event()
-                await self.allowance.wait()
-            if self.over:
-                return
+            if self.credit <= 0:
+                await self.more_credit()
+                continue
             part = view[: min(wire.CHUNK, self.credit)]
             view = view[len(part) :]
             self.credit -= len(part)
             await self.link.send(wire.DATA, self.number, b"\0" + bytes(part))
+
+    async def more_credit(self) -> None:
+        """Wait until the guest gives credit or the channel is over."""
+        if self.link.failure is not None:
+            raise self.link.failure
+        self.allowance = anyio.Event()
+        await self.allowance.wait()
 
     async def end(self) -> None:
         """Say that nothing more will be sent."""
@@ -122,19 +146,35 @@ class Channel:
         self.allowance.set()
 
 
+class Opened(Protocol):
+    """What a link knows of a channel."""
+
+    over: bool
+
+    def deliver(self, kind: int, payload: bytes) -> None:
+        """Take a guest's frame; `LinkError` ends the link."""
+        ...
+
+    def wake(self) -> None:
+        """Learn that the link ended."""
+        ...
+
+
 class Link:
     """One connection to one guest."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, already: bytes = b"") -> None:
         sock.setblocking(False)
         self.sock = sock
         self.reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, Opened] = {}
         self.last = 0
         self.failure: LinkError | DeskGone | None = None
         self.hello: Body | None = None
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
+        self.already = already
+        """Bytes that were read with an upgrade's answer."""
 
     async def run(self) -> None:
         """Read frames until the link ends; whoever waits on a channel then gets the reason."""
@@ -157,6 +197,9 @@ class Link:
 
     async def read(self) -> bytes:
         """Read what is there."""
+        if self.already:
+            first, self.already = self.already, b""
+            return first
         while True:
             try:
                 return self.sock.recv(READ)
@@ -171,28 +214,10 @@ class Link:
         if kind == wire.PONG:
             return
         channel = self.channels.get(number)
-        if channel is None or channel.over:
-            if not 0 < number <= self.last:
-                raise LinkError("the guest spoke on a channel nobody opened")
-            return  # it was dropped while this frame was on its way
-        if kind == wire.DATA:
-            if len(payload) < 2:
-                raise LinkError("the guest sent an empty frame")
-            channel.put(Data(payload[0], payload[1:]), wire.cost(payload))
-        elif kind == wire.EVENT:
-            channel.put(Told(wire.decode(payload)), wire.cost(payload))
-        elif kind == wire.CREDIT:
-            channel.credit += int.from_bytes(payload[:4], "big")
-            if channel.credit > MAX_CREDIT:
-                raise LinkError("the guest gave more credit than there is")
-            channel.allowance.set()
-        elif kind == wire.REPLY:
-            body = wire.decode(payload)
-            if not isinstance(body, dict):
-                raise LinkError("the guest's reply is not a table")
-            channel.over = True
-            channel.items.append((Reply(body), 0))
-            channel.wake()
+        if channel is not None and not channel.over:
+            channel.deliver(kind, payload)
+        elif not 0 < number <= self.last:
+            raise LinkError("the guest spoke on a channel nobody opened")
 
     def greet(self, payload: bytes) -> None:
         """Take the guest's first word, once."""
@@ -214,14 +239,19 @@ class Link:
         """Open a channel with a request."""
         if self.failure is not None:
             raise self.failure
-        self.last += 1
-        channel = Channel(self, self.last)
-        self.channels[channel.number] = channel
         payload = wire.encode(body)
         if len(payload) > wire.HOST_LIMIT:
-            raise LinkError(f"a request of {len(payload)} bytes is more than a desk takes; put it in a file")
+            raise BriefError(f"a request of {len(payload)} bytes is more than a desk takes; put it in a file")
+        channel = Channel(self)
+        channel.number = self.add(channel)
         await self.send(wire.OPEN, channel.number, payload)
         return channel
+
+    def add(self, channel: Opened) -> int:
+        """Give a channel its number; numbers are never used twice."""
+        self.last += 1
+        self.channels[self.last] = channel
+        return self.last
 
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""

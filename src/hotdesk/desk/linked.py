@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import anyio
 
 from hotdesk.config import MIB
 from hotdesk.desk.link import Body, Channel, Data, Link, Reply, Told
-from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Stream
+from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Kind, Running, Stream
 from hotdesk.errors import FILE_REASONS, BriefError, FileError, LinkError
 from hotdesk_guest import wire
 
@@ -20,6 +19,11 @@ SILENCE = 60.0
 """Seconds a file operation may pass without a word from the guest."""
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
 TEXT_LIMIT = 500
+KINDS: dict[str, Kind] = {
+    "file": "file",
+    "directory": "directory",
+    "symlink": "symlink",
+}
 
 Count = Callable[[], Awaitable[int]]
 
@@ -134,9 +138,7 @@ class LinkedDesk:
             if process.done is None:
                 await process.kill()
         assert process.done is not None
-        done = replace(
-            process.done, stdout=bytes(kept["stdout"]), stderr=bytes(kept["stderr"]), truncated=truncated
-        )
+        done = replace(process.done, stdout=bytes(kept["stdout"]), stderr=bytes(kept["stderr"]), truncated=truncated)
         if done.signal == 9 and not done.timed_out and self.oom_kills is not None and await self.oom_kills():
             done = replace(done, out_of_memory=True)
         return done
@@ -343,20 +345,15 @@ def as_entry(value: object) -> Entry:
     """Check how the guest describes a path."""
     if not isinstance(value, dict):
         raise LinkError("the guest described a path strangely")
-    texts = [value.get(name) for name in ("name", "path")]
-    numbers = [value.get(name) for name in ("size", "mode", "uid", "gid", "modified")]
-    kinds: dict[object, Literal["file", "directory", "symlink", "other"]] = {
-        "file": "file",
-        "directory": "directory",
-        "symlink": "symlink",
-    }
+    texts = [text for name in ("name", "path") if isinstance(text := value.get(name), str)]
+    numbers = [n for name in ("size", "mode", "uid", "gid", "modified") if type(n := value.get(name)) is int]
     target = value.get("target")
-    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+    if len(texts) != 2 or len(numbers) != 5 or not (target is None or isinstance(target, str)):
         raise LinkError("the guest described a path strangely")
-    if target is not None and not isinstance(target, str):
-        raise LinkError("the guest described a link strangely")
+    name, path = texts
     size, mode, uid, gid, modified = numbers
-    return Entry(*texts, kinds.get(value.get("kind"), "other"), size, mode & 0o7777, uid, gid, modified / 1e6, target)
+    kind = KINDS.get(str(value.get("kind")), "other")
+    return Entry(name, path, kind, size, mode & 0o7777, uid, gid, modified / 1e6, target)
 
 
 def as_running(value: object) -> Running:

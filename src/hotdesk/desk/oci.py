@@ -6,9 +6,8 @@ import contextlib
 import json
 import os
 import socket
-import struct
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeAlias
@@ -17,12 +16,12 @@ import anyio
 import anyio.abc
 
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.keeper import MESSAGE
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request, write
 from hotdesk.desk.seam import DeskId, Spec, new_id
+from hotdesk.desk.sockets import accept, peer
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, ImageError, KeeperError
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
@@ -55,6 +54,7 @@ class KeeperClient:
         """Why desks ended, as the keeper told."""
         self.endings: dict[str, list[Link]] = {}
         self.failure: HotdeskError | None = None
+        self.closing = False
 
     async def run(self) -> None:
         """Read answers and events until the keeper is gone."""
@@ -128,7 +128,9 @@ class KeeperClient:
 
     async def close(self) -> None:
         """Hang up; the keeper burns what is left, and we wait for that."""
-        self.sock.shutdown(socket.SHUT_WR)
+        self.closing = True
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
         with anyio.move_on_after(BURN_SECONDS):
             await anyio.to_thread.run_sync(wait_for, self.pid, abandon_on_cancel=True)
 
@@ -143,7 +145,9 @@ def spawn(config: Config, theirs: socket.socket) -> int:
     """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
     if os.geteuid() != 0:
         raise HostError(missing_privilege())
-    settings = json.dumps({name: value if isinstance(value, int) else str(value) for name, value in asdict(config).items()})
+    settings = json.dumps(
+        {name: value if isinstance(value, int) else str(value) for name, value in asdict(config).items()}
+    )
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     try:
         stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
@@ -207,7 +211,9 @@ class ContainerRuntime:
                 else:
                     sock.close()
         if link is None:
-            raise DeskGone(f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}")
+            raise DeskGone(
+                f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}"
+            )
         self.keeper.endings.setdefault(desk, []).append(link)
         self.tasks.start_soon(link.run)
         hello = await link.ready()
@@ -224,6 +230,25 @@ class ContainerRuntime:
             raise DeskGone(f"desk {desk} is not open here")
         return self.desks[desk]
 
+    async def watch(self) -> None:
+        """Follow the keeper; should it be killed, have another bury its desks."""
+        await self.keeper.run()
+        self.hang_up()
+        if not self.keeper.closing:
+            with anyio.CancelScope(shield=True):
+                await KeeperClient(self.config).close()
+
+    def live(self) -> list[DeskId]:
+        """List the desks that are open, letting go of those that ended."""
+        for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
+            self.desks.pop(desk).link.hang_up()
+        return list(self.desks)
+
+    def hang_up(self) -> None:
+        """Let go of every desk's link."""
+        for desk in self.desks.values():
+            desk.link.hang_up()
+
     async def burn(self, desk: DeskId) -> None:
         """End a desk."""
         opened = self.desks.pop(desk, None)
@@ -233,28 +258,13 @@ class ContainerRuntime:
 
 
 @contextlib.contextmanager
-def closing(fds: list[int]) -> AsyncIterator[None]:  # type: ignore[misc]
+def closing(fds: list[int]) -> Iterator[None]:
     """Close descriptors in the end."""
     try:
         yield
     finally:
         for fd in fds:
             os.close(fd)
-
-
-async def accept(listener: socket.socket) -> socket.socket:
-    """Wait for one call."""
-    while True:
-        try:
-            return listener.accept()[0]
-        except BlockingIOError:
-            await anyio.wait_readable(listener)
-
-
-def peer(sock: socket.socket) -> tuple[int, int]:
-    """Give the pid and uid of whoever called."""
-    pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return pid, uid & 0xFFFFFFFF
 
 
 def said(console: int) -> str:
@@ -272,18 +282,12 @@ async def container_runtime(config: Config) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime with a keeper of its own; its desks burn with it."""
     async with anyio.create_task_group() as tasks:
         keeper = KeeperClient(config)
-        tasks.start_soon(keeper.run)
         runtime = ContainerRuntime(config, keeper, tasks)
+        tasks.start_soon(runtime.watch)
         try:
             yield runtime
         finally:
             with anyio.CancelScope(shield=True):
                 await keeper.close()
-            for desk in runtime.desks.values():
-                desk.link.hang_up()
+            runtime.hang_up()
             tasks.cancel_scope.cancel()
-
-
-def orphans(config: Config) -> list[str]:
-    """List desks whose keeper was killed."""
-    return state.orphans(config)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from hotdesk.desk.image import NAME_SHAPE, as_name, printable
-from hotdesk.errors import BriefError
+from hotdesk.desk.image import NAME_SHAPE, as_name
+from hotdesk.errors import BriefError, printable
 
 FORMAT = 1
 """Part of every digest: raise it when the same recipe would give another tree."""

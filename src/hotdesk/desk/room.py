@@ -29,9 +29,7 @@ LINKS = {
     "ptmx": "pts/ptmx",
 }
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
-HIDDEN = frozenset(
-    name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}")
-)
+HIDDEN = frozenset(name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}"))
 
 
 @dataclass(slots=True)
@@ -53,9 +51,7 @@ class Room:
 
     def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes]) -> None:
         """Make every piece. On failure the caller runs `clear`."""
-        self.userns = kernel.new_userns(
-            self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base)
-        )
+        self.userns = kernel.new_userns(self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base))
         self.netns, self.gate = kernel.in_new_netns(open_gate)
         self.folder.mkdir(mode=0o711)
         self.undo.append(self.folder.rmdir)
@@ -75,7 +71,7 @@ class Room:
         dev.mkdir(mode=0o755)
         for name, (major, minor) in NODES.items():
             os.mknod(dev / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
-            os.chmod(dev / name, 0o666)
+            os.chmod(dev / name, 0o666)  # noqa: S103 - as /dev/null is everywhere
         for name, target in LINKS.items():
             os.symlink(target, dev / name)
         for name in ("pts", "shm"):

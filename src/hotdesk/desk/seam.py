@@ -14,6 +14,7 @@ from hotdesk.errors import BriefError
 
 DeskId = NewType("DeskId", str)
 Stream = Literal["stdout", "stderr"]
+Kind = Literal["file", "directory", "symlink", "other"]
 
 ALPHABET = string.ascii_lowercase + string.digits
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
@@ -53,8 +54,8 @@ class Spec:
     def __post_init__(self) -> None:
         checks = {
             "cpus": 0.01 <= self.cpus <= 1024,
-            "memory": 16 * MIB <= self.memory,
-            "disk": MIB <= self.disk,
+            "memory": self.memory >= 16 * MIB,
+            "disk": self.disk >= MIB,
             "disk_in": self.disk_in in ("disk", "memory"),
             "pids": 4 <= self.pids <= 1 << 22,
             "deadline": 0 < self.deadline <= 365 * 86400,
@@ -104,7 +105,7 @@ class Entry:
 
     name: str
     path: str
-    kind: Literal["file", "directory", "symlink", "other"]
+    kind: Kind
     size: int
     mode: int
     """Permission bits."""
@@ -146,6 +147,10 @@ class Process(Protocol):
 
     async def signal(self, number: int) -> None:
         """Send a signal to this one pid. A program that has ended is no error."""
+        ...
+
+    async def kill(self) -> None:
+        """Kill it with all its descendants, and stop following it."""
         ...
 
     async def wait(self) -> Done:

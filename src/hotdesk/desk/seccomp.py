@@ -16,24 +16,25 @@ ARCHITECTURES = {"aarch64": "SCMP_ARCH_AARCH64", "x86_64": "SCMP_ARCH_X86_64"}
 
 ALLOWED = """
 accept accept4 access alarm arch_prctl bind brk capget capset chdir chmod chown clock_getres clock_gettime
-clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
-epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 execve execveat exit exit_group faccessat faccessat2 fadvise64
-fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr flistxattr flock fork
-fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_wait futex_wake futex_requeue futex_waitv futimesat
-getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer getpeername getpgid getpgrp getpid
-getppid getpriority getrandom getresgid getresuid getrlimit get_robust_list getrusage getsid getsockname getsockopt
-gettid gettimeofday getuid getxattr inotify_add_watch inotify_init inotify_init1 inotify_rm_watch ioctl ioprio_get
-ioprio_set kill landlock_add_rule landlock_create_ruleset landlock_restrict_self lchown lgetxattr link linkat listen
-listxattr llistxattr lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create mincore
-mkdir mkdirat mlock mlock2 mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink
-mremap mseal msgctl msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat openat2
-pause pidfd_open pidfd_send_signal pipe pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv
-preadv2 pselect6 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg
-removexattr rename renameat renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask
-rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_getaffinity sched_getattr
-sched_getparam sched_get_priority_max sched_get_priority_min sched_getscheduler sched_rr_get_interval
-sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield select semctl semget semop semtimedop
-sendfile sendmmsg sendmsg sendto setfsgid setfsuid setgid setgroups setitimer setpgid setpriority setregid setresgid
+clock_nanosleep close close_range connect copy_file_range creat dup dup2 dup3 epoll_create epoll_create1
+epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 execve execveat exit exit_group faccessat
+faccessat2 fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr
+flistxattr flock fork fremovexattr fsetxattr fstat fstatfs fsync ftruncate futex futex_wait futex_wake
+futex_requeue futex_waitv futimesat getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer
+getpeername getpgid getpgrp getpid getppid getpriority getrandom getresgid getresuid getrlimit get_robust_list
+getrusage getsid getsockname getsockopt gettid gettimeofday getuid getxattr inotify_add_watch inotify_init
+inotify_init1 inotify_rm_watch ioctl ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset
+landlock_restrict_self lchown lgetxattr link linkat listen listxattr llistxattr lremovexattr lseek lsetxattr
+lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mlock mlock2 mmap mprotect
+mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap mseal msgctl msgget msgrcv msgsnd
+msync munlock munlockall munmap nanosleep newfstatat open openat openat2 pause pidfd_open pidfd_send_signal pipe
+pipe2 pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv preadv2 pselect6 pwrite64 pwritev
+pwritev2 read readahead readlink readlinkat readv recvfrom recvmmsg recvmsg removexattr rename renameat
+renameat2 restart_syscall rmdir rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn
+rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_getaffinity sched_getattr sched_getparam
+sched_get_priority_max sched_get_priority_min sched_getscheduler sched_rr_get_interval sched_setaffinity
+sched_setattr sched_setparam sched_setscheduler sched_yield select semctl semget semop semtimedop sendfile
+sendmmsg sendmsg sendto setfsgid setfsuid setgid setgroups setitimer setpgid setpriority setregid setresgid
 setresuid setreuid set_robust_list setsid set_tid_address setuid setxattr shmat shmctl shmdt shmget shutdown
 sigaltstack signalfd signalfd4 stat statfs statx symlink symlinkat sync_file_range syncfs sysinfo tgkill time
 timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime
@@ -43,11 +44,11 @@ writev
 
 REFUSED = """
 acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
-fsmount fsopen fspick init_module io_uring_enter io_uring_register io_uring_setup kcmp kexec_file_load kexec_load
-keyctl lookup_dcookie mbind migrate_pages mlockall mount mount_setattr move_mount move_pages name_to_handle_at
-nfsservctl open_by_handle_at open_tree perf_event_open pidfd_getfd pivot_root process_madvise process_vm_readv
-process_vm_writev quotactl reboot remap_file_pages request_key set_mempolicy setdomainname sethostname setns
-settimeofday swapoff swapon syslog umount2 unshare userfaultfd vhangup
+fsmount fsopen fspick init_module io_uring_enter io_uring_register io_uring_setup kcmp kexec_file_load
+kexec_load keyctl lookup_dcookie mbind migrate_pages mlockall mount mount_setattr move_mount move_pages
+name_to_handle_at nfsservctl open_by_handle_at open_tree perf_event_open pidfd_getfd pivot_root process_madvise
+process_vm_readv process_vm_writev quotactl reboot remap_file_pages request_key set_mempolicy setdomainname
+sethostname setns settimeofday swapoff swapon syslog umount2 unshare userfaultfd vhangup
 """.split()
 
 NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
@@ -123,9 +124,7 @@ def socket_rules() -> list[Rule]:
             rules.append(allow("socket", equal(0, family), masked(1, 0xF, kind), equal(2, protocol)))
         rules.append(refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), above(2, UDP)))
         others = [number for number in range(1, UDP) if number != TCP]
-        rules += [
-            refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), equal(2, number)) for number in others
-        ]
+        rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), equal(2, number)) for number in others]
         rules += [
             refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), masked(1, 0xF, kind), equal(2, number))
             for kind in OTHER_TYPES
@@ -135,9 +134,7 @@ def socket_rules() -> list[Rule]:
     rules.append(refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), above(2, 0)))
     here = (UNIX, INET, INET6, NETLINK)
     rules += [
-        refuse("socket", errno.EAFNOSUPPORT, equal(0, family))
-        for family in range(LAST_FAMILY)
-        if family not in here
+        refuse("socket", errno.EAFNOSUPPORT, equal(0, family)) for family in range(LAST_FAMILY) if family not in here
     ]
     return [*rules, refuse("socket", errno.EAFNOSUPPORT, above(0, LAST_FAMILY - 1))]
 
@@ -160,9 +157,7 @@ def argument_rules() -> list[Rule]:
     rules = [allow("personality", equal(0, value)) for value in PERSONALITIES]
     for name, mode in (("mknod", 1), ("mknodat", 2)):
         rules += [allow(name, masked(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
-        rules += [
-            refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)
-        ]
+        rules += [refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)]
     rules += [
         allow("setrlimit", unequal(0, RLIMIT_CORE)),
         refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE)),

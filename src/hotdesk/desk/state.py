@@ -84,9 +84,7 @@ def check_floors(config: Config) -> None:
         )
     available = available_memory()
     if available < config.memory_floor:
-        raise HostError(
-            f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor"
-        )
+        raise HostError(f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor")
 
 
 def available_memory() -> int:
@@ -163,11 +161,11 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
     cgroup = Cgroup(hierarchies, desk)
     left = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} resist"]
     left += clear_runtime(config, desk)
-    for step in (cgroup.remove, lambda: disk().drop(desk)):
-        try:
-            step()
-        except OSError as e:
-            left.append(str(e))
+    try:
+        cgroup.remove()
+        disk().drop(desk)
+    except OSError as e:
+        left.append(str(e))
     base = told.get("base")
     if not left:
         Record(folder, lock).leave()

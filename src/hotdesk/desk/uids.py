@@ -33,10 +33,10 @@ def id_map(base: int) -> str:
 def overlaps(lines: list[str]) -> str | None:
     """Give the first foreign line of /etc/subuid that reaches into our range."""
     for line in lines:
-        name, start, count = (line.split(":") + ["", ""])[:3]
+        name, start, count = [*line.split(":"), "", ""][:3]
         if name == OWNER or not start.isdigit() or not count.isdigit():
             continue
-        if int(start) < FIRST + WIDTH * SLOTS and FIRST < int(start) + int(count):
+        if int(start) < FIRST + WIDTH * SLOTS and int(start) + int(count) > FIRST:
             return line
     return None
 
@@ -47,9 +47,7 @@ def reserve(files: tuple[Path, ...] = SUB_FILES) -> bool:
     for file in files:
         lines = file.read_text().splitlines() if file.exists() else []
         if clash := overlaps(lines):
-            raise HostError(
-                f"{file} gives {clash!r}, which overlaps hotdesk's ids from {FIRST}; move that range"
-            )
+            raise HostError(f"{file} gives {clash!r}, which overlaps hotdesk's ids from {FIRST}; move that range")
         entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
         if entry not in lines:
             fresh = file.with_suffix(".hotdesk")

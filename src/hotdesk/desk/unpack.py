@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from hotdesk.desk.build import passes, require_root
-from hotdesk.desk.image import Image, as_name, printable
+from hotdesk.desk.image import Image, as_name
 from hotdesk.desk.store import Progress, disk_usage, publish, writing
 from hotdesk.desk.tidy import PYTHONS
 from hotdesk.desk.untar import Limits
-from hotdesk.errors import BriefError, ImageError
+from hotdesk.errors import BriefError, ImageError, printable
 
 RIGHTS = "-all,+chown,+dac_override,+fowner"
 """What the unpacking program may do as root: give files away, and write where it must."""
@@ -86,19 +86,19 @@ def unwrap(archive: int, tree: Path, limits: Limits, timeout: float, lock: int) 
     mortal = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net"]
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
     program = [sys.executable, "-P", "-m", "hotdesk.desk.unwrap"]
-    task = [str(tree), os.uname().machine, str(limits.entries), str(limits.size)]
+    task = [str(archive), str(tree), os.uname().machine, str(limits.entries), str(limits.size)]
     env = {key: value for key, value in os.environ.items() if passes(key)}
     try:
         done = subprocess.run(
             [*mortal, *weak, *program, *task],
-            stdin=archive,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=timeout,
             env=env,
             cwd="/",
-            pass_fds=(lock,),
+            pass_fds=(archive, lock),
             check=False,
         )
     except subprocess.TimeoutExpired as e:

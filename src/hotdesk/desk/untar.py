@@ -13,8 +13,7 @@ from typing import IO, Literal
 
 from hotdesk.desk import beneath
 from hotdesk.desk.beneath import Root
-from hotdesk.desk.image import printable
-from hotdesk.errors import ImageError
+from hotdesk.errors import ImageError, printable
 
 WHITEOUT = b".wh."
 OPAQUE = b".wh..wh..opq"

@@ -17,11 +17,10 @@ from lzma import LZMAError
 
 from hotdesk.desk.beneath import Root
 from hotdesk.desk.blobs import Folder, Kind, Wrapped, compressed, kind_of, plain, verify, whole
-from hotdesk.desk.image import printable
 from hotdesk.desk.layout import docker_layers, oci_layers
 from hotdesk.desk.tidy import find_python, furnish
 from hotdesk.desk.untar import Budget, Limits, unpack, whiteout
-from hotdesk.errors import ImageError
+from hotdesk.errors import ImageError, printable
 
 MEMORY = 1 << 30
 BROKEN = (ImageError, tarfile.TarError, OSError, EOFError, zlib.error, LZMAError, ValueError, OverflowError)
@@ -31,13 +30,13 @@ Layer = tuple[str, str]
 
 
 def main() -> int:
-    """Unpack the archive (or layout directory) that is standard input below a directory; print its Python."""
-    tree, machine, entries, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    """Unpack the archive (or layout directory) open as a descriptor below a directory; print its Python."""
+    _, archive, tree, machine, entries, size = sys.argv
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with Root(tree) as root:
-            kind = unwrap(root, machine, Limits(entries, size), os.path.dirname(tree))
+            kind = unwrap(int(archive), root, machine, Limits(int(entries), int(size)), os.path.dirname(tree))
             python = find_python(root, "the image")
             furnish(root)
     except BROKEN as e:
@@ -50,30 +49,30 @@ def main() -> int:
     return 0
 
 
-def unwrap(root: Root, machine: str, limits: Limits, work: str) -> Kind:
-    """Unpack standard input, whatever it is, and say what it was."""
-    if stat.S_ISDIR(os.fstat(0).st_mode):
-        with closing(Folder(0)) as parts:
+def unwrap(archive: int, root: Root, machine: str, limits: Limits, work: str) -> Kind:
+    """Unpack an archive or layout, whatever it is, and say what it was."""
+    if stat.S_ISDIR(os.fstat(archive).st_mode):
+        with closing(Folder(archive)) as parts:
             squash(root, parts.open, oci_layers(parts, machine), limits)
         return "oci"
-    with whole(0) as file, plain(file, limits) as stream:
+    with whole(archive) as file, plain(file, limits) as stream:
         kind = kind_of(stream)
     if kind == "tar":
-        with whole(0) as file, plain(file, limits) as stream:
+        with whole(archive) as file, plain(file, limits) as stream:
             unpack(root, stream, Budget(limits), layer=False)
         return kind
     with tempfile.TemporaryFile(dir=work) as spool:
-        layout = Wrapped(spooled(spool.fileno(), limits))
+        layout = Wrapped(spooled(archive, spool.fileno(), limits))
         layers = oci_layers(layout, machine) if kind == "oci" else docker_layers(layout, machine)
         squash(root, layout.open, layers, limits, of_content=kind == "docker")
     return kind
 
 
-def spooled(spool: int, limits: Limits) -> int:
-    """Give a descriptor of the plain archive: standard input, or the spool it is uncompressed into."""
-    with whole(0) as file:
+def spooled(archive: int, spool: int, limits: Limits) -> int:
+    """Give a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
+    with whole(archive) as file:
         if not compressed(file):
-            return 0
+            return archive
         with plain(file, limits) as stream, os.fdopen(os.dup(spool), "wb") as target:
             shutil.copyfileobj(stream, target, 1 << 20)
     return spool

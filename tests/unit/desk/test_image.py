@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk import store as stores
-from hotdesk.desk.image import Image, find, ls, printable, record_path
-from hotdesk.errors import BriefError, ImageError
+from hotdesk.desk.image import Image, find, ls, record_path
+from hotdesk.errors import BriefError, ImageError, printable
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 

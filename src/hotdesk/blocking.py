@@ -1,0 +1,116 @@
+"""The same desks without async, for scripts and notebooks: one portal to one event loop in a thread of its own.
+
+with hotdesk.blocking.open_desk() as desk:
+    print(desk.run(["uname", "-a"]).text)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk import seam
+from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Spec
+from hotdesk.host import Host
+
+T = TypeVar("T")
+
+
+class Desk:
+    """An open desk; each method waits for its async namesake in `hotdesk.desk.seam.Desk`."""
+
+    def __init__(self, portal: BlockingPortal, desk: seam.Desk) -> None:
+        self._portal = portal
+        self._desk = desk
+        self.id = desk.id
+        self.home = desk.home
+
+    def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: object, **options: object) -> T:
+        result: T = self._portal.call(functools.partial(method, *args, **options))
+        return result
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> Done:
+        """Run a program to its end."""
+        options = {"stdin": stdin, "env": env, "cwd": cwd, "user": user, "timeout": timeout}
+        return self._call(self._desk.run, argv, output_limit=output_limit, **options)
+
+    def processes(self) -> list[Running]:
+        """List the programs started here."""
+        return self._call(self._desk.processes)
+
+    def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
+        """Give a file's bytes."""
+        return self._call(self._desk.read, path, limit=limit)
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Write a file in place."""
+        self._call(self._desk.write, path, data, mode=mode)
+
+    def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
+        """List a folder."""
+        return self._call(self._desk.list, path, depth=depth, limit=limit)
+
+    def stat(self, path: str) -> Entry:
+        """Describe one path."""
+        return self._call(self._desk.stat, path)
+
+    def mkdir(self, path: str) -> bool:
+        """Make a folder and its parents."""
+        return self._call(self._desk.mkdir, path)
+
+    def move(self, source: str, destination: str) -> None:
+        """Rename."""
+        self._call(self._desk.move, source, destination)
+
+    def remove(self, path: str) -> None:
+        """Remove a path with all below it."""
+        self._call(self._desk.remove, path)
+
+
+class Machine:
+    """This machine as one owner uses it; each method waits for its async namesake in `hotdesk.host.Host`."""
+
+    def __init__(self, portal: BlockingPortal, host: Host) -> None:
+        self._portal = portal
+        self._host = host
+
+    def open(self, spec: Spec | None = None) -> Desk:
+        """Open a desk that lasts until it is burnt or the host closes."""
+        return Desk(self._portal, self._portal.call(self._host.open, spec))
+
+    def find(self, desk: DeskId) -> Desk:
+        """Give an open desk by id."""
+        return Desk(self._portal, self._portal.call(self._host.find, desk))
+
+    def burn(self, desk: DeskId) -> None:
+        """End a desk and everything of it."""
+        self._portal.call(self._host.burn, desk)
+
+
+@contextmanager
+def host(settings: Config | None = None) -> Iterator[Machine]:
+    """Hold this machine for the length of a block; its desks burn with it."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Host(settings)) as opened:
+        yield Machine(portal, opened)
+
+
+@contextmanager
+def open_desk(spec: Spec | None = None) -> Iterator[Desk]:
+    """Open a desk on this machine for the length of a block."""
+    with host() as machine:
+        yield machine.open(spec)

@@ -1,0 +1,49 @@
+"""`hotdesk cp`: files to and from an open desk."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hotdesk import config
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.desk.seam import ID_SHAPE, as_id
+from hotdesk.desk.transfer import get, put
+from hotdesk.errors import BriefError
+from hotdesk.host import borrow
+
+
+def cp(
+    source: Annotated[str, Parameter(help="A local path, or ID:PATH in a desk.")],
+    target: Annotated[str, Parameter(help="A local path, or ID:PATH in a desk.")],
+    /,
+) -> int:
+    """Copy a file or folder to or from an open desk. Symbolic links of a desk are left out.
+
+    Examples
+    --------
+    hotdesk cp data.csv $ID:data.csv
+    hotdesk cp $ID:out ./out
+    """
+    (from_desk, from_path), (to_desk, to_path) = split(source), split(target)
+    if (from_desk is None) == (to_desk is None):
+        raise BriefError("one side must be ID:PATH in a desk, the other a local path")
+
+    async def work() -> int:
+        async with borrow(config.load(), as_id(from_desk or to_desk or "")) as desk:
+            if from_desk is None:
+                await put(desk, Path(from_path), to_path)
+            else:
+                await get(desk, from_path, Path(to_path), lambda text: print(f"hotdesk: {text}", file=sys.stderr))
+        return 0
+
+    return run_interruptible(work)
+
+
+def split(text: str) -> tuple[str | None, str]:
+    """Tell a desk's path from a local one."""
+    name, colon, path = text.partition(":")
+    return (name, path or ".") if colon and ID_SHAPE.fullmatch(name) else (None, text)

@@ -1,0 +1,46 @@
+"""`hotdesk ps`: open desks."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hotdesk import config
+from hotdesk.config import MIB
+from hotdesk.desk import state
+from hotdesk.errors import printable
+
+
+def ps(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, one list.")] = False) -> int:
+    """List open desks. One whose keeper was killed is `orphaned`; the next command that opens a desk buries it.
+
+    Examples
+    --------
+    hotdesk ps
+    hotdesk ps --json | jq -r '.[].id'
+    """
+    desks = state.desks(config.load())
+    for told in desks:
+        if not told["kept"]:
+            told["state"] = "orphaned"
+    if as_json:
+        print(json.dumps(desks, indent=1))
+        return 0
+    rows = [("ID", "IMAGE", "STATE", "AGE", "CPUS", "MEMORY")]
+    rows += [
+        (
+            str(told["id"]),
+            str(told["image"]),
+            str(told["state"]),
+            f"{state.age(told):.0f}s",
+            str(told.get("cpus", "")),
+            f"{int(str(told.get('memory', 0))) // MIB}M",
+        )
+        for told in desks
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(printable(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0

@@ -1,0 +1,98 @@
+"""A command's streams on this terminal: bytes through as they are, an exit code as a shell gives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+
+from hotdesk.desk.seam import Desk, Done, Process
+from hotdesk.errors import printable
+
+TIMED_OUT = 124
+CHUNK = 1 << 16
+
+
+async def follow(desk: Desk, argv: list[str], *, env: dict[str, str], cwd: str | None, timeout: float | None) -> int:
+    """Run a command with this terminal's streams; give its exit code, 124 when its time was up."""
+    process = await desk.start(argv, env=env, cwd=cwd, timeout=timeout)
+    done: Done | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed, process)
+            async for stream, data in process.output():
+                if not write_all(1 if stream == "stdout" else 2, data):
+                    return 128 + signal.SIGPIPE
+            tasks.cancel_scope.cancel()
+        done = await process.wait()
+    finally:
+        if done is None:
+            await process.kill()
+    if done.reason:
+        print(f"hotdesk: {printable(done.reason)}", file=sys.stderr)
+    if done.timed_out:
+        print(f"hotdesk: the command did not end within {timeout} s and was killed", file=sys.stderr)
+        return TIMED_OUT
+    return done.exit_code
+
+
+async def feed(process: Process) -> None:
+    """Give the command our standard input until it ends."""
+    pollable = stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode) or os.isatty(0)
+    while True:
+        if pollable:
+            await anyio.wait_readable(0)
+        data = os.read(0, CHUNK)
+        if not data:
+            break
+        await process.send(data)
+    await process.close_stdin()
+
+
+def write_all(fd: int, data: bytes) -> bool:
+    """Write to a terminal or pipe of ours; False when nobody reads it any more."""
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    except BrokenPipeError:
+        return False
+    return True
+
+
+def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a command's work; SIGTERM and SIGHUP end it as Ctrl-C does, so that its desk burns."""
+
+    async def guarded() -> int:
+        code = 128 + signal.SIGINT
+        async with anyio.create_task_group() as tasks:
+
+            async def listen() -> None:
+                nonlocal code
+                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                    async for number in signals:
+                        code = 128 + number
+                        tasks.cancel_scope.cancel()
+                        return
+
+            tasks.start_soon(listen)
+            code = await work()
+            tasks.cancel_scope.cancel()
+        return code
+
+    return unwrapped(guarded)
+
+
+def unwrapped(work: Callable[[], Awaitable[int]]) -> int:
+    """Run an event loop; an error alone in its group comes out as itself."""
+    try:
+        return anyio.run(work)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

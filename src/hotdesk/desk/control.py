@@ -1,0 +1,143 @@
+"""An owner's control socket: HTTP over a unix socket, so that other processes of the same user can use its desks.
+
+GET    /desks            what is open here
+POST   /desks            open one; the body is a spec
+DELETE /desks/ID         burn one
+GET    /desks/ID/oom     how many processes its memory limit killed
+GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import h11
+
+from hotdesk.desk import state
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.relay import relay
+from hotdesk.desk.request import parse_spec
+from hotdesk.desk.seam import as_id
+from hotdesk.desk.sockets import accept, peer, receive, send
+from hotdesk.errors import BriefError, DeskGone, HotdeskError
+
+BODY_LIMIT = 1 << 16
+REQUEST_SECONDS = 30.0
+STATUS = {BriefError.code: 400, DeskGone.code: 404}
+
+
+@dataclass(slots=True)
+class Control:
+    """Serves one owner's desks."""
+
+    runtime: ContainerRuntime
+    tasks: anyio.abc.TaskGroup
+    everyone: bool = False
+    """Whether other users may call: the socket's own mode then says who."""
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Take calls until cancelled."""
+        while True:
+            sock = await accept(listener)
+            if self.everyone or peer(sock)[1] in (os.geteuid(), 0):
+                self.tasks.start_soon(self.talk, sock)
+            else:
+                sock.close()
+
+    async def talk(self, sock: socket.socket) -> None:
+        """Answer one call; a caller that breaks off harms nobody."""
+        sock.setblocking(False)
+        try:
+            with anyio.move_on_after(REQUEST_SECONDS):
+                request, body = await read_request(sock)
+                linked = await self.answer(sock, request, body)
+            if linked is not None:
+                await relay(sock, linked.link)
+        except (OSError, h11.ProtocolError, HotdeskError):
+            pass  # the caller hung up, or spoke no HTTP
+        finally:
+            anyio.notify_closing(sock)
+            sock.close()
+
+    async def answer(self, sock: socket.socket, request: h11.Request, body: bytes) -> LinkedDesk | None:
+        """Carry out one request; a desk to link to is the caller's next step."""
+        parts = request.target.decode("ascii", "replace").strip("/").split("/")
+        try:
+            match request.method.decode(), parts:
+                case "GET", ["desks"]:
+                    await respond(sock, 200, state.desks(self.runtime.config))
+                case "POST", ["desks"]:
+                    desk = await self.runtime.open(parse_spec(json.loads(body)))
+                    await respond(sock, 201, {"id": desk.id})
+                case "DELETE", ["desks", name]:
+                    await self.runtime.burn(as_id(name))
+                    await respond(sock, 200, {})
+                case "GET", ["desks", name, "oom"]:
+                    await respond(sock, 200, {"kills": await self.runtime.oom_kills(as_id(name))})
+                case "GET", ["desks", name, "link"]:
+                    found = await self.runtime.find(as_id(name))
+                    await send(
+                        sock,
+                        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n\r\n",
+                    )
+                    return found
+                case _:
+                    raise BriefError("there is no such thing here")
+        except ValueError:
+            await respond(sock, 400, {"code": BriefError.code, "text": "the body is not JSON"})
+        except HotdeskError as e:
+            await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
+        return None
+
+
+async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
+    """Read one request, bounded."""
+    connection = h11.Connection(h11.SERVER)
+    request = None
+    body = bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await receive(sock))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > BODY_LIMIT:
+                raise h11.RemoteProtocolError("a body too large")
+        elif isinstance(event, h11.EndOfMessage) and request is not None:
+            return request, bytes(body)
+        else:
+            raise h11.RemoteProtocolError("the caller hung up")
+
+
+async def respond(sock: socket.socket, status: int, value: object) -> None:
+    """Send one JSON answer."""
+    body = json.dumps(value).encode()
+    head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
+    await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+
+
+def listen(path: Path, mode: int = 0o600) -> socket.socket:
+    """Listen at a path, in place of a dead owner's socket there."""
+    path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{os.getpid()}")
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        fresh.unlink(missing_ok=True)
+        listener.bind(f"/proc/self/fd/{folder}/{fresh.name}")  # a socket's path is at most 107 bytes
+        os.chmod(fresh, mode)
+        listener.listen(64)
+        fresh.replace(path)
+    finally:
+        os.close(folder)
+    listener.setblocking(False)
+    return listener

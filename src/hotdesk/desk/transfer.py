@@ -1,0 +1,138 @@
+"""Files between this machine and a desk. Names, kinds and sizes a desk tells are hostile; nothing follows its links."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.config import GIB
+from hotdesk.desk.seam import Desk, Entry
+from hotdesk.errors import BriefError, FileError, printable
+
+CHUNK = 1 << 18
+BYTES = 16 * GIB
+ENTRIES = 200_000
+DEPTH = 64
+Warn = Callable[[str], None]
+
+
+async def put(desk: Desk, local: Path, remote: str) -> None:
+    """Copy a file or folder of this machine into a desk. Links are followed for files, never into folders."""
+    if not local.exists():
+        raise BriefError(f"{local} does not exist on this machine")
+    if not local.is_dir():
+        target = remote + local.name if remote.endswith("/") else remote
+        await desk.write(target, read_local(local), mode=stat.S_IMODE(local.stat().st_mode) & 0o755 | 0o600)
+        return
+    await desk.mkdir(remote)
+    for folder, folders, names in os.walk(local):
+        inside = os.path.join(remote, os.path.relpath(folder, local))
+        for name in folders:
+            if not os.path.islink(os.path.join(folder, name)):
+                await desk.mkdir(os.path.join(inside, name))
+        for name in names:
+            if (path := Path(folder, name)).is_file():
+                await put(desk, path, os.path.join(inside, name))
+
+
+async def read_local(path: Path) -> AsyncIterator[bytes]:
+    """Yield a local file's bytes."""
+    with path.open("rb") as file:
+        while data := await anyio.to_thread.run_sync(file.read, CHUNK):
+            yield data
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One copy out of a desk, within its bounds."""
+
+    desk: Desk
+    warn: Warn
+    bytes_left: int = BYTES
+    entries_left: int = ENTRIES
+    skipped: list[str] = field(default_factory=list)
+
+    async def entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
+        """Copy one entry into an open local folder under a checked name."""
+        self.entries_left -= 1
+        if self.entries_left < 0:
+            raise FileError(f"{printable(remote)} holds more than {ENTRIES} entries", "other")
+        if found.kind == "file":
+            await self.file(found, remote, folder, name)
+        elif found.kind == "directory" and depth < DEPTH:
+            await self.folder(remote, folder, name, depth)
+        else:
+            self.skip(remote, f"a {found.kind}" if depth < DEPTH else "too deep")
+
+    async def folder(self, remote: str, above: int, name: str, depth: int) -> None:
+        """Copy a folder's content."""
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=above)
+        fd = open_local(name, os.O_RDONLY | os.O_DIRECTORY, above)
+        try:
+            for found in await self.desk.list(remote, limit=ENTRIES):
+                if is_safe(found.name):
+                    await self.entry(found, os.path.join(remote, found.name), fd, found.name, depth + 1)
+                else:
+                    self.skip(os.path.join(remote, found.name), "a name this machine must not use")
+        finally:
+            os.close(fd)
+
+    async def file(self, found: Entry, remote: str, above: int, name: str) -> None:
+        """Copy a file's bytes; of its mode only whether it can be executed."""
+        mode = 0o755 if found.mode & 0o100 else 0o644
+        fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
+        with os.fdopen(fd, "wb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise BriefError(f"{name!r} exists here and is no file; remove it first")
+            async for data in self.desk.read_stream(remote):
+                self.bytes_left -= len(data)
+                if self.bytes_left < 0:
+                    raise FileError(
+                        f"more than {BYTES // GIB} GiB would come out; stopped at {printable(remote)}", "other"
+                    )
+                file.write(data)
+
+    def skip(self, remote: str, why: str) -> None:
+        """Leave something out, and say so."""
+        self.skipped.append(remote)
+        self.warn(f"left out {printable(remote)}: {why}")
+
+
+async def get(desk: Desk, remote: str, local: Path, warn: Warn) -> None:
+    """Copy a file or folder out of a desk; symbolic links, devices and odd names are left out with a warning."""
+    found = await desk.stat(remote)
+    if found.kind == "symlink":
+        raise FileError(f"{printable(remote)} is a symbolic link in the desk; name what it points to", "invalid")
+    into = local.is_dir() and found.kind == "file"
+    name = os.path.basename(remote.rstrip("/")) if into else local.name
+    parent = local if into else local.parent
+    if not is_safe(name):
+        raise BriefError(f"{printable(name)!r} cannot be a file's name here; name the local file")
+    parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        await Fetch(desk, warn).entry(found, remote, fd, name, 0)
+    finally:
+        os.close(fd)
+
+
+def is_safe(name: str) -> bool:
+    """Say whether a name from a desk may be used on this machine: one plain component without tricks."""
+    if name in ("", ".", "..") or "/" in name or len(os.fsencode(name)) > 255:
+        return False
+    return name.isprintable()
+
+
+def open_local(name: str, flags: int, folder: int, mode: int = 0o644) -> int:
+    """Open below an open folder without following a link."""
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError as e:
+        raise BriefError(f"{printable(name)!r} cannot be written here: {e.strerror}; remove what is in the way") from e

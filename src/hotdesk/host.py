@@ -1,0 +1,162 @@
+"""One machine: composes what stands around desks into `open_desk`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from hotdesk import config
+from hotdesk.config import Config
+from hotdesk.desk import guestlib, image, state
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.control import Control, listen
+from hotdesk.desk.oci import ContainerRuntime, container_runtime, missing_privilege
+from hotdesk.desk.remote import RemoteRuntime, remote_runtime
+from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.errors import DeskGone, HostError, ImageError
+
+BURN_SECONDS = 20.0
+
+
+class Host:
+    """This machine, as one owner uses it. `async with Host() as host:`; its desks burn with it."""
+
+    def __init__(self, settings: Config | None = None, *, control: bool = True) -> None:
+        self.config = settings or config.load()
+        self.control = control
+        self.stack = contextlib.AsyncExitStack()
+        self.runtime: ContainerRuntime | RemoteRuntime
+
+    async def __aenter__(self) -> Host:
+        await self.stack.__aenter__()
+        try:
+            if os.geteuid() != 0:
+                self.runtime = await self.stack.enter_async_context(remote_runtime(server(self.config)))
+                return self
+            runtime = await self.stack.enter_async_context(container_runtime(self.config))
+            self.runtime = runtime
+            if self.control:
+                await self.stack.enter_async_context(controlled(runtime, control_path(self.config, os.getpid())))
+        except BaseException as e:
+            await self.stack.__aexit__(type(e), e, e.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self.stack.__aexit__(*failure)  # type: ignore[arg-type]
+
+    async def open(self, spec: Spec | None = None) -> Desk:
+        """Open a desk that lasts until it is burnt, its time is up, or this host closes."""
+        return await self.runtime.open(spec or Spec())
+
+    @contextlib.asynccontextmanager
+    async def open_desk(self, spec: Spec | None = None) -> AsyncIterator[Desk]:
+        """Open a desk for the length of a block."""
+        desk = await self.open(spec)
+        try:
+            yield desk
+        finally:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                await self.burn(desk.id)
+
+    async def find(self, desk: DeskId) -> Desk:
+        """Give an open desk by id, whichever process of this user opened it."""
+        with contextlib.suppress(DeskGone):
+            return await self.runtime.find(desk)
+        path = owner_path(self.config, desk)
+        other = await self.stack.enter_async_context(remote_runtime(path))
+        return await other.find(desk)
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk and everything of it, whoever opened it. Twice is no error."""
+        await self.runtime.burn(desk)
+        if isinstance(self.runtime, ContainerRuntime):
+            await burn(self.config, desk)
+
+    async def seal(self, name: str) -> None:
+        """Open a desk from an image, prove that it works, and keep the guest as its own Python compiled it."""
+        picture = image.find(self.config.images, name)
+        source = guestlib.sources()
+        if guestlib.folder(self.config.images, picture.digest, source).exists():
+            return
+        async with self.open_desk(Spec(image=name)) as desk:
+            done = await desk.run([picture.python, "-I", "-c", guestlib.COMPILE, *guestlib.FILES], timeout=60)
+            if not done.ok:
+                raise ImageError(f"image {name!r} opens, but its Python does not work: {done.stderr[-300:]!r}")
+            compiled = {f"{part}.pyc": await desk.read(f"{part}.pyc", limit=1 << 20) for part in guestlib.FILES}
+        guestlib.keep(self.config.images, picture.digest, source, compiled)
+
+
+@contextlib.asynccontextmanager
+async def open_desk(spec: Spec | None = None) -> AsyncIterator[Desk]:
+    """Open a desk on this machine for the length of a block.
+
+    For more than one desk use one `Host`, which starts its keeper once.
+    """
+    async with Host(control=False) as host, host.open_desk(spec) as desk:
+        yield desk
+
+
+@contextlib.asynccontextmanager
+async def controlled(runtime: ContainerRuntime, path: Path, mode: int = 0o600) -> AsyncIterator[None]:
+    """Serve a runtime's desks at a control socket."""
+    with listen(path, mode) as listener:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(Control(runtime, tasks, everyone=mode != 0o600).serve, listener)
+                yield
+                tasks.cancel_scope.cancel()
+        finally:
+            path.unlink(missing_ok=True)
+
+
+@contextlib.asynccontextmanager
+async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
+    """Use a desk another process owns; it stays when the block ends."""
+    path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
+    async with remote_runtime(path) as runtime:
+        yield await runtime.find(desk)
+
+
+def control_path(settings: Config, owner: int) -> Path:
+    """Give the control socket of an owner."""
+    return settings.run / "control" / f"{owner}.sock"
+
+
+def owner_path(settings: Config, desk: DeskId) -> Path:
+    """Give the control socket of a desk's owner; `DeskGone` when there is no such desk."""
+    told = state.facts(settings.run / "desks" / desk)
+    if told is None:
+        raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
+    return control_path(settings, int(str(told.get("owner", 0))))
+
+
+def server(settings: Config) -> Path:
+    """Give the socket of a running server, for users who cannot open desks themselves."""
+    path = Path(os.environ.get("HOTDESK_SERVER") or settings.run / "serve.sock")
+    system = Path("/run/hotdesk/serve.sock")
+    for candidate in (path, system):
+        if candidate.is_socket():
+            return candidate
+    raise HostError(missing_privilege())
+
+
+async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) -> None:
+    """Burn a desk another owner keeps, by its files alone: end its processes, and its keeper clears up."""
+    folder = settings.run / "desks" / desk
+    cgroup = Cgroup(here(), desk)
+    end = time.monotonic() + seconds
+    while folder.exists() and state.is_kept(folder):
+        await anyio.to_thread.run_sync(cgroup.kill, 1.0)
+        await anyio.sleep(0.01)
+        if time.monotonic() > end:
+            raise HostError(f"desk {desk} resists burning; see {folder / 'desk.json'}")
+    if folder.exists():
+        async with container_runtime(settings):
+            pass  # a new keeper buries what no keeper holds

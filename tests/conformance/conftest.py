@@ -1,0 +1,88 @@
+"""The walls every behaviour is tried on, and which of them cannot show which."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk.local import local_runtime
+from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.seam import Desk, Runtime, Spec
+
+KNOWN_FAILURES: dict[tuple[str, str], str] = {
+    ("local", "test_the_user_is_1000_named_user"): "programs run as whoever runs the tests",
+    ("local", "test_hostname_and_machine_id_are_a_desks_own"): "a directory is no computer of its own",
+    ("local", "test_two_desks_do_not_see_each_others_processes"): "there is no wall",
+    ("local", "test_two_desks_do_not_see_each_others_files"): "there is no wall",
+    ("local", "test_there_is_no_network_but_loopback"): "there is no wall",
+    ("local", "test_a_full_disk_is_told"): "a directory has no size",
+    ("local", "test_a_full_disk_inside_is_an_errno"): "a directory has no size",
+    ("local", "test_a_disk_in_memory_is_limited"): "a directory has no size",
+    ("local", "test_out_of_memory_is_told"): "there is no memory limit",
+    ("local", "test_out_of_memory_in_a_child_is_told"): "there is no memory limit",
+    ("local", "test_the_number_of_processes_is_limited"): "there is no limit",
+    ("local", "test_orphans_are_adopted"): "the guest is not pid 1",
+    ("local", "test_zombies_are_reaped"): "the guest is not pid 1: it depends on the machine's init",
+    ("local", "test_a_deadline_burns_the_desk"): "no keeper watches over it",
+    ("local", "test_an_idle_desk_is_burnt"): "no keeper watches over it",
+}
+"""What a wall cannot show, and why. Each is still tried, and must fail unless it `depends`."""
+
+
+Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+"""Opens a desk of one's own; it burns at the end of the block."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect the known failures."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            wall = item.callspec.params.get("wall")
+            if reason := KNOWN_FAILURES.get((str(wall), item.originalname)):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict="depends" not in reason))
+
+
+@pytest.fixture(scope="module", params=["local", pytest.param("container", marks=pytest.mark.container)])
+def wall(request: pytest.FixtureRequest) -> str:
+    """Name the wall to try."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+async def runtime(wall: str, settings: Config) -> AsyncIterator[Runtime]:
+    """Give a runtime several tests share."""
+    if wall == "local":
+        async with local_runtime() as local:
+            yield local
+    else:
+        async with container_runtime(settings) as container:
+            yield container
+
+
+@pytest.fixture(scope="module")
+async def desk(runtime: Runtime) -> AsyncIterator[Desk]:
+    """Give a desk several tests share; each works in a folder of its own name."""
+    opened = await runtime.open(Spec(env={"FROM_SPEC": "spec", "BOTH": "spec"}))
+    yield opened
+    await runtime.burn(opened.id)
+
+
+@pytest.fixture
+def fresh(runtime: Runtime) -> Open:
+    """Give a way to open a desk that nobody shares."""
+
+    @asynccontextmanager
+    async def opened(spec: Spec) -> AsyncIterator[Desk]:
+        desk = await runtime.open(spec)
+        try:
+            yield desk
+        finally:
+            with anyio.move_on_after(20, shield=True):
+                await runtime.burn(desk.id)
+
+    return opened

@@ -1,0 +1,152 @@
+"""Where controllers are found, and that a desk's cgroup limits and dies."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import MIB
+from hotdesk.desk.cgroup import NEEDED, Cgroup, Limits, detect, here
+from hotdesk.errors import HostError
+
+
+def mounted(*controllers: str, at: str = "/sys/fs/cgroup") -> str:
+    """Write the mountinfo of a v1 host."""
+    lines = ["25 1 0:22 / /sys rw,nosuid shared:7 - sysfs sysfs rw"]
+    for number, names in enumerate(controllers):
+        lines.append(f"{34 + number} 33 0:{31 + number} / {at}/{names} rw,relatime shared:9 - cgroup cgroup rw,{names}")
+    return "\n".join(lines) + "\n"
+
+
+UNIFIED = "43 33 0:40 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+ONLY_V2 = "43 33 0:40 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
+
+
+def test_v1_is_found_with_joint_mounts() -> None:
+    found = detect(mounted("cpu,cpuacct", "memory", "pids", "devices", "freezer", "blkio", "name=systemd"), None)
+    assert found.version == 1
+    assert found.mounts["cpu"] == Path("/sys/fs/cgroup/cpu,cpuacct")
+    assert set(found.mounts) == set(NEEDED)
+
+
+def test_a_hybrid_host_is_v1() -> None:
+    text = mounted(*NEEDED) + UNIFIED
+    assert detect(text, None).version == 1
+    assert detect(text, "memory pids cpu").version == 1
+
+
+def test_v2_is_found() -> None:
+    found = detect(ONLY_V2, "cpuset cpu io memory hugetlb pids rdma\n")
+    assert (found.version, found.mounts) == (2, {"unified": Path("/sys/fs/cgroup")})
+
+
+@pytest.mark.parametrize("lacking", ["memory", "pids", "cpu"])
+def test_v2_without_a_controller_is_refused(lacking: str) -> None:
+    with pytest.raises(HostError, match=lacking):
+        detect(ONLY_V2, " ".join({"cpu", "memory", "pids"} - {lacking}))
+
+
+@pytest.mark.parametrize("lacking", NEEDED)
+def test_v1_without_a_controller_is_refused(lacking: str) -> None:
+    with pytest.raises(HostError, match=lacking):
+        detect(mounted(*(name for name in NEEDED if name != lacking)), None)
+
+
+@pytest.mark.parametrize("text", ["", "garbage\n", "1 2 3 - cgroup\n", UNIFIED])
+def test_a_host_without_cgroups_is_refused(text: str) -> None:
+    with pytest.raises(HostError):
+        detect(text, None)
+
+
+def test_the_first_of_two_mounts_counts() -> None:
+    found = detect(mounted(*NEEDED) + mounted(*NEEDED, at="/elsewhere"), None)
+    assert found.mounts["memory"] == Path("/sys/fs/cgroup/memory")
+
+
+def test_each_desk_has_folders_of_its_own() -> None:
+    found = detect(mounted(*NEEDED), None)
+    assert found.folders("i1")["memory"] == Path("/sys/fs/cgroup/memory/hotdesk-i1")
+
+
+@pytest.mark.parametrize(("cpus", "quota"), [(2.0, 200_000), (0.5, 50_000), (0.001, 1000)])
+def test_a_quota_is_never_below_what_the_kernel_takes(cpus: float, quota: int) -> None:
+    assert Limits(memory=1, pids=1, cpus=cpus).quota == quota
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Cgroup]:
+    """Give a cgroup of this machine, made and removed."""
+    made = Cgroup(here(), f"unit{secrets.token_hex(8)}")
+    made.make(Limits(memory=64 * MIB, pids=8, cpus=0.5))
+    yield made
+    made.kill()
+    made.remove()
+    assert not [folder for folder in made.folders.values() if folder.exists()]
+
+
+def inside(cgroup: Cgroup, script: str) -> subprocess.Popen[bytes]:
+    """Start a shell script in a cgroup."""
+    return subprocess.Popen(
+        ["sh", "-c", script], preexec_fn=cgroup.join, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )  # noqa: PLW1509
+
+
+@pytest.mark.container
+def test_what_joins_is_killed_with_all_it_started(cgroup: Cgroup) -> None:
+    child = inside(cgroup, "setsid sleep 100 & setsid sleep 100 & echo on; wait")
+    assert child.stdout is not None
+    child.stdout.readline()
+    assert len(cgroup.pids()) == 3
+    assert cgroup.kill()
+    assert cgroup.pids() == set()
+    child.communicate()
+    assert child.returncode == -9
+
+
+@pytest.mark.container
+def test_a_frozen_desk_is_killed_too(cgroup: Cgroup) -> None:
+    child = inside(cgroup, "sleep 100")
+    end = time.monotonic() + 5
+    while not cgroup.pids() and time.monotonic() < end:
+        time.sleep(0.01)
+    cgroup.freeze(True)
+    assert cgroup.kill()
+    child.communicate()
+
+
+@pytest.mark.container
+def test_a_fork_bomb_is_held(cgroup: Cgroup) -> None:
+    child = inside(cgroup, "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 100 & done")
+    _, stderr = child.communicate(timeout=10) if cgroup.kill(0.0) else kill_and_read(cgroup, child)
+    assert b"fork" in stderr.lower()
+
+
+def kill_and_read(cgroup: Cgroup, child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Wait until a script has ended, then end what it left."""
+    child.wait(10)
+    cgroup.kill()
+    return child.communicate(timeout=10)
+
+
+@pytest.mark.container
+def test_out_of_memory_is_counted(cgroup: Cgroup) -> None:
+    assert cgroup.oom_kills() == 0
+    child = inside(cgroup, "exec python3 -c 'x = bytearray(256 << 20)'")
+    child.communicate(timeout=10)
+    assert child.returncode == -9
+    assert cgroup.oom_kills() >= 1
+
+
+@pytest.mark.container
+def test_removing_twice_or_what_never_was_is_no_error() -> None:
+    absent = Cgroup(here(), f"unit{secrets.token_hex(8)}")
+    absent.remove()
+    assert absent.pids() == set()
+    assert absent.kill()
+    assert os.path.isdir("/sys/fs/cgroup")

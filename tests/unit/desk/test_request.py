@@ -1,0 +1,153 @@
+"""What a keeper takes from its owner, and the far larger rest that it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotdesk.config import MIB
+from hotdesk.desk.request import TYPES, Request, Verb, parse, write
+from hotdesk.desk.seam import Spec, new_id
+from hotdesk.errors import BriefError
+
+DESK = "i" + "a1" * 10
+GOOD: dict[str, object] = {"n": 1, "verb": "open", "desk": DESK, "spec": {"image": "base"}}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in get_args(Verb) if verb != "open"])
+def test_a_request_makes_the_round_trip(verb: Verb) -> None:
+    request = Request(verb, new_id())
+    assert parse(write(7, request)) == (7, request)
+
+
+def test_a_whole_spec_makes_the_round_trip() -> None:
+    spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""})
+    assert parse(write(0, Request("open", DESK, spec))) == (0, Request("open", DESK, spec))
+
+
+def test_every_field_of_a_spec_has_its_types() -> None:
+    assert set(TYPES) == set(Spec.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"null",
+        b"[]",
+        b"1",
+        b"{",
+        b'{"n": 1}',
+        b"[" * 100_000,
+        b'{"n": NaN, "verb": "burn", "desk": "x"}',
+        b'{"n":' + b"9" * 5000 + b"}",
+        b"\x00" * 65536,
+    ],
+    ids=lambda data: repr(data[:20]),
+)
+def test_what_is_no_request_is_refused(data: bytes) -> None:
+    with pytest.raises(BriefError):
+        parse(data)
+
+
+WRONG: list[dict[str, object]] = [
+    {"n": None},
+    {"n": "1"},
+    {"n": True},
+    {"n": -1},
+    {"n": 1.0},
+    {"n": 1 << 63},
+    {"verb": None},
+    {"verb": "exec"},
+    {"verb": "OPEN"},
+    {"verb": ["open"]},
+    {"verb": {"a": 1}},
+    {"desk": None},
+    {"desk": ""},
+    {"desk": "../../etc"},
+    {"desk": DESK + "\n"},
+    {"desk": DESK.upper()},
+    {"desk": DESK + "a"},
+    {"desk": "i" + "é" * 20},
+    {"desk": ["i"]},
+    {"extra": 1},
+    {"spec": None},
+    {"spec": []},
+    {"spec": "base"},
+    {"spec": {"unknown": 1}},
+    {"spec": {"image": 5}},
+    {"spec": {"cpus": "2"}},
+    {"spec": {"cpus": True}},
+    {"spec": {"cpus": 0}},
+    {"spec": {"cpus": float("nan")}},
+    {"spec": {"cpus": float("inf")}},
+    {"spec": {"memory": 1.5}},
+    {"spec": {"memory": 0}},
+    {"spec": {"memory": -(1 << 40)}},
+    {"spec": {"disk": None}},
+    {"spec": {"disk": 0}},
+    {"spec": {"disk_in": "cloud"}},
+    {"spec": {"pids": 0}},
+    {"spec": {"pids": 1 << 30}},
+    {"spec": {"deadline": 0}},
+    {"spec": {"deadline": float("inf")}},
+    {"spec": {"deadline": float("nan")}},
+    {"spec": {"idle": -1}},
+    {"spec": {"env": []}},
+    {"spec": {"env": {"A": 1}}},
+    {"spec": {"env": {"A": None}}},
+    {"spec": {"env": {"": "x"}}},
+    {"spec": {"env": {"A=B": "x"}}},
+    {"spec": {"env": {"A": "x\0"}}},
+    {"spec": {"env": {"A\0": "x"}}},
+]
+
+
+@pytest.mark.parametrize("change", WRONG, ids=str)
+def test_a_wrong_field_is_refused(change: dict[str, object]) -> None:
+    parse(json.dumps(GOOD).encode())
+    with pytest.raises(BriefError):
+        parse(json.dumps({**GOOD, **change}).encode())
+
+
+@given(st.binary(max_size=500))
+def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+    try:
+        parse(data)
+    except BriefError:
+        pass
+
+
+@given(st.sampled_from(["n", "verb", "desk", "spec"]), JSON)
+def test_any_value_of_any_field_is_taken_or_refused(name: str, value: object) -> None:
+    try:
+        number, request = parse(json.dumps({**GOOD, name: value}).encode())
+    except BriefError:
+        return
+    assert isinstance(number, int)
+    assert request.verb in get_args(Verb)
+
+
+@given(st.sampled_from(sorted(TYPES)), JSON)
+def test_any_value_of_any_setting_is_taken_or_refused(name: str, value: object) -> None:
+    try:
+        _, request = parse(json.dumps({**GOOD, "spec": {name: value}}).encode())
+    except BriefError:
+        return
+    assert isinstance(getattr(request.spec, name), TYPES[name])
+
+
+def test_a_size_no_machine_has_is_refused() -> None:
+    for name in ("memory", "disk"):
+        with pytest.raises(BriefError):
+            parse(json.dumps({**GOOD, "spec": {name: 1 << 64}}).encode())

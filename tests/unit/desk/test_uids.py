@@ -1,0 +1,130 @@
+"""Host user ids: a range each, never two desks with one."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hotdesk.desk import uids
+from hotdesk.desk.uids import FIRST, SLOTS, WIDTH
+from hotdesk.errors import HostError
+
+END = FIRST + WIDTH * SLOTS
+
+
+def test_the_map_holds_the_system_the_user_and_nobody() -> None:
+    lines = [tuple(map(int, line.split())) for line in uids.id_map(FIRST).splitlines()]
+    assert lines == [(0, FIRST, 1001), (65534, FIRST + 1001, 1)]
+
+
+def test_every_mapped_id_lies_in_the_desks_own_range() -> None:
+    outside = [
+        at + step
+        for _, at, count in (map(int, line.split()) for line in uids.id_map(FIRST).splitlines())
+        for step in range(count)
+    ]
+    assert len(outside) == len(set(outside))
+    assert all(FIRST <= number < FIRST + WIDTH for number in outside)
+    assert FIRST + uids.ANCHOR not in outside
+    assert uids.ANCHOR < WIDTH
+
+
+def test_the_whole_range_fits_what_the_kernel_takes() -> None:
+    assert END < 2**31
+
+
+@pytest.mark.parametrize(
+    ("line", "clashes"),
+    [
+        ("alice:100000:65536", False),
+        (f"alice:{FIRST}:1", True),
+        (f"alice:{END - 1}:1", True),
+        (f"alice:{END}:65536", False),
+        (f"alice:{FIRST - 10}:10", False),
+        (f"alice:{FIRST - 10}:11", True),
+        ("alice:0:4294967295", True),
+        (f"hotdesk:{FIRST}:{WIDTH * SLOTS}", False),
+        ("", False),
+        ("# a comment", False),
+        ("alice", False),
+        ("alice:x:y", False),
+        (f"alice:{FIRST}:0", False),
+    ],
+)
+def test_a_foreign_range_that_reaches_into_ours_is_seen(line: str, clashes: bool) -> None:
+    assert uids.overlaps(["root:10:5", line]) == (line if clashes else None)
+
+
+def test_reserving_twice_changes_once(tmp_path: Path) -> None:
+    files = (tmp_path / "subuid", tmp_path / "subgid")
+    files[0].write_text("alice:100000:65536")
+    assert uids.reserve(files) is True
+    first = [file.read_text() for file in files]
+    assert uids.reserve(files) is False
+    assert [file.read_text() for file in files] == first
+    entry = f"hotdesk:{FIRST}:{WIDTH * SLOTS}\n"
+    assert first == ["alice:100000:65536\n" + entry, entry]
+    assert {file.name for file in tmp_path.iterdir()} == {"subuid", "subgid"}
+    assert files[0].stat().st_mode & 0o777 == 0o644
+
+
+def test_reserving_what_another_has_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "subuid"
+    file.write_text(f"alice:{FIRST + 5}:10\n")
+    with pytest.raises(HostError, match="alice"):
+        uids.reserve((file,))
+    assert file.read_text() == f"alice:{FIRST + 5}:10\n"
+
+
+def test_claims_go_round_so_that_a_freed_range_rests(tmp_path: Path) -> None:
+    claims = tmp_path / "claims"
+    first = uids.claim(tmp_path / "a", claims)
+    second = uids.claim(tmp_path / "b", claims)
+    assert (first, second) == (FIRST, FIRST + WIDTH)
+    uids.release(first, claims)
+    uids.release(first, claims)
+    assert uids.claim(tmp_path / "c", claims) == FIRST + 2 * WIDTH
+    assert os.readlink(claims / "1") == str(tmp_path / "b")
+
+
+def test_the_last_slot_is_followed_by_the_first_free(tmp_path: Path) -> None:
+    claims = tmp_path / "claims"
+    assert uids.claim(tmp_path / "a", claims) == FIRST
+    (claims / "next").unlink()
+    os.symlink(str(SLOTS - 1), claims / "next")
+    assert uids.claim(tmp_path / "b", claims) == FIRST + (SLOTS - 1) * WIDTH
+    assert uids.claim(tmp_path / "c", claims) == FIRST + WIDTH
+
+
+def test_claims_at_once_never_meet(tmp_path: Path) -> None:
+    claims = tmp_path / "claims"
+    with ThreadPoolExecutor(8) as pool:
+        bases = list(pool.map(lambda n: uids.claim(tmp_path / str(n), claims), range(100)))
+    assert len(set(bases)) == 100
+
+
+def test_claims_are_closed_to_others(tmp_path: Path) -> None:
+    uids.claim(tmp_path / "a", tmp_path / "claims")
+    assert (tmp_path / "claims").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_full_machine_is_told(tmp_path: Path) -> None:
+    claims = tmp_path / "claims"
+    uids.claim(tmp_path / "first", claims)
+    for slot in range(1, SLOTS):
+        os.symlink("taken", claims / str(slot))
+    with pytest.raises(HostError, match="taken"):
+        uids.claim(tmp_path / "late", claims)
+
+
+def test_a_claim_of_a_desk_that_is_gone_is_stale(tmp_path: Path) -> None:
+    claims, desks = tmp_path / "claims", tmp_path / "desks"
+    (desks / "alive").mkdir(parents=True)
+    uids.claim(desks / "alive", claims)
+    gone = uids.claim(desks / "gone", claims)
+    uids.claim(tmp_path / "other-state" / "gone", claims)
+    assert uids.stale(desks, claims) == [gone]
+    assert uids.stale(desks, tmp_path / "no-claims") == []
