@@ -112,7 +112,7 @@ async def test_the_number_of_processes_is_limited(fresh: Open) -> None:
     "wrong",
     [
         {"cpus": 0}, {"memory": 1}, {"disk": 0}, {"disk_in": "cloud"}, {"pids": 0}, {"deadline": 0}, {"idle": -1},
-        {"env": {"A=": "x"}}, {"env": {"": "x"}}, {"env": {"A": "\0"}},
+        {"memory": 1 << 64}, {"disk": 1 << 64}, {"env": {"A=": "x"}}, {"env": {"": "x"}}, {"env": {"A": "\0"}},
     ],
     ids=str,
 )  # fmt: skip

@@ -21,6 +21,7 @@ from hotdesk import config
 from hotdesk.desk import bundle, guestlib, image, kernel, state, uids
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
+from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
 from hotdesk.desk.seam import Spec
@@ -72,6 +73,7 @@ class Keeper:
         self.guest_sources = guestlib.sources()
         self.pool: Disk | None = None
         self.held: dict[str, Held] = {}
+        self.doorman = Doorman()
         self.open_for_business = True
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -82,22 +84,29 @@ class Keeper:
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.signalled)
-        poll = select.poll()
-        poll.register(self.owner, select.POLLIN)
-        poll.register(wake_r, select.POLLIN)
         self.collect()
         try:
             while self.open_for_business:
-                for fd, _ in poll.poll(self.patience()):
-                    if fd == wake_r:
-                        os.read(wake_r, 4096)
-                    else:
-                        self.receive()
+                heard = self.listen(wake_r)
+                if wake_r in heard:
+                    os.read(wake_r, 4096)
+                if self.owner.fileno() in heard:
+                    self.receive()
+                if heard - {wake_r, self.owner.fileno()}:
+                    self.doorman.start()
                 self.reap()
                 self.burn_due()
         finally:
             for desk in list(self.held):
                 self.burn(desk, "owner gone")
+            self.doorman.close()
+
+    def listen(self, wake: int) -> set[int]:
+        """Wait for the owner, a signal, a deadline, or a first call at a gate; a call is noticed, never read."""
+        poll = select.poll()
+        for fd in (self.owner.fileno(), wake, *self.doorman.waiting()):
+            poll.register(fd, select.POLLIN)
+        return {fd for fd, _ in poll.poll(self.patience())}
 
     def signalled(self, number: int, _frame: object) -> None:
         """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
@@ -108,7 +117,8 @@ class Keeper:
         """Give milliseconds until the next deadline."""
         if not self.held:
             return None
-        return max(0.0, min(held.due()[0] for held in self.held.values()) - now()) * 1000 + 1
+        wait = max(0.0, min(held.due()[0] for held in self.held.values()) - now()) * 1000 + 1
+        return wait if self.doorman.pid or self.doorman.rested() else min(wait, 1000.0)
 
     def receive(self) -> None:
         """Take one request and answer it; an owner that hung up ends the service."""
@@ -236,6 +246,8 @@ class Keeper:
         held.hard = held.touched + held.spec.deadline
         held.record.note(pid=held.init, state="open")
         assert room.listener is not None
+        assert room.gate is not None
+        self.doorman.add(desk, room.gate)
         reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER}
         self.send({"re": held.asked, "ok": reply}, room.listener.fileno(), held.console)
         room.listener.close()
@@ -253,6 +265,8 @@ class Keeper:
                 return
             if pid == 0:
                 return
+            if self.doorman.ended(pid):
+                continue
             for held in list(self.held.values()):
                 if pid == held.runtime:
                     self.finish(held, os.waitstatus_to_exitcode(status))
@@ -273,6 +287,7 @@ class Keeper:
         if held is None:
             return
         held.record.note(state="burning", why=why)
+        self.doorman.remove(desk)
         left = [] if held.room.cgroup.kill() else [f"processes {sorted(held.room.cgroup.pids())} resist"]
         left += state.clear_runtime(self.settings, desk)
         left += held.room.clear()

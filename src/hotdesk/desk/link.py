@@ -173,6 +173,8 @@ class Link:
         self.hello: Body | None = None
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
+        self.moves = 0
+        """Frames either way so far: how an owner sees that a desk is in use."""
         self.already = already
         """Bytes that were read with an upgrade's answer."""
 
@@ -208,6 +210,7 @@ class Link:
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Sort one frame to its channel."""
+        self.moves += 1
         if kind == wire.HELLO:
             self.greet(payload)
             return
@@ -256,6 +259,7 @@ class Link:
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
         data = wire.frame(kind, number, payload)
+        self.moves += 1
         async with self.writing:
             view = memoryview(data)
             while view:

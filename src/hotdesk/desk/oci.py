@@ -34,6 +34,8 @@ ERRORS: dict[str, type[HotdeskError]] = {
 GREET_SECONDS = 15.0
 BURN_SECONDS = 20.0
 CONSOLE = 4096
+PULSE = 1.0
+IDLE_LONGEST = 1e9
 
 
 class KeeperClient:
@@ -111,6 +113,11 @@ class KeeperClient:
                 return body, fds
         raise KeeperError("the keeper answered strangely")
 
+    async def tell(self, request: Request) -> None:
+        """Send a request that has no answer; a keeper that is gone needs none."""
+        with contextlib.suppress(HotdeskError):
+            await self.send(write(0, request))
+
     async def send(self, data: bytes) -> None:
         """Send one message."""
         if len(data) > MESSAGE:
@@ -184,10 +191,13 @@ class ContainerRuntime:
         self.keeper = keeper
         self.tasks = tasks
         self.desks: dict[DeskId, LinkedDesk] = {}
+        self.idle = IDLE_LONGEST
+        """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec) -> LinkedDesk:
         """Open a desk; when its guest does not greet, nothing is left of it."""
         desk = new_id()
+        self.idle = min(self.idle, spec.idle)
         try:
             body, fds = await self.keeper.ask(Request("open", desk, spec))
             with closing(fds):
@@ -229,6 +239,17 @@ class ContainerRuntime:
         if desk not in self.desks:
             raise DeskGone(f"desk {desk} is not open here")
         return self.desks[desk]
+
+    async def pulse(self) -> None:
+        """Tell the keeper which desks are in use: a call under way counts, and every frame either way."""
+        seen: dict[DeskId, int] = {}
+        while self.keeper.failure is None:
+            await anyio.sleep(min(PULSE, self.idle / 4))
+            for desk in self.live():
+                link = self.desks[desk].link
+                if link.channels or link.moves != seen.get(desk):
+                    seen[desk] = link.moves
+                    await self.keeper.tell(Request("touch", desk))
 
     async def watch(self) -> None:
         """Follow the keeper; should it be killed, have another bury its desks."""
@@ -284,6 +305,7 @@ async def container_runtime(config: Config) -> AsyncIterator[ContainerRuntime]:
         keeper = KeeperClient(config)
         runtime = ContainerRuntime(config, keeper, tasks)
         tasks.start_soon(runtime.watch)
+        tasks.start_soon(runtime.pulse)
         try:
             yield runtime
         finally:

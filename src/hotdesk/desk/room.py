@@ -5,6 +5,7 @@ Everything is mounted in the keeper's private mount namespace: a keeper that is 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -115,6 +116,7 @@ class Room:
         for number, layer in enumerate(image.layers):
             lower = self.folder / f"l{number}"
             lower.mkdir()
+            self.hold(layer)
             kernel.mount_idmapped(str(layer), str(lower), self.userns)
             self.undo.append(lambda at=str(lower): kernel.umount(at))  # type: ignore[misc]
             lowers.append(lower.name)
@@ -134,6 +136,12 @@ class Room:
         finally:
             os.chdir("/")
         self.undo.append(lambda: kernel.umount(str(self.folder / "root")))
+
+    def hold(self, layer: Path) -> None:
+        """Lock a layer while the desk stands on it, so that no image removal takes it away."""
+        fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.undo.append(lambda: os.close(fd))
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def seed(self, upper: Path) -> None:
         """Give the fresh layer the files that make this computer itself and no other."""

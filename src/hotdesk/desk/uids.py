@@ -19,6 +19,8 @@ WIDTH = 1024
 """Host ids a desk takes: inside 0 to 1000, one for nobody, one that owns its user namespace."""
 SLOTS = 16384
 NOBODY, ANCHOR = 1001, 1002
+DOOR = FIRST + WIDTH * SLOTS - 1
+"""The door's own user, at the end of the range, where no desk reaches."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
@@ -81,16 +83,16 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
     with locked(claims):
         cursor = claims / "next"
         start = int(os.readlink(cursor)) if cursor.is_symlink() else 0
-        for step in range(SLOTS):
-            slot = (start + step) % SLOTS
+        for step in range(SLOTS - 1):
+            slot = (start + step) % (SLOTS - 1)
             try:
                 os.symlink(desk_dir, claims / str(slot))  # a link is made whole or not at all
             except FileExistsError:
                 continue
             cursor.unlink(missing_ok=True)
-            os.symlink(str((slot + 1) % SLOTS), cursor)
+            os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)
             return FIRST + slot * WIDTH
-    raise HostError(f"all {SLOTS} user id ranges are taken; burn desks, or run `hotdesk gc`")
+    raise HostError(f"all {SLOTS - 1} user id ranges are taken; burn desks, or run `hotdesk gc`")
 
 
 def release(base: int, claims: Path = CLAIMS) -> None:
