@@ -152,13 +152,16 @@ def cgroups() -> Iterator[Path]:
 
 
 def processes(home: Path, strangers: set[str]) -> Iterator[int]:
-    """Give the processes of our desks: keepers, runtimes, guests and what they started; and zombies of our own."""
+    """Give the processes of our desks: keepers, doors, runtimes, guests and what they started; and our own zombies."""
     slots = {slot for slot, desk in claims().items() if desk.name in strangers}
     for pid in pids():
         with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
             uid = int(status.partition("Uid:")[2].split()[1])
-            if uids.FIRST <= uid < LAST_UID:
+            if uid == uids.DOOR:
+                if parent(pid) in (1, *keepers(home)):
+                    yield pid
+            elif uids.FIRST <= uid < LAST_UID:
                 if (uid - uids.FIRST) // uids.WIDTH not in slots:
                     yield pid
             elif "State:\tZ" in status:

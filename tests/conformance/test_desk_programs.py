@@ -77,7 +77,7 @@ async def test_stdout_and_stderr_are_apart(desk: Desk) -> None:
     done = await sh(desk, "echo out; echo err >&2")
     assert (done.stdout, done.stderr) == (b"out\n", b"err\n")
     assert done.ok
-    assert not (done.truncated or done.timed_out or done.out_of_memory or done.reason)
+    assert (done.truncated, done.timed_out, done.out_of_memory, done.reason) == (False, False, False, "")
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 255])
@@ -446,7 +446,7 @@ async def test_a_signal_reaches_one_pid_and_no_child(desk: Desk) -> None:
     child = int(await first_line(program.output()))
     await program.signal(signal.SIGTERM)
     with anyio.fail_after(5):
-        while not (await desk.run(["test", "!", "-d", f"/proc/{program.pid}"])).ok:
+        while (await desk.run(["test", "-d", f"/proc/{program.pid}"])).ok:  # noqa: ASYNC110 - another process ends
             await anyio.sleep(0.02)
     assert (await desk.run(["cat", f"/proc/{child}/comm"])).stdout == b"sleep\n"
     assert (await desk.run(["kill", str(child)])).ok
@@ -571,7 +571,12 @@ async def test_many_ended_programs_do_not_pile_up(fresh: Open) -> None:
 
 # -- orphans ------------------------------------------------------------------------------------------------------
 
-ZOMBIES = "for f in /proc/[0-9]*/stat; do read -r a b c d <$f; case \"$b $c\" in *'(hotzombie) Z') echo $a;; esac; done 2>/dev/null"
+ZOMBIES = """
+for file in /proc/[0-9]*/stat; do
+    read -r pid name state rest <$file && case "$name $state" in "(hotzombie) Z") echo $pid;; esac
+done 2>/dev/null
+true
+"""
 
 
 async def test_zombies_are_reaped(desk: Desk) -> None:

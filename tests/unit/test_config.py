@@ -59,7 +59,7 @@ def test_without_a_home_root_gets_the_systems_folders_and_others_xdgs() -> None:
         "images = 5",
         "this is not TOML",
         'runtime = "a"\nruntime = "b"',
-        b"runtime = \"\xff\"",
+        b'runtime = "\xff"',
         "disk_floor = -5",
     ],
     ids=repr,
@@ -94,7 +94,9 @@ def test_a_size_is_read(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", " ", "G", "-1G", "0", "many", "1X", "1 G B", "nan", "inf", "1e999", "0x10", "1,5G"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "G", "-1G", "0", "many", "1X", "1 G B", "nan", "inf", "1e999", "0x10", "1,5G"]
+)
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(BriefError):
         parse_size(text)

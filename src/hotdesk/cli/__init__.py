@@ -25,6 +25,7 @@ app.command("hotdesk.cli.cp:cp", name="cp", help="Copy files to or from an open 
 app.command("hotdesk.cli.ps:ps", name="ps", help="List open desks.")
 app.command("hotdesk.cli.burn:burn", name="burn", help="Burn desks: end them and everything of them.")
 app.command("hotdesk.cli.image:app", name="image", help="Build, list, import and remove images.")
+app.command("hotdesk.cli.gc:gc", name="gc", help="Clear away what dead processes and old images left.")
 app.command("hotdesk.cli.setup:setup", name="setup", help="Set this machine up: packages, folders, images.")
 
 

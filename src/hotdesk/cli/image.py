@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as text
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 from cyclopts import App
 
 from hotdesk import config
-from hotdesk.desk import image, recipe, store
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk import guestlib, image, recipe, store
 from hotdesk.desk.build import build as build_image
 from hotdesk.desk.image import Image
 from hotdesk.desk.unpack import import_image
-from hotdesk.errors import printable
+from hotdesk.errors import DeskError, HostError, ImageError, KeeperError, printable
+from hotdesk.host import Host
 
 app = App(name="image", help="Build, list, remove and import the images desks are opened from.")
 
@@ -37,7 +41,11 @@ def build(what: str = "base", *, name: str | None = None) -> None:
     name
         What to call the image; the recipe's own name if not given.
     """
-    made = build_image(config.load().images, recipe.load(what, name), say)
+    settings = config.load()
+    wanted = recipe.load(what, name)
+    before = found(settings, wanted.name)
+    made = build_image(settings.images, wanted, say)
+    prove(settings, made, before)
     print(f"{made.name} {made.digest[:12]}")
 
 
@@ -56,7 +64,10 @@ def import_(path: Path, *, name: str) -> None:
     name
         What to call the image.
     """
-    made = import_image(config.load().images, path, name, say)
+    settings = config.load()
+    before = found(settings, name)
+    made = import_image(settings.images, path, name, say)
+    prove(settings, made, before)
     print(f"{made.name} {made.digest[:12]}")
 
 
@@ -99,6 +110,45 @@ def rm(*names: str) -> None:
 def say(line: str) -> None:
     """Tell what goes on, apart from the result."""
     print(printable(line), file=sys.stderr, flush=True)
+
+
+def found(settings: Config, name: str) -> Image | None:
+    """Give the image of that name, if there is a whole one."""
+    try:
+        return image.find(settings.images, name)
+    except ImageError:
+        return None
+
+
+def seal(settings: Config, made: Image) -> bool:
+    """Open a desk from an image, and keep the guest as its Python compiles it; False when that was done."""
+    place = guestlib.folder(settings.images, made.digest, guestlib.sources())
+    if store.serves(place, settings.images, [made]):
+        return False
+    if shutil.which(settings.runtime) is None:
+        raise HostError(f"{settings.runtime}, which opens desks, is not installed: `hotdesk setup`")
+    store.discard(place)  # half of it, left by a process that was killed
+
+    async def work() -> int:
+        async with Host(settings, control=False) as host:
+            await host.seal(made.name)
+        return 0
+
+    if code := run_interruptible(work):
+        sys.exit(code)
+    return True
+
+
+def prove(settings: Config, made: Image, before: Image | None) -> None:
+    """Seal a new image; one that desks do not open from is taken back, and what had its name before returns."""
+    try:
+        seal(settings, made)
+    except (ImageError, DeskError, KeeperError) as e:
+        if before is None or before.digest == made.digest:
+            store.rm(settings.images, made.name)
+        else:
+            store.restore(settings.images, before)
+        raise ImageError(f"image {made.name!r} was taken back, because no desk works from it: {e}") from e
 
 
 def in_use(run: Path) -> set[str]:

@@ -14,7 +14,6 @@ LINK = "/run/hotdesk"
 """Where a desk sees its keeper-made folder: the guest's code and the socket it dials."""
 HOME = "/home/user"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-GUEST = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import agent;agent.main('{LINK}/link.sock')"
 
 EMPTY_FILES = """
 cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
@@ -51,12 +50,17 @@ class Room:
     machine: str
     hidden: frozenset[str]
     """The names of `EMPTY_FILES` and `EMPTY_FOLDERS` this kernel has."""
+    guest: str
+    """The file that starts the guest, in the folder with its code."""
+    annotation: str
+    filter: str | None
     env: Mapping[str, str] = field(default_factory=dict)
 
 
 def config(room: Room) -> Json:
-    """Give the whole configuration."""
-    return {
+    """Give the whole configuration. A compiled filter stands in for the profile it was compiled from."""
+    whole: Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
+    return whole | {
         "ociVersion": "1.0.2",
         "hostname": room.desk[:12],
         "root": {"path": room.root, "readonly": False},
@@ -68,7 +72,7 @@ def config(room: Room) -> Json:
                 {"type": "user", "path": room.userns},
                 {"type": "network", "path": room.netns},
             ],
-            "seccomp": seccomp.profile(room.machine),
+            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),
             "readonlyPaths": ["/proc/sys"],
         },
     }
@@ -79,7 +83,7 @@ def process(room: Room) -> Json:
     return {
         "terminal": False,
         "user": {"uid": uids.USER, "gid": uids.USER, "umask": 0o022},
-        "args": [room.python, "-I", "-S", "-B", "-c", GUEST],
+        "args": [room.python, "-I", "-S", "-B", f"{LINK}/lib/hotdesk_guest/{room.guest}", LINK],
         "env": [f"{key}={value}" for key, value in environment(room.env).items()],
         "cwd": HOME,
         "noNewPrivileges": True,

@@ -6,14 +6,16 @@ import zlib
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "hotdesk_guest"
-FILES = ("__init__", "wire", "files", "process", "agent")
+FILES = ("__init__", "wire", "files", "process", "agent", "start")
 COMPILE = """
-import marshal, sys
+import __future__, marshal, sys
 from importlib.util import MAGIC_NUMBER
+ANNOTATIONS = __future__.annotations.compiler_flag  # the import itself would cost a desk a file
 names = sys.argv[1:]
 for name in names:
     with open(f'/run/hotdesk/lib/hotdesk_guest/{name}.py', 'rb') as file:
-        code = compile(file.read(), f'hotdesk_guest/{name}.py', 'exec', dont_inherit=True, optimize=1)
+        source = file.read().replace(b'from __future__ import annotations', b'')
+    code = compile(source, f'hotdesk_guest/{name}.py', 'exec', ANNOTATIONS, dont_inherit=True, optimize=2)
     with open(f'{name}.pyc', 'wb') as out:
         out.write(MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
 """

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.desk import bundle, guestlib, image, kernel, state, uids
+from hotdesk.desk import bundle, guestlib, image, kernel, proof, state, uids
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.doorman import Doorman
+from hotdesk.desk.filters import Filters
 from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
 from hotdesk.desk.seam import Spec
@@ -73,6 +74,7 @@ class Keeper:
         self.guest_sources = guestlib.sources()
         self.pool: Disk | None = None
         self.held: dict[str, Held] = {}
+        self.filters = Filters(settings.lib / "cache", settings.runtime)
         self.doorman = Doorman()
         self.open_for_business = True
 
@@ -179,7 +181,8 @@ class Keeper:
             record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             room = Room(desk, self.private / desk, Cgroup(self.hierarchies, desk), disk, base)
-            room.prepare(spec, picture, guestlib.load(self.settings.images, picture.digest, self.guest_sources))
+            guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
+            room.prepare(spec, picture, guest, self.filters.compiled)
             runtime, console = self.start_runtime(room)
         except BaseException:
             if room is not None:
@@ -231,17 +234,27 @@ class Keeper:
 
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
-        desk, room = held.room.desk, held.room
         held.runtime = 0
-        if status != 0:
-            log = room.folder / "runtime.log"
-            text = log.read_bytes()[:LOG_LIMIT].decode(errors="replace").strip() if log.exists() else ""
-            why = text or f"{self.settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"
-            self.burn(desk, "did not start")
-            error = {"code": KeeperError.code, "text": f"desk {desk} did not start: {why}"}
-            self.send({"re": held.asked, "error": error})
-            return
+        try:
+            if status != 0:
+                raise KeeperError(f"desk {held.room.desk} did not start: {self.complaint(held.room, status)}")
+            self.hand_over(held)
+        except (OSError, ValueError, KeeperError) as e:
+            self.burn(held.room.desk, "did not start")
+            self.send({"re": held.asked, "error": {"code": KeeperError.code, "text": str(e)}})
+
+    def complaint(self, room: Room, status: int) -> str:
+        """Give what the runtime said went wrong."""
+        log = room.folder / "runtime.log"
+        text = log.read_bytes()[:LOG_LIMIT].decode(errors="replace").strip() if log.exists() else ""
+        return text or f"{self.settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"
+
+    def hand_over(self, held: Held) -> None:
+        """Prove the walls, then give the owner what it needs to talk to the desk."""
+        desk, room = held.room.desk, held.room
         held.init = int((room.folder / "pid").read_text())
+        proof.check(held.init, room.base, room.netns, room.userns)
+        self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
         held.touched = now()
         held.hard = held.touched + held.spec.deadline
         held.record.note(pid=held.init, state="open")
@@ -279,7 +292,11 @@ class Keeper:
         for desk, held in list(self.held.items()):
             at, why = held.due()
             if at <= now():
-                self.burn(desk, why if not held.runtime else "did not start in time")
+                opening = held.runtime != 0
+                self.burn(desk, "did not start in time" if opening else why)
+                if opening:
+                    text = f"desk {desk} did not start within {OPENING:.0f} s; is the machine overloaded?"
+                    self.send({"re": held.asked, "error": {"code": KeeperError.code, "text": text}})
 
     def burn(self, desk: str, why: str) -> None:
         """End a desk and everything of it; one that is not ours is no error."""

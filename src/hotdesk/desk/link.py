@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -146,6 +147,11 @@ class Channel:
         self.allowance.set()
 
 
+async def hung_up() -> DeskGone:
+    """Say what is known of a link that ended, when nobody knows more."""
+    return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
+
+
 class Opened(Protocol):
     """What a link knows of a channel."""
 
@@ -173,6 +179,8 @@ class Link:
         self.hello: Body | None = None
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
+        self.obituary: Callable[[], Awaitable[DeskGone]] = hung_up
+        """Says why the other end is gone."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.already = already
@@ -184,7 +192,7 @@ class Link:
             while True:
                 data = await self.read()
                 if not data:
-                    self.fail(DeskGone("the desk hung up: it was burnt, or its first process ended; open another"))
+                    self.fail(await self.obituary())
                     return
                 for kind, number, payload in self.reader.feed(data):
                     self.take(kind, number, payload)

@@ -24,7 +24,6 @@ from hotdesk.errors import DeskGone, HostError
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set: a program in a `local` desk is a program on this machine."""
-START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk_guest import agent;agent.main(sys.argv[2])"
 
 
 class LocalRuntime:
@@ -46,7 +45,7 @@ class LocalRuntime:
             listener.settimeout(10)
             environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
             guest = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", "-c", START, str(guestlib.SOURCE.parent), str(folder / "link.sock")],
+                [sys.executable, "-I", "-S", "-B", str(guestlib.SOURCE / "start.py"), str(folder)],
                 env={**environment, **spec.env},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

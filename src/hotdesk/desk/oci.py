@@ -34,6 +34,7 @@ ERRORS: dict[str, type[HotdeskError]] = {
 GREET_SECONDS = 15.0
 BURN_SECONDS = 20.0
 CONSOLE = 4096
+OBITUARY_SECONDS = 5.0
 PULSE = 1.0
 IDLE_LONGEST = 1e9
 
@@ -54,7 +55,7 @@ class KeeperClient:
         self.answers: dict[int, Answer] = {}
         self.ended: dict[str, str] = {}
         """Why desks ended, as the keeper told."""
-        self.endings: dict[str, list[Link]] = {}
+        self.mourners: dict[str, anyio.Event] = {}
         self.failure: HotdeskError | None = None
         self.closing = False
 
@@ -82,16 +83,25 @@ class KeeperClient:
                     self.waiting[number].set()
             case {"event": "ended", "desk": str(desk), "why": str(why)}:
                 self.ended[desk] = why
-                for link in self.endings.pop(desk, []):
-                    link.fail(DeskGone(f"desk {desk} was burnt: {why}"))
+                if desk in self.mourners:
+                    self.mourners[desk].set()
             case {"event": "unfit", "why": str(why)}:
                 self.fail(HostError(f"no desk can be opened here: {why}"))
 
     def fail(self, why: HotdeskError) -> None:
         """Note why the keeper is gone, and tell everyone who waits."""
         self.failure = self.failure or why
-        for event in self.waiting.values():
+        for event in (*self.waiting.values(), *self.mourners.values()):
             event.set()
+
+    async def obituary(self, desk: str) -> DeskGone:
+        """Say why a desk that hung up is gone: its keeper's word follows within a moment."""
+        event = self.mourners.setdefault(desk, anyio.Event())
+        if desk not in self.ended and self.failure is None:
+            with anyio.move_on_after(OBITUARY_SECONDS):
+                await event.wait()
+        why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
+        return DeskGone(f"desk {desk} is gone: {why}; open another")
 
     async def ask(self, request: Request) -> Answer:
         """Send a request and wait for its answer."""
@@ -224,7 +234,7 @@ class ContainerRuntime:
             raise DeskGone(
                 f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}"
             )
-        self.keeper.endings.setdefault(desk, []).append(link)
+        link.obituary = lambda: self.keeper.obituary(desk)
         self.tasks.start_soon(link.run)
         hello = await link.ready()
         return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))

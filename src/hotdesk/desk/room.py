@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.desk import bundle, kernel, uids
+from hotdesk.desk import bundle, filters, kernel, uids
 from hotdesk.desk.cgroup import Cgroup, Limits
 from hotdesk.desk.disk import Disk, opened
 from hotdesk.desk.image import Image
@@ -50,7 +50,7 @@ class Room:
     gate: socket.socket | None = None
     listener: socket.socket | None = None
 
-    def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes]) -> None:
+    def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
         """Make every piece. On failure the caller runs `clear`."""
         self.userns = kernel.new_userns(self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base))
         self.netns, self.gate = kernel.in_new_netns(open_gate)
@@ -64,7 +64,7 @@ class Room:
         self.make_link(guest)
         self.make_root(spec, image)
         self.cgroup.make(Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus))
-        self.write_config(spec, image)
+        self.write_config(spec, image, guest, compiled)
 
     def make_dev(self) -> None:
         """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
@@ -157,7 +157,7 @@ class Room:
         for path in (upper, upper / "etc", *(upper / name for name in files)):
             os.chown(path, self.base, self.base)
 
-    def write_config(self, spec: Spec, image: Image) -> None:
+    def write_config(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
         """Write the OCI bundle."""
         (self.folder / "bundle").mkdir(mode=0o700)
         room = bundle.Room(
@@ -173,6 +173,9 @@ class Room:
             python=image.python,
             machine=os.uname().machine,
             hidden=HIDDEN,
+            guest=next(name for name in guest if name.startswith("start.")),
+            annotation=filters.ANNOTATION,
+            filter=compiled,
             env=spec.env,
         )
         (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(room)))

@@ -8,13 +8,26 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from hotdesk.desk.image import Image, as_name, dump, find, ls, record_path
+from hotdesk.desk import guestlib
+from hotdesk.desk.image import Image, as_name, dump, find, ls, parse, record_path
 from hotdesk.errors import HostError, ImageError
 
 Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One tree that was removed because nothing needed it."""
+
+    kind: Literal["layer", "guest"]
+    name: str
+    size: int
+    """Bytes it took on disk."""
 
 
 @contextmanager
@@ -99,6 +112,12 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
                 layer.rename(work / layer.name)
 
 
+def restore(store: Path, image: Image) -> None:
+    """Give a name back to the image that had it; the layers of the other go with the next sweep."""
+    with writing(store, lambda line: None):
+        publish(store, image, image.layers[0])
+
+
 @contextmanager
 def unused(layer: Path, name: str) -> Iterator[None]:
     """Make sure that nobody holds a shared lock on a layer, as whoever mounts it does."""
@@ -110,6 +129,58 @@ def unused(layer: Path, name: str) -> Iterator[None]:
         raise ImageError(f"image {name!r} is in use: burn its desks first, `hotdesk ps` lists them") from e
     finally:
         os.close(fd)
+
+
+def sweep(store: Path, progress: Progress) -> list[Swept]:
+    """Remove layers that no image names and no desk stands on, and guest bytecode that no desk would load."""
+    if not store.is_dir():
+        return []
+    with writing(store, progress) as (work, _):
+        images = [read_record(store, path) for path in sorted((store / "images").iterdir())]
+        named = {layer for image in images for layer in image.layers}
+        swept = [
+            sweep_away(layer, work, "layer", layer.name)
+            for layer in sorted((store / "layers").iterdir())
+            if layer not in named and is_free(layer)
+        ]
+        for folder in sorted((store / "guest").glob("*/*")):
+            if not serves(folder, store, images):
+                swept.append(sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))
+    for folder in (store / "guest").glob("*"):
+        with suppress(OSError):
+            folder.rmdir()
+    return swept
+
+
+def read_record(store: Path, path: Path) -> Image:
+    """Read an image's description, one that lost a layer too; what a damaged one uses cannot be known."""
+    try:
+        return parse(store, path.read_bytes())
+    except ValueError as e:
+        raise ImageError(f"{path} is damaged ({e}), so its layers are not known: remove the file, then again") from e
+
+
+def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
+    """Say whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
+    source = guestlib.sources()
+    wanted = {guestlib.folder(store, image.digest, source) for image in images}
+    return folder in wanted and all((folder / f"{name}.pyc").is_file() for name in guestlib.FILES)
+
+
+def is_free(layer: Path) -> bool:
+    """Say whether no desk stands on a layer that no image names."""
+    try:
+        with unused(layer, layer.name):
+            return True
+    except ImageError:
+        return False
+
+
+def sweep_away(path: Path, work: Path, kind: Literal["layer", "guest"], name: str) -> Swept:
+    """Move a tree to where it is discarded with the work directory."""
+    size = disk_usage(path)
+    path.rename(Path(tempfile.mkdtemp(dir=work)) / "swept")
+    return Swept(kind, name, size)
 
 
 def disk_usage(tree: Path) -> int:

@@ -92,9 +92,9 @@ def cgroup() -> Iterator[Cgroup]:
 
 def inside(cgroup: Cgroup, script: str) -> subprocess.Popen[bytes]:
     """Start a shell script in a cgroup."""
-    return subprocess.Popen(
-        ["sh", "-c", script], preexec_fn=cgroup.join, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )  # noqa: PLW1509
+    joins = cgroup.join
+    pipe = subprocess.PIPE
+    return subprocess.Popen(["sh", "-c", script], preexec_fn=joins, stdout=pipe, stderr=pipe)  # noqa: PLW1509
 
 
 @pytest.mark.container

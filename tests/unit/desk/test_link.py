@@ -1,4 +1,4 @@
-"""A link against a peer that does whatever it likes: whoever waits gets LinkError or DeskGone, soon, and nothing else."""
+"""A link against a peer that does what it likes: whoever waits gets LinkError or DeskGone, soon, and nothing else."""
 
 from __future__ import annotations
 
@@ -321,20 +321,21 @@ async def answered(call: Call, answer: bytes) -> object:
     async with linked() as (link, peer):
         desk = LinkedDesk(new_id(), link, "/home/user")
         outcome: list[object] = []
+        over = anyio.Event()
 
         async def ask() -> None:
             try:
                 outcome.append(await call(desk))
             except Exception as e:  # noqa: BLE001 - its type is what the test looks at
                 outcome.append(e)
+            over.set()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await peer.opened()
             await peer.say(answer)
             with anyio.move_on_after(3):
-                while not outcome:
-                    await anyio.sleep(0.01)
+                await over.wait()
             tasks.cancel_scope.cancel()
         assert outcome, "the caller still waits"
         return outcome[0]

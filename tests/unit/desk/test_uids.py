@@ -13,6 +13,8 @@ from hotdesk.desk.uids import FIRST, SLOTS, WIDTH
 from hotdesk.errors import HostError
 
 END = FIRST + WIDTH * SLOTS
+LAST = SLOTS - 2
+"""The last slot a desk can get; the one after it is the door's."""
 
 
 def test_the_map_holds_the_system_the_user_and_nobody() -> None:
@@ -30,6 +32,10 @@ def test_every_mapped_id_lies_in_the_desks_own_range() -> None:
     assert all(FIRST <= number < FIRST + WIDTH for number in outside)
     assert FIRST + uids.ANCHOR not in outside
     assert uids.ANCHOR < WIDTH
+
+
+def test_no_desk_ever_gets_the_doors_id() -> None:
+    assert FIRST + LAST * WIDTH + WIDTH <= uids.DOOR < END
 
 
 def test_the_whole_range_fits_what_the_kernel_takes() -> None:
@@ -94,8 +100,8 @@ def test_the_last_slot_is_followed_by_the_first_free(tmp_path: Path) -> None:
     claims = tmp_path / "claims"
     assert uids.claim(tmp_path / "a", claims) == FIRST
     (claims / "next").unlink()
-    os.symlink(str(SLOTS - 1), claims / "next")
-    assert uids.claim(tmp_path / "b", claims) == FIRST + (SLOTS - 1) * WIDTH
+    os.symlink(str(LAST), claims / "next")
+    assert uids.claim(tmp_path / "b", claims) == FIRST + LAST * WIDTH
     assert uids.claim(tmp_path / "c", claims) == FIRST + WIDTH
 
 
@@ -114,7 +120,7 @@ def test_claims_are_closed_to_others(tmp_path: Path) -> None:
 def test_a_full_machine_is_told(tmp_path: Path) -> None:
     claims = tmp_path / "claims"
     uids.claim(tmp_path / "first", claims)
-    for slot in range(1, SLOTS):
+    for slot in range(1, LAST + 1):
         os.symlink("taken", claims / str(slot))
     with pytest.raises(HostError, match="taken"):
         uids.claim(tmp_path / "late", claims)

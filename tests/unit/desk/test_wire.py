@@ -142,9 +142,9 @@ def test_a_value_may_be_as_deep_as_allowed_and_no_deeper() -> None:
 @pytest.mark.parametrize("part", [b"le", b"n", b"i1;", b"s0:", b"de", b"i-1;"])
 def test_the_largest_value_takes_little_time(part: bytes) -> None:
     data = b"l" + part * ((wire.GUEST_LIMIT - 2) // len(part)) + b"e"
-    start = time.process_time()
+    start = time.thread_time()
     wire.decode(data)
-    assert time.process_time() - start < 0.5
+    assert time.thread_time() - start < 1
 
 
 def test_a_header_is_refused_before_its_payload_comes() -> None:

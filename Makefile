@@ -1,0 +1,65 @@
+# What people and CI run, by the same names. `make` alone prints them.
+
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+# Opening desks needs root; an ordinary user goes through sudo, and root leaves no bytecode in a user's checkout.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E env PYTHONDONTWRITEBYTECODE=1)
+APT := $(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300
+
+.PHONY: help
+help:  ## Print this.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: setup
+setup: .venv/.installed compile  ## Make .venv, install what is missing on this machine, build the base image.
+	@.venv/bin/hotdesk setup
+
+.PHONY: check
+check: .venv/.installed  ## Lint, types, import direction.
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples
+	.venv/bin/lint-imports
+
+.PHONY: test
+test: setup  ## Every test but the long ones; opens real desks.
+	$(SUDO) $(PYTHON) -m pytest -m "not long"
+
+.PHONY: test-long
+test-long: setup  ## Soaks, sweeps and many seeds.
+	$(SUDO) $(PYTHON) -m pytest -m long
+
+.PHONY: bench
+bench: setup  ## Measure what SPECIFICATION.md promises; PEERS=1 installs runc, podman and bubblewrap to compare.
+ifdef PEERS
+	$(APT) install --yes --no-install-recommends runc podman bubblewrap
+endif
+	$(SUDO) $(PYTHON) bench/desk.py
+
+.PHONY: demo
+demo: setup  ## One minute: a desk is opened, misused and burnt, and nothing is left.
+	@$(SUDO) $(PYTHON) examples/demo-desk/demo.py
+
+.PHONY: clean
+clean:  ## Remove .venv and caches from this folder; images and packages of the machine stay.
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+# Start-up time matters, and writing bytecode may be switched off in the environment.
+.PHONY: compile
+compile: .venv/.installed
+	@$(PYTHON) -m compileall -q src
+
+# Made with uv: the machine's own, else one installed into .venv. No lock file: it would record package hosts.
+.venv/.installed: pyproject.toml
+	@set -e; uv=uv; \
+	if ! uv --version >/dev/null 2>&1; then \
+	  uv=.venv/bin/uv; \
+	  python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "python: installing python3-venv"; $(APT) update; $(APT) install --yes --no-install-recommends python3 python3-venv >/dev/null; }; \
+	  [ -x $$uv ] || { python3 -m venv .venv; $(PYTHON) -m pip install --quiet uv; }; \
+	fi; \
+	[ -x $(PYTHON) ] || $$uv venv --quiet --no-python-downloads --python "$$(command -v python3)" .venv; \
+	echo "python: installing hotdesk and its tools into .venv"; \
+	$$uv pip install --quiet --python $(PYTHON) --compile-bytecode --editable . --group dev
+	@touch $@

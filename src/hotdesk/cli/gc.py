@@ -1,0 +1,63 @@
+"""`hotdesk gc`: clear away what killed processes and replaced images left."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hotdesk import config
+from hotdesk.cli.image import say
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk import state, store
+from hotdesk.desk.build import require_root
+from hotdesk.desk.oci import container_runtime
+from hotdesk.errors import HostError
+
+
+def gc(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False) -> int:
+    """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode.
+
+    Examples
+    --------
+    hotdesk gc
+    hotdesk gc --json | jq .bytes
+    """
+    settings = config.load()
+    require_root()
+    buried = bury(settings)
+    swept = store.sweep(settings.images, say)
+    layers = [each for each in swept if each.kind == "layer"]
+    size = sum(each.size for each in swept)
+    if as_json:
+        told = {
+            "desks": buried,
+            "layers": [each.name for each in layers],
+            "guest": [each.name for each in swept if each.kind == "guest"],
+            "bytes": size,
+        }
+        print(json.dumps(told, indent=1))
+        return 0
+    print(f"desks: {len(buried)} buried")
+    print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
+    print(f"guest bytecode: {len(swept) - len(layers)} stale folders removed")
+    return 0
+
+
+def bury(settings: Config) -> list[str]:
+    """Have a keeper bury the desks no keeper holds; give their ids."""
+    orphaned = state.orphans(settings)
+    if not orphaned:
+        return []
+
+    async def work() -> int:
+        async with container_runtime(settings):
+            return 0  # a new keeper buries before it answers
+
+    if code := run_interruptible(work):
+        raise SystemExit(code)
+    if left := set(orphaned) & set(state.orphans(settings)):
+        raise HostError(f"desks {', '.join(sorted(left))} resist burying; `hotdesk gc --debug` says why")
+    return orphaned

@@ -1,0 +1,226 @@
+"""`hotdesk setup`: make this machine fit for desks, one step after the other, each only where it is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from hotdesk import config
+from hotdesk.cli.image import found, say, seal
+from hotdesk.config import Config
+from hotdesk.desk import image as images
+from hotdesk.desk import machine, recipe, state, uids
+from hotdesk.desk.build import build, passes
+from hotdesk.desk.image import Image
+from hotdesk.desk.machine import Machine
+from hotdesk.desk.recipe import Recipe
+from hotdesk.errors import HostError, ImageError, printable
+
+ACCOUNT = "hotdesk"
+APT = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
+LAST_LINES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that is now so."""
+
+    name: str
+    outcome: str
+    changed: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.outcome}"
+
+
+def setup(
+    *,
+    image: Annotated[list[str] | None, Parameter(help="Image to build; repeatable. `base` if not given.")] = None,
+    no_image: Annotated[bool, Parameter(negative="", help="Build no image.")] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,
+) -> int:
+    """Set this machine up: Debian packages, an account, user ids, folders, images. Safe to repeat and to interrupt.
+
+    Examples
+    --------
+    hotdesk setup
+    hotdesk setup --no-image
+    hotdesk setup --image base --image ./figures.toml
+    """
+    here = machine.look()
+    if warning := machine.require_supported(here, os.environ):
+        say(warning)
+    wanted = [] if no_image else [recipe.load(name) for name in image or ["base"]]
+    settings = config.load()
+    if os.geteuid() != 0:
+        become_root(missing(here))
+    steps = []
+    for step in prepare(settings, here, wanted):
+        steps.append(step)
+        if not as_json:
+            print(printable(str(step)), flush=True)
+    if as_json:
+        print(json.dumps([asdict(step) for step in steps], indent=1))
+    return 0
+
+
+def prepare(settings: Config, here: Machine, wanted: Sequence[Recipe]) -> Iterator[Step]:
+    """Take the steps in their order; any may be the last, and the next run goes on there."""
+    yield check_kernel()
+    yield install(machine.packages(here))
+    yield add_account()
+    yield reserve()
+    yield make_folders(settings)
+    for each in wanted:
+        yield furnish(settings, here, each)
+
+
+# -- who may ---------------------------------------------------------------------------------------------------
+
+
+def missing(here: Machine) -> list[str]:
+    """Say what an ordinary user can see is missing."""
+    lacking = machine.unfit()
+    if packages := machine.missing_packages(machine.packages(here)):
+        lacking.append(f"packages {', '.join(packages)}")
+    if not has_account():
+        lacking.append(f"the account {ACCOUNT!r}")
+    if not uids.is_reserved():
+        lacking.append("hotdesk's user ids in /etc/subuid and /etc/subgid")
+    return lacking
+
+
+def become_root(lacking: Sequence[str]) -> None:
+    """Run this command again with sudo; without sudo, say what an administrator has to do."""
+    if shutil.which("sudo") is None:
+        told = "; ".join(lacking) or "nothing that this user can see, but images are only root's to see"
+        raise HostError(
+            f"setting up needs root, and there is no sudo; missing here: {told}; run `hotdesk setup` as root"
+        )
+    say("this needs root: running it again with sudo")
+    kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or passes(name)]
+    argv = ["sudo", "--", "env", *kept, sys.executable, "-B", *sys.argv]  # -B: no files of root's in a user's checkout
+    sys.stdout.flush()
+    os.execvp(argv[0], argv)  # noqa: S606 - no shell
+
+
+# -- the steps -------------------------------------------------------------------------------------------------
+
+
+def check_kernel() -> Step:
+    """Refuse a kernel on which no desk could open."""
+    if lacking := machine.unfit():
+        raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
+    return Step("kernel", f"{os.uname().release}, fit", False)
+
+
+def install(wanted: Sequence[str]) -> Step:
+    """Install the Debian packages that are not there."""
+    lacking = machine.missing_packages(wanted)
+    if lacking or not machine.has_apt_lists():
+        say("packages: fetching lists")
+        apt("update")
+    if not lacking:
+        return Step("packages", "all there", False)
+    say(f"packages: installing {', '.join(lacking)}")
+    apt("install", "--yes", "--no-install-recommends", *lacking)
+    if still := machine.missing_packages(wanted):
+        raise HostError(f"apt-get installed, yet {', '.join(still)} are missing; look at `dpkg --audit`")
+    return Step("packages", f"{', '.join(lacking)} installed", True)
+
+
+def apt(*argv: str) -> None:
+    """Run apt-get to its end: in a session of its own, because dpkg interrupted half-way needs mending by hand."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    child = subprocess.Popen(
+        [*APT, *argv],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        told, _ = child.communicate()
+    except KeyboardInterrupt:
+        say("packages: letting apt-get finish first")
+        child.communicate()
+        raise
+    if child.returncode != 0:
+        lines = "\n".join(f"  {printable(line)}" for line in told.splitlines()[-LAST_LINES:])
+        raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")
+
+
+def add_account() -> Step:
+    """Make the system account hotdesk's unprivileged parts run as."""
+    if has_account():
+        return Step("account", f"{ACCOUNT} there", False)
+    argv = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+    done = subprocess.run(
+        [*argv, "--shell", "/usr/sbin/nologin", ACCOUNT], capture_output=True, text=True, check=False, timeout=60
+    )
+    if done.returncode != 0 and not has_account():
+        raise HostError(f"the account {ACCOUNT!r} cannot be made: {done.stderr.strip()[-300:]}")
+    return Step("account", f"{ACCOUNT} made", True)
+
+
+def has_account() -> bool:
+    """Say whether the account is there."""
+    try:
+        pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        return False
+    return True
+
+
+def reserve() -> Step:
+    """Reserve the user ids desks get."""
+    changed = uids.reserve()
+    return Step("user ids", f"from {uids.FIRST} {'reserved' if changed else 'there'}", changed)
+
+
+def make_folders(settings: Config) -> Step:
+    """Make the state folders."""
+    there = (settings.run / "runtime").is_dir() and settings.lib.is_dir()
+    state.prepare(settings)
+    settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Step("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
+
+
+def furnish(settings: Config, here: Machine, wanted: Recipe) -> Step:
+    """Build an image, and prove that a desk opens from it."""
+    began = time.monotonic()
+    built = ready(settings, here, wanted)
+    changed = built is None
+    if built is None:
+        before = found(settings, wanted.name)
+        built = build(settings.images, wanted, say)
+        changed = before is None or before.digest != built.digest
+    sealed = seal(settings, built)
+    what = f"{built.digest[:12]}, {built.size / 1e6:.0f} MB"
+    if changed:
+        return Step(f"image {built.name}", f"{what}, built in {time.monotonic() - began:.0f} s", True)
+    return Step(f"image {built.name}", f"{what}, {'proven anew' if sealed else 'there'}", sealed)
+
+
+def ready(settings: Config, here: Machine, wanted: Recipe) -> Image | None:
+    """Give the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
+    suite = "" if wanted.suite is None else wanted.suite if here.distro == "debian" else here.codename
+    try:
+        parent = images.find(settings.images, wanted.parent).digest if wanted.parent else ""
+        there = images.find(settings.images, wanted.name)
+    except ImageError:
+        return None
+    return there if there.digest == recipe.digest(wanted, parent, os.uname().machine, suite) else None

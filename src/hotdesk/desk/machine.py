@@ -1,0 +1,192 @@
+"""What this machine is, and what it lacks for desks: supported releases, Debian packages, kernel features."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.desk import cgroup
+from hotdesk.errors import HostError, printable
+
+SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
+ARCHITECTURES = ("aarch64", "x86_64")
+ANY_HOST = "HOTDESK_ANY_HOST"
+"""Set to 1, it lets set-up go on where nothing is promised."""
+PACKAGES = ("crun", "btrfs-progs", "e2fsprogs", "mmdebstrap", "mount", "util-linux")
+"""What the code calls: the runtime, mkfs.btrfs, mkfs.ext4, and what builds images."""
+KEYRINGS = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
+OLDEST_KERNEL = (5, 19)
+"""The first whose overlay takes idmapped layers."""
+APT_LISTS = Path("/var/lib/apt/lists")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine, as far as it matters here."""
+
+    distro: str
+    """`ID` of /etc/os-release."""
+    release: str
+    """`VERSION_ID`; empty on a rolling release."""
+    codename: str
+    name: str
+    """What it calls itself, for people."""
+    arch: str
+    """As `uname -m` says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What is read of a kernel, as text."""
+
+    release: str
+    filesystems: str = ""
+    """/proc/filesystems: what is loaded or built in."""
+    modules: str = ""
+    """modules.dep and modules.builtin: what could be loaded."""
+    max_user_namespaces: str | None = None
+    """None where the kernel knows no user namespaces."""
+    unprivileged_userns: str = "1"
+    """Debian's own switch; desks' namespaces are made by their own users."""
+    has_loop: bool = True
+
+
+def look() -> Machine:
+    """Read what this machine is."""
+    texts = (read(Path(path)) for path in ("/etc/os-release", "/usr/lib/os-release"))
+    return describe(next((text for text in texts if text), ""), os.uname().machine)
+
+
+def describe(os_release: str, arch: str) -> Machine:
+    """Make sense of an os-release text."""
+    facts = {}
+    for line in os_release.splitlines():
+        key, equals, value = line.partition("=")
+        if equals:
+            facts[key.strip()] = unquote(value)
+    distro, release = facts.get("ID", "").lower(), facts.get("VERSION_ID", "")
+    name = facts.get("PRETTY_NAME") or f"{distro} {release}".strip() or "a system without /etc/os-release"
+    return Machine(distro, release, facts.get("VERSION_CODENAME", ""), printable(name[:80]), arch)
+
+
+def unquote(value: str) -> str:
+    """Take a shell word's quotes off; a broken one stays as it is."""
+    try:
+        return " ".join(shlex.split(value))
+    except ValueError:
+        return value.strip()
+
+
+def refusal(machine: Machine) -> str | None:
+    """Say why hotdesk promises nothing on a machine; None where it does."""
+    if (machine.distro, machine.release) in SUPPORTED and machine.arch in ARCHITECTURES:
+        return None
+    return (
+        f"this machine is {machine.name} on {machine.arch}; hotdesk is made for {', '.join(SUPPORTED.values())} "
+        f"on {' and '.join(ARCHITECTURES)}; use a remote `hotdesk serve` from here, or set {ANY_HOST}=1 to try anyway"
+    )
+
+
+def require_supported(machine: Machine, environ: Mapping[str, str]) -> str | None:
+    """Refuse a machine nothing is promised on; give a warning instead when the operator insists."""
+    why = refusal(machine)
+    if why is None:
+        return None
+    if environ.get(ANY_HOST) != "1":
+        raise HostError(why)
+    return f"{machine.name} on {machine.arch} is not supported; going on because {ANY_HOST}=1"
+
+
+def packages(machine: Machine) -> tuple[str, ...]:
+    """Name the Debian packages hotdesk needs there."""
+    return (*PACKAGES, KEYRINGS.get(machine.distro, KEYRINGS["debian"]))
+
+
+def missing_packages(wanted: Sequence[str]) -> list[str]:
+    """Say which packages are not installed, in the order asked."""
+    try:
+        argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted]
+        told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
+    except FileNotFoundError as e:
+        raise HostError("there is no dpkg here, so hotdesk cannot see what is installed; use Debian or Ubuntu") from e
+    installed = installed_of(told)
+    return [name for name in wanted if name not in installed]
+
+
+def installed_of(told: str) -> set[str]:
+    """Read what dpkg-query printed; a package half removed or half configured does not count."""
+    pairs = [line.split() for line in told.splitlines()]
+    return {pair[0] for pair in pairs if pair[1:] == ["installed"]}
+
+
+def has_apt_lists(folder: Path = APT_LISTS) -> bool:
+    """Say whether apt was ever told what packages there are."""
+    try:
+        return any("_Packages" in name for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def look_at_kernel() -> Kernel:
+    """Read what the running kernel can do."""
+    release = os.uname().release
+    modules = Path("/lib/modules") / release
+    limit = Path("/proc/sys/user/max_user_namespaces")
+    return Kernel(
+        release=release,
+        filesystems=read(Path("/proc/filesystems")),
+        modules=read(modules / "modules.dep") + read(modules / "modules.builtin"),
+        max_user_namespaces=read(limit) if limit.exists() else None,
+        unprivileged_userns=read(Path("/proc/sys/kernel/unprivileged_userns_clone")) or "1",
+        has_loop=Path("/dev/loop-control").exists(),
+    )
+
+
+def lacks(kernel: Kernel) -> list[str]:
+    """Say what a kernel lacks, each with its remedy."""
+    found = []
+    if version_of(kernel.release) < OLDEST_KERNEL:
+        found.append(f"kernel {kernel.release} has no idmapped layers: boot 5.19 or newer")
+    if not offers(kernel, "overlay"):
+        found.append("no overlay file system: boot a kernel with CONFIG_OVERLAY_FS")
+    if not kernel.max_user_namespaces or not int(kernel.max_user_namespaces):
+        found.append("no user namespaces: `sysctl user.max_user_namespaces=16384`")
+    if kernel.unprivileged_userns.strip() == "0":
+        found.append("user namespaces only for root: `sysctl kernel.unprivileged_userns_clone=1`")
+    if not kernel.has_loop:
+        found.append("no loop devices for desks' disks: `modprobe loop`")
+    return found
+
+
+def offers(kernel: Kernel, filesystem: str) -> bool:
+    """Say whether a file system is there, or a module for it is."""
+    loaded = {line.split()[-1] for line in kernel.filesystems.splitlines() if line.strip()}
+    return filesystem in loaded or f"/{filesystem}.ko" in kernel.modules
+
+
+def version_of(release: str) -> tuple[int, ...]:
+    """Read the two numbers a kernel's release begins with."""
+    numbers = "".join(c if c.isdigit() else " " for c in release).split()
+    return tuple(int(number) for number in numbers[:2])
+
+
+def unfit() -> list[str]:
+    """Say what this machine's kernel lacks for desks."""
+    found = lacks(look_at_kernel())
+    try:
+        cgroup.here()
+    except (HostError, OSError) as e:
+        found.append(str(e))
+    return found
+
+
+def read(path: Path) -> str:
+    """Give a small file's text, nothing when it is not there."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

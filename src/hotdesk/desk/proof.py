@@ -1,0 +1,44 @@
+"""Proof, before a desk is handed over, that its first process stands behind every wall that was asked for.
+
+Read from the host's /proc by pid: nothing here believes the runtime, and nothing comes from the guest.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotdesk.desk import uids
+from hotdesk.errors import KeeperError
+
+OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
+
+
+def check(pid: int, base: int, netns: int, userns: int) -> None:
+    """Raise unless the process is the desk's user, without privilege, filtered, in namespaces of its own."""
+    status = read_status(pid)
+    user = str(base + uids.USER)
+    wanted = {
+        "Uid": "\t".join([user] * 4),
+        "Gid": "\t".join([user] * 4),
+        "NoNewPrivs": "1",
+        "Seccomp": "2",
+        **{f"Cap{kind}": "0" * 16 for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")},
+    }
+    wrong = [f"{name} is {status.get(name)!r}" for name, value in wanted.items() if status.get(name) != value]
+    spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}
+    wrong += [f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] == host_namespace(kind)]
+    if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
+        wrong.append("its network or user namespace is not the one made for it")
+    if wrong:
+        raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
+
+
+def read_status(pid: int) -> dict[str, str]:
+    """Read /proc/PID/status."""
+    with open(f"/proc/{pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def host_namespace(kind: str) -> int:
+    """Give the inode of the keeper's own namespace of a kind."""
+    return os.stat(f"/proc/self/ns/{kind}").st_ino

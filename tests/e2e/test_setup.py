@@ -1,0 +1,155 @@
+"""A machine that is set up stays so; what is left over goes; an image that does not work never stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import guestlib, image, state, uids
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
+
+COMMAND = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+BROKEN = "#!/bin/sh\nexit 3\n"
+
+
+@pytest.fixture
+def shelf(home: Path, settings: Config) -> Iterator[Path]:
+    """Give a store of this test's own with the base in it, sharing its files with the machine's."""
+    folder = home / "shelf"
+    base = image.find(settings.images, "base")
+    for part in ("images", "layers", "guest"):
+        (folder / part).mkdir(mode=0o700, parents=True)
+    for layer in base.layers:
+        subprocess.run(["cp", "-al", layer, folder / "layers"], check=True)
+    shutil.copy(image.record_path(settings.images, "base"), folder / "images")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def hotdesk(home: Path, images: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on this session's state directory."""
+    env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(images)}
+    return subprocess.run([*COMMAND, *argv], capture_output=True, text=True, check=False, timeout=200, env=env)
+
+
+def test_setup_repeated_changes_nothing_and_is_quick(home: Path, settings: Config) -> None:
+    assert hotdesk(home, settings.images, "setup").returncode == 0
+    began = time.monotonic()
+    done = hotdesk(home, settings.images, "setup", "--json")
+    assert time.monotonic() - began < 3
+    steps = json.loads(done.stdout)
+    assert [step["name"] for step in steps] == ["kernel", "packages", "account", "user ids", "folders", "image base"]
+    assert not any(step["changed"] for step in steps)
+    assert uids.is_reserved()
+
+
+def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None:
+    done = hotdesk(home, shelf, "setup")
+    assert "proven anew" in done.stdout, done.stderr
+    (made,) = image.ls(shelf)
+    assert sorted(guestlib.load(shelf, made.digest, guestlib.sources())) == sorted(f"{x}.pyc" for x in guestlib.FILES)
+    (guestlib.folder(shelf, made.digest, guestlib.sources()) / "agent.pyc").unlink()
+    assert "proven anew" in hotdesk(home, shelf, "setup").stdout
+    assert "there" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
+
+
+def test_gc_keeps_what_is_used_and_removes_what_is_not(home: Path, shelf: Path) -> None:
+    hotdesk(home, shelf, "setup")
+    (base,) = image.ls(shelf)
+    stale = [shelf / "layers" / ("e" * 64), shelf / "guest" / ("f" * 64) / "1-1", shelf / "guest" / base.digest / "old"]
+    for folder in stale:
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(bytes(100_000))
+    told = json.loads(hotdesk(home, shelf, "gc", "--json").stdout)
+    assert told["layers"] == ["e" * 64]
+    assert sorted(told["guest"]) == sorted([f"{'f' * 64}/1-1", f"{base.digest}/old"])
+    assert told["bytes"] >= 300_000
+    assert not any(folder.exists() for folder in stale)
+    assert not (shelf / "guest" / ("f" * 64)).exists()
+    assert "image base" in hotdesk(home, shelf, "setup").stdout
+    assert image.ls(shelf) == [base]
+    again = json.loads(hotdesk(home, shelf, "gc", "--json").stdout)
+    assert again == {"desks": [], "layers": [], "guest": [], "bytes": 0}
+
+
+def test_gc_removes_nothing_while_a_record_is_damaged(home: Path, shelf: Path) -> None:
+    layer = shelf / "layers" / ("e" * 64)
+    layer.mkdir()
+    (shelf / "images/odd.json").write_text('{"schema": 99}')
+    done = hotdesk(home, shelf, "gc")
+    assert done.returncode == 125
+    assert "odd.json is damaged" in done.stderr
+    assert layer.is_dir()
+
+
+def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
+    env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(shelf)}
+    argv = [*COMMAND, "run", "--", "sh", "-c", "echo up; cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as owner:
+        assert owner.stdin is not None
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"up\n"
+        (shelf / "images/base.json").rename(home / "base.json")
+        assert json.loads(hotdesk(home, shelf, "gc", "--json").stdout)["layers"] == []
+        owner.stdin.close()
+    assert owner.returncode == 0
+    assert len(json.loads(hotdesk(home, shelf, "gc", "--json").stdout)["layers"]) == 1
+    (home / "base.json").unlink()
+
+
+def test_gc_buries_a_desk_whose_keeper_was_killed(home: Path, settings: Config) -> None:
+    env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(settings.images)}
+    with subprocess.Popen([*COMMAND, "run", "--", "sleep", "100"], stdin=subprocess.DEVNULL, env=env) as owner:
+        while not any(told["state"] == "open" for told in state.desks(settings)):
+            time.sleep(0.05)
+        (told,) = state.desks(settings)
+        owner.send_signal(signal.SIGSTOP)  # so that it cannot have another keeper bury it
+        os.kill(int(str(told["keeper"])), signal.SIGKILL)
+        buried = json.loads(hotdesk(home, settings.images, "gc", "--json").stdout)["desks"]
+        owner.kill()
+    assert buried == [told["id"]]
+    assert state.desks(settings) == []
+
+
+def test_an_image_whose_python_fails_is_taken_back(home: Path, shelf: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "broken.tar"
+    pack(archive, shelf / "layers" / image.ls(shelf)[0].digest)
+    done = hotdesk(home, shelf, "image", "import", str(archive), "--name", "broken")
+    assert done.returncode == 125
+    assert "image 'broken' was taken back, because no desk works from it" in done.stderr
+    assert [each.name for each in image.ls(shelf)] == ["base"]
+    assert len(list((shelf / "layers").iterdir())) == 1
+
+
+def test_an_image_that_worked_returns_when_its_successor_does_not(home: Path, shelf: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "broken.tar"
+    (base,) = image.ls(shelf)
+    pack(archive, base.layers[0])
+    done = hotdesk(home, shelf, "image", "import", str(archive), "--name", "base")
+    assert "taken back" in done.stderr
+    assert image.ls(shelf) == [base]
+    assert len(json.loads(hotdesk(home, shelf, "gc", "--json").stdout)["layers"]) == 1
+
+
+def pack(archive: Path, layer: Path) -> None:
+    """Make an archive of an image with a shell, whose python3 is a program that fails."""
+    script = archive.with_suffix(".sh")
+    script.write_text(BROKEN)
+    script.chmod(0o755)
+    with tarfile.open(archive, "w") as tar:
+        for name in ("bin", "lib", "lib64", "usr/bin/dash", "usr/bin/sh", "usr/lib"):
+            if os.path.lexists(layer / name):
+                tar.add(layer / name, name, filter=lambda each: None if "python3" in each.name else each)
+        tar.add(script, "usr/bin/python3")

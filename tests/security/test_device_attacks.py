@@ -1,0 +1,263 @@
+"""A desk's devices and descriptors are its own: nothing done to them reaches the host's or another desk's."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import image
+from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.seam import Desk, Process, Spec
+
+Attack = Callable[..., Awaitable[Any]]
+Launch = Callable[..., Awaitable[tuple[Process, Any]]]
+Init = Callable[[Config, Desk], int]
+Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+
+NODES = ("null", "zero", "full", "random", "urandom", "tty")
+OWN_CAPABILITIES = struct.pack("<IIIII", 0x02000001, 0xFFFFFFFF, 0, 0xFFFFFFFF, 0)
+"""A `security.capability` of version 2: all of them, effective."""
+CHANGE = """
+told = {}
+for n in given["nodes"]:
+    path = "/dev/" + n
+    told[n] = [attempt(os.chmod, path, 0o777), attempt(os.chown, path, 1000, 1000), attempt(os.utime, path),
+               attempt(os.unlink, path), attempt(os.rename, path, "/dev/x")]
+fd = os.open("/dev/null", os.O_RDWR)
+told["open"] = [attempt(os.fchmod, fd, 0), attempt(os.fchown, fd, 1000, 1000)]
+for fd in range(3):
+    told[str(fd)] = [attempt(os.fchmod, fd, 0o777), attempt(os.fchown, fd, 1000, 1000)]
+told["make"] = attempt(os.mknod, "/dev/mine", 0o644)
+tell(told)
+"""
+NUMBERS = """
+tell({n: [os.stat("/dev/" + n).st_dev, os.stat("/dev/" + n).st_ino] for n in given["nodes"]})
+"""
+LOCK = """
+for n in given["nodes"]:
+    fd = os.open("/dev/" + n, os.O_RDONLY | os.O_NONBLOCK) if n != "tty" else os.open("/dev/tty", os.O_PATH)
+    if n != "tty":
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+tell("locked")
+time.sleep(30)
+"""
+TRY_LOCK = """
+told = {}
+for n in given["nodes"]:
+    if n != "tty":
+        told[n] = attempt(fcntl.flock, os.open("/dev/" + n, os.O_RDONLY | os.O_NONBLOCK), fcntl.LOCK_EX | fcntl.LOCK_NB)
+tell(told)
+"""
+WATCH = """
+fd = libc.inotify_init1(os.O_NONBLOCK)
+for n in given["nodes"]:
+    assert libc.inotify_add_watch(fd, ("/dev/" + n).encode(), 0x3b) >= 0
+time.sleep(1.5)
+try:
+    foreign = len(os.read(fd, 65536)) // 16
+except BlockingIOError:
+    foreign = 0
+open("/dev/null").close()
+tell({"foreign": foreign, "own": len(os.read(fd, 65536)) // 16})
+"""
+TERMINALS = """
+kept, why = [], ""
+while len(kept) < 300:
+    try:
+        kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+    except OSError as e:
+        why = name(e.errno)
+        break
+tell([len(kept), why])
+time.sleep(given["seconds"])
+"""
+MOUNTS = """
+with open("/proc/self/mountinfo") as file:
+    tell([[line.split()[4], line.split()[5].split(",")] for line in file])
+"""
+EVIL_LAYER = """
+told = {n: attempt(lambda: os.close(os.open("/evil/" + n, os.O_RDWR | os.O_NONBLOCK))) for n in given["nodes"]}
+for n in ("setuid", "capable"):
+    told[n] = os.popen("/evil/%s /proc/self/status | grep -E '^(Uid|CapEff)'" % n).read().split()
+tell(told)
+"""
+
+
+def host_nodes() -> dict[str, tuple[int, ...]]:
+    """Describe this machine's own device nodes."""
+    found = {}
+    for name in NODES:
+        info = os.stat(f"/dev/{name}")
+        found[name] = (info.st_mode, info.st_uid, info.st_gid, info.st_ino, info.st_dev)
+    return found
+
+
+async def test_changing_devices_or_descriptors_does_not_reach_the_hosts(
+    desk: Desk, attack: Attack, settings: Config, init: Init
+) -> None:
+    before = host_nodes()
+    told = await attack(desk, CHANGE, nodes=NODES)
+    assert host_nodes() == before
+    assert {answer for name in NODES for answer in told[name]} <= {"EROFS", "EPERM"}
+    assert set(told["open"]) <= {"EROFS", "EPERM"}
+    assert told["make"] == "EROFS"
+    for number in range(3):
+        assert os.readlink(f"/proc/{init(settings, desk)}/fd/{number}").startswith("pipe:")
+
+
+async def test_device_nodes_are_another_inode_in_every_desk(desk: Desk, neighbour: Desk, attack: Attack) -> None:
+    mine, theirs = [await attack(each, NUMBERS, nodes=NODES) for each in (desk, neighbour)]
+    for name, (*_, inode, device) in host_nodes().items():
+        places = {tuple(mine[name]), tuple(theirs[name]), (device, inode)}
+        assert len(places) == 3, name
+
+
+async def test_a_lock_on_a_device_locks_nobody_else(
+    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
+) -> None:
+    process, _ = await launch(desk, LOCK, nodes=NODES)
+    try:
+        assert set((await attack(desk, TRY_LOCK, nodes=NODES)).values()) == {"EAGAIN"}
+        assert set((await attack(neighbour, TRY_LOCK, nodes=NODES)).values()) == {"done"}
+        for name in NODES[:-1]:
+            with open(f"/dev/{name}") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        await process.kill()
+
+
+async def test_a_watch_on_a_device_sees_nobody_else(desk: Desk, neighbour: Desk, attack: Attack) -> None:
+    told: dict[str, int] = {}
+
+    async def watch() -> None:
+        told.update(await attack(desk, WATCH, nodes=NODES))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        await anyio.sleep(0.5)
+        for name in NODES[:-1]:
+            with open(f"/dev/{name}", "rb") as file:
+                file.read(1)
+        await neighbour.run(["sh", "-c", "cat /dev/null; head -c1 /dev/urandom; head -c1 /dev/zero"])
+    assert told["foreign"] == 0
+    assert told["own"] > 0
+
+
+async def test_no_desk_takes_the_hosts_terminals_or_aio_slots(
+    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
+) -> None:
+    before = [int(Path(f"/proc/sys/{name}").read_text()) for name in ("kernel/pty/nr", "fs/aio-nr")]
+    process, told = await launch(desk, TERMINALS, seconds=30)
+    try:
+        after = [int(Path(f"/proc/sys/{name}").read_text()) for name in ("kernel/pty/nr", "fs/aio-nr")]
+        assert told == [64, "ENOSPC"]
+        assert after[0] - before[0] <= 64 + 8
+        assert after[1] <= before[1]
+        assert await attack(neighbour, TERMINALS, seconds=0) == [64, "ENOSPC"]
+        master, slave = os.openpty()
+        os.close(master)
+        os.close(slave)
+    finally:
+        await process.kill()
+
+
+async def test_no_descriptor_in_a_desk_is_a_file_of_the_host(
+    desk: Desk, launch: Launch, settings: Config, init: Init
+) -> None:
+    process, _ = await launch(desk, "open('/tmp/mine', 'w')\ntell(1)\ntime.sleep(30)")
+    try:
+        first = init(settings, desk)
+        mounts = {line.split()[0] for line in Path(f"/proc/{first}/mountinfo").read_text().splitlines()}
+        pids = Path(f"/sys/fs/cgroup/pids/hotdesk-{desk.id}/cgroup.procs")
+        procs = pids.read_text().split() if pids.exists() else [str(first)]
+        assert len(procs) > 1
+        foreign = [what for pid in procs for what in foreign_files(pid, mounts)]
+        assert foreign == []
+    finally:
+        await process.kill()
+
+
+def foreign_files(pid: str, mounts: set[str]) -> list[str]:
+    """List what a process holds open, runs or stands in that does not lie on a mount of its desk."""
+    found = []
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        kind = stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{name}").st_mode)
+        target = os.readlink(f"/proc/{pid}/fd/{name}")
+        if kind in (stat.S_IFIFO, stat.S_IFSOCK) or target.startswith("anon_inode:"):
+            continue
+        info = Path(f"/proc/{pid}/fdinfo/{name}").read_text()
+        if info.partition("mnt_id:")[2].split()[0] not in mounts:
+            found.append(f"{pid}/{name} {target}")
+    root = os.stat(f"/proc/{pid}/root")
+    if (root.st_dev, root.st_ino) == (os.stat("/").st_dev, os.stat("/").st_ino):
+        found.append(f"{pid} stands in the host's root")
+    return found
+
+
+async def test_only_dev_may_hold_devices_and_no_mount_honours_setuid(desk: Desk, attack: Attack) -> None:
+    mounts = [(at, flags) for at, flags in await attack(desk, MOUNTS) if not at.startswith("/proc/")]
+    assert [at for at, flags in mounts if "nosuid" not in flags] == []
+    assert sorted(at for at, flags in mounts if "nodev" not in flags) == ["/dev", "/dev/pts"]
+    assert {at for at, flags in mounts if "ro" in flags} == {"/dev", "/sys", "/run/hotdesk"}
+
+
+async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Desk, attack: Attack) -> None:
+    covers = [(at, flags) for at, flags in await attack(desk, MOUNTS) if at.startswith("/proc/")]
+    assert len(covers) > 10
+    assert [at for at, flags in covers if not {"ro", "nosuid", "nodev", "noexec"} <= set(flags)] == []
+
+
+@pytest.fixture
+async def evil(settings: Config, home: Path) -> AsyncIterator[Desk]:
+    """Give a desk of an image whose top layer holds device nodes, a setuid and a capable program."""
+    base = image.find(settings.images, "base")
+    store = home / "evil"
+    layer = store / "layers" / ("e" * 64)
+    for folder in (layer / "evil", store / "images"):
+        folder.mkdir(parents=True)
+    for name, number in {"null": (1, 3), "mem": (1, 1), "fuse": (10, 229), "kmsg": (1, 11)}.items():
+        os.mknod(layer / "evil" / name, stat.S_IFCHR | 0o666, os.makedev(*number))
+        os.chmod(layer / "evil" / name, 0o666)
+    os.mknod(layer / "evil/disk", stat.S_IFBLK | 0o666, os.stat("/").st_dev)
+    os.chmod(layer / "evil/disk", 0o666)
+    for name in ("setuid", "capable"):
+        shutil.copy(base.layers[-1] / "usr/bin/cat", layer / "evil" / name)
+    os.chmod(layer / "evil/setuid", 0o6755)
+    os.setxattr(layer / "evil/capable", "security.capability", OWN_CAPABILITIES)
+    for lower in base.layers:
+        (store / "layers" / lower.name).symlink_to(lower)
+    made = replace(base, name="evil", digest="evil", layers=(layer, *base.layers))
+    (store / "images/evil.json").write_bytes(image.dump(made))
+    try:
+        async with container_runtime(replace(settings, images=store)) as runtime:
+            yield await runtime.open(Spec(image="evil"))
+    finally:
+        shutil.rmtree(store)
+
+
+async def test_devices_and_setuid_bits_in_an_image_give_nothing(evil: Desk, attack: Attack) -> None:
+    told = await attack(evil, EVIL_LAYER, nodes=["null", "mem", "fuse", "kmsg", "disk"])
+    plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
+    assert told == {**dict.fromkeys(["null", "mem", "fuse", "kmsg", "disk"], "EACCES"), "setuid": plain, "capable": plain}
+
+
+async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:
+    folder = Path(f"/sys/fs/cgroup/devices/hotdesk-{desk.id}")
+    if not folder.exists():
+        pytest.xfail("cgroup v2 has no devices file; nodev mounts and the refused mknod stand alone there")
+    allowed = {line.rpartition(" ")[0] for line in (folder / "devices.list").read_text().splitlines()}
+    assert allowed == {"c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"}

@@ -1,0 +1,124 @@
+"""What a desk learns of the machine it runs on, and of other desks: as little as the kernel lets us show."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk.seam import Desk
+
+Attack = Callable[..., Awaitable[Any]]
+Init = Callable[[Config, Desk], int]
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+
+EMPTY = "cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users locks partitions".split()
+EMPTY += "zoneinfo buddyinfo timer_list modules schedstat".split()
+EMPTY_FOLDERS = "pressure bus driver fs irq acpi asound scsi".split()
+PROC = """
+told = {"files": {}, "folders": {}}
+for n in given["files"]:
+    try:
+        with open("/proc/" + n, "rb") as file:
+            told["files"][n] = len(file.read())
+    except FileNotFoundError:
+        pass
+for n in given["folders"]:
+    if os.path.isdir("/proc/" + n):
+        told["folders"][n] = os.listdir("/proc/" + n)
+for n, path in (("boot", "/proc/sys/kernel/random/boot_id"), ("machine", "/etc/machine-id"), ("load", "/proc/loadavg"),
+                ("host", "/proc/sys/kernel/hostname"), ("mounts", "/proc/self/mountinfo"), ("unix", "/proc/net/unix"),
+                ("tcp", "/proc/net/tcp"), ("cgroup", "/proc/self/cgroup")):
+    with open(path) as file:
+        told[n] = file.read()
+told["getloadavg"] = os.getloadavg()
+told["environ"] = dict(os.environ)
+told["ipc"] = [len(open("/proc/sysvipc/" + n).readlines()) for n in ("shm", "sem", "msg")]
+tell(told)
+"""
+SECRETS = """
+told = {}
+for path in ("/proc/kcore", "/proc/kmsg", "/dev/kmsg", "/dev/mem", "/proc/kpagecount", "/proc/slabinfo", "/proc/vmallocinfo",
+             "/proc/pagetypeinfo", "/proc/device-tree", "/proc/sched_debug", "/sys/kernel/debug", "/sys/kernel/tracing",
+             "/sys/firmware", "/sys/block", "/sys/class/dmi", "/proc/acpi/dsdt"):
+    told[path] = attempt(lambda: os.close(os.open(path, os.O_RDONLY)))
+with open("/proc/kallsyms") as file:
+    told["addresses"] = sorted({line.split()[0] for line in file})[-1]
+tell(told)
+"""
+SYS = """
+found = []
+for at, folders, files in os.walk("/sys"):
+    found += [os.path.join(at, n) for n in files]
+with open("/proc/self/mountinfo") as file:
+    mount = [line for line in file if line.split()[4].startswith("/sys")]
+tell({"files": sorted(found), "cards": os.listdir("/sys/class/net"), "mounts": mount,
+      "write": attempt(lambda: os.close(os.open("/sys/class/net/lo/mtu", os.O_WRONLY)))})
+"""
+
+
+async def test_proc_tells_nothing_of_the_host(desk: Desk, neighbour: Desk, attack: Attack, settings: Config) -> None:
+    told, other = [await attack(each, PROC, files=EMPTY, folders=EMPTY_FOLDERS) for each in (desk, neighbour)]
+    assert {name: size for name, size in told["files"].items() if size} == {}
+    assert {"cmdline", "diskstats", "iomem", "locks"} <= set(told["files"])
+    assert {name: found for name, found in told["folders"].items() if found} == {}
+    assert "pressure" in told["folders"] or not Path("/proc/pressure").exists()
+    assert told["load"] == "0.00 0.00 0.00 1/1 1\n"
+    assert told["getloadavg"] == [0, 0, 0]
+    boots = {told["boot"], other["boot"], Path("/proc/sys/kernel/random/boot_id").read_text()}
+    assert len(boots) == 3
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n", told["boot"])
+    assert len({told["machine"], other["machine"]}) == 2
+    assert len({told["host"], other["host"], os.uname().nodename + "\n"}) == 3
+    assert told["ipc"] == [1, 1, 1]
+
+
+async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: Attack, settings: Config) -> None:
+    told = await attack(desk, PROC, files=[], folders=[])
+    paths = [str(settings.run), str(settings.lib), str(settings.images), desk.id, "/tmp", "/var", "hotdesk-", "btrfs"]
+    shown = told["mounts"] + told["cgroup"]
+    assert [path for path in paths if path in shown] == []
+
+
+async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
+    told = await attack(desk, PROC, files=[], folders=[])
+    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL"}
+    assert set(told["environ"]) - standard <= {"HOTDESK_PROCESS", "PWD", "LC_CTYPE"}
+    first = Path(f"/proc/{init(settings, desk)}/environ").read_bytes().split(b"\0")
+    assert {pair.partition(b"=")[0].decode() for pair in first if pair} == standard
+    keeper = parent(init(settings, desk))
+    kept = Path(f"/proc/{keeper}/environ").read_bytes().split(b"\0")
+    assert {pair.partition(b"=")[0] for pair in kept if pair} == {b"PATH"}
+
+
+def parent(pid: int) -> int:
+    """Give a process's parent: for a desk's first process its keeper."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_the_kernels_own_secrets_are_closed(desk: Desk, attack: Attack) -> None:
+    told = await attack(desk, SECRETS)
+    assert set(told.pop("addresses")) == {"0"}
+    assert set(told.values()) <= {"EACCES", "EPERM", "ENOENT"}, told
+
+
+async def test_sys_is_a_desks_own_and_lists_only_loopback(desk: Desk, attack: Attack) -> None:
+    told = await attack(desk, SYS)
+    assert told["cards"] == ["lo"]
+    assert told["files"] == [
+        "/sys/class/net/lo/mtu",
+        "/sys/class/net/lo/operstate",
+        "/sys/devices/system/cpu/online",
+        "/sys/devices/system/cpu/possible",
+        "/sys/devices/system/cpu/present",
+    ]
+    assert told["write"] in ("EROFS", "EACCES")
+    assert len(told["mounts"]) == 1
+    assert " - tmpfs " in told["mounts"][0]
+    assert "ro" in told["mounts"][0].split()[5].split(",")
