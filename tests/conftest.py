@@ -118,7 +118,7 @@ def things(home: Path) -> set[str]:
 
 def foreign(home: Path) -> set[str]:
     """Name the desks that other runs on this machine hold: by id, and local ones by folder."""
-    names = {desk.name for desk in claims().values() if home not in desk.parents and desk.exists()}
+    names = {desk.name for desk in claims().values() if home not in desk.parents}
     for pid in pids():
         if (folder := LOCAL_FOLDER.search(cmdline(pid))) and parent(pid) not in (os.getpid(), 1):
             names.add(folder.group())
@@ -153,7 +153,6 @@ def cgroups() -> Iterator[Path]:
 
 def processes(home: Path, strangers: set[str]) -> Iterator[int]:
     """Give the processes of our desks: keepers, doors, runtimes, guests and what they started; and our own zombies."""
-    slots = {slot for slot, desk in claims().items() if desk.name in strangers}
     for pid in pids():
         with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
@@ -162,7 +161,8 @@ def processes(home: Path, strangers: set[str]) -> Iterator[int]:
                 if parent(pid) in (1, *keepers(home)):
                     yield pid
             elif uids.FIRST <= uid < LAST_UID:
-                if (uid - uids.FIRST) // uids.WIDTH not in slots:
+                desk = claims().get((uid - uids.FIRST) // uids.WIDTH)
+                if desk is None or home in desk.parents:  # a range is claimed before and after its processes
                     yield pid
             elif "State:\tZ" in status:
                 if parent(pid) == os.getpid():

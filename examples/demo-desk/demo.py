@@ -32,6 +32,7 @@ SIZE = Spec(cpus=1, memory=512 << 20, disk=1 << 30, pids=256)
 SETTLING = 5.0
 """Seconds the kernel may take to let go of a mount or a loop device."""
 SQUARES = "import csv; csv.writer(open('squares.csv', 'w')).writerows((n, n * n) for n in range(1000))"
+DOOR = "http://127.0.0.1:3128"
 CANNOT_CONNECT = (7, 28)
 """curl's exit codes for no connection, and for none in time."""
 FORK_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 60"
@@ -140,6 +141,10 @@ async def look_around(show: Show, desk: Desk) -> None:
         done = await desk.run(["curl", "-sS", "-m", "5", url])
         cut_off = answered == b"hello\n" and done.exit_code in CANNOT_CONNECT
         show.claim(cut_off, f"a server that answers this machine is out of the desk's reach: {why(done.stderr)}")
+        done = await desk.run(["curl", "-sS", "-m", "5", "-x", DOOR, url])
+        show.claim(
+            b'"refused"' in done.stdout and b"hello" not in done.stdout, "and the one door there is refuses to go"
+        )
 
 
 async def misuse(show: Show, desk: Desk, neighbour: Desk) -> None:

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
-import anyio.abc
 
 from hotdesk import config
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
+from hotdesk.desk.background import background
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.control import Control, listen
-from hotdesk.desk.oci import ContainerRuntime, container_runtime, missing_privilege
+from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime, missing_privilege
 from hotdesk.desk.remote import RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import DeskGone, HostError, ImageError
@@ -108,10 +108,10 @@ async def controlled(runtime: ContainerRuntime, path: Path, mode: int = 0o600) -
     """Serve a runtime's desks at a control socket."""
     with listen(path, mode) as listener:
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(Control(runtime, tasks, everyone=mode != 0o600).serve, listener)
+            async with background() as tasks:
+                control = Control(runtime, tasks, everyone=mode != 0o600)
+                tasks.start(lambda: control.serve(listener))
                 yield
-                tasks.cancel_scope.cancel()
         finally:
             path.unlink(missing_ok=True)
 
@@ -158,5 +158,4 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         if time.monotonic() > end:
             raise HostError(f"desk {desk} resists burning; see {folder / 'desk.json'}")
     if folder.exists():
-        async with container_runtime(settings):
-            pass  # a new keeper buries what no keeper holds
+        await bury(settings)

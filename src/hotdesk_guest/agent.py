@@ -79,6 +79,7 @@ class Guest:
         self.reader = Reader(HOST_KINDS, HOST_LIMIT)
         self.out = bytearray()
         self.listening = 0
+        self.tidied = time.monotonic()
         self.wake, wake_w = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(wake_w, False)
@@ -363,6 +364,9 @@ class Guest:
 
     def tidy(self) -> None:
         """Forget exits that were kept long enough."""
+        if len(self.processes) <= 2 * KEPT_MOST and time.monotonic() < self.tidied + KEPT_SECONDS:
+            return
+        self.tidied = time.monotonic()
         ended = sorted((one.ended, pid) for pid, one in self.processes.items() if one.over)
         limit = time.monotonic() - KEPT_SECONDS
         for place, (when, pid) in enumerate(ended):

@@ -76,11 +76,16 @@ class Process:
         self.feeding = self.stdin
         if not stdin:
             self.close_stdin()
+        self.offer()
+
+    def offer(self) -> None:
+        """When memory is short, let the program go before its guest."""
         try:
-            with open("/proc/%d/oom_score_adj" % self.pid, "w") as file:
-                file.write("700")  # when memory is short, the program goes before its guest
+            fd = os.open("/proc/%d/oom_score_adj" % self.pid, os.O_WRONLY)
+            os.write(fd, b"700")
+            os.close(fd)
         except OSError:
-            pass
+            pass  # it has ended already
 
     def spawn(self, environment: dict[str, str], fds: list[int]) -> None:
         """Try the program along PATH, as a shell would."""

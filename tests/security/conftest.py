@@ -19,8 +19,30 @@ Attack: TypeAlias = Callable[..., Awaitable[Any]]
 """Runs Python inside a desk; gives what the code told."""
 Program: TypeAlias = Callable[..., list[str]]
 Launch: TypeAlias = Callable[..., Awaitable[tuple[Process, Any]]]
+Owning: TypeAlias = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 """Opens a desk of one's own; it burns at the end of the block."""
+
+HOLES = {
+    "test_every_call_is_answered_as_the_rules_say[limits with high bits]": (
+        "seccomp compares 64 bits where the kernel reads 32: RLIMIT_CORE can be lowered"
+    ),
+    "test_every_call_is_answered_as_the_rules_say[ptrace with high bits]": (
+        "seccomp compares 64 bits where the kernel reads 32: only pid 1's not being dumpable stops ptrace"
+    ),
+    "test_every_call_is_answered_as_the_rules_say[socket options with high bits]": (
+        "seccomp compares 64 bits where the kernel reads 32: TCP_ULP, UDP_ENCAP and SO_ATTACH_FILTER pass"
+    ),
+    "test_what_covers_proc_is_read_only_without_devices_or_setuid": "the covers are mounted `bind` and nothing else",
+    "test_an_interrupt_does_not_end_the_first_process": "Python turns SIGINT into an exception, which ends the guest",
+    "test_long_names_are_bounded_by_their_bytes_too": "a listing is limited in entries, not in bytes",
+    "test_every_wait_for_a_stalled_guest_has_an_end[write]": "waiting for credit has no end",
+    "test_memory_runs_out_before_the_hosts_table_of_open_files": "nothing raises fs.file-max",
+    "test_calls_held_at_other_gates_do_not_shut_a_desks_own": "a gate that cannot accept once never does again",
+    "test_a_file_larger_than_the_limit_is_refused_before_it_is_copied": "the size a desk tells is not looked at",
+    "test_a_traceback_asked_for_is_escaped_too": "`--debug` prints an error's text as it is",
+}
+"""Attacks that succeed today, and why. Each is still made; one that fails turns the run red until its line is gone."""
 
 SYSCALLS: dict[str, dict[str, int]] = {
     "aarch64": {
@@ -126,6 +148,9 @@ SYSCALLS: dict[str, dict[str, int]] = {
 }
 """Numbers of the calls that are attacked with, because libc hides or wraps them."""
 
+KNOCK = ["curl", "-sx", "http://127.0.0.1:3128", "http://knock/"]
+"""Starts the door, which a runtime keeps from the first call on: later it would look like something left behind."""
+
 PRELUDE = """
 import ctypes, errno, fcntl, json, os, resource, select, signal, socket, stat, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -176,10 +201,30 @@ def tell(value):
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect the known holes."""
+    for item in items:
+        if item.path.parent.name == "security" and (reason := HOLES.get(item.name)):
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+@pytest.fixture(scope="session")
+def owning() -> Owning:
+    """Give the way to own desks for a block, with a keeper of one's own."""
+
+    @asynccontextmanager
+    async def owned(settings: Config) -> AsyncIterator[ContainerRuntime]:
+        async with container_runtime(settings) as runtime:
+            yield runtime
+        runtime.keeper.sock.close()  # left to the collector otherwise, which warns in somebody else's test
+
+    return owned
+
+
 @pytest.fixture(scope="module")
-async def runtime(settings: Config) -> AsyncIterator[ContainerRuntime]:
+async def runtime(settings: Config, owning: Owning) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime the attacks of one file share."""
-    async with container_runtime(settings) as opened:
+    async with owning(settings) as opened:
         yield opened
 
 
@@ -187,7 +232,7 @@ async def runtime(settings: Config) -> AsyncIterator[ContainerRuntime]:
 async def desk(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
     """Give a desk for attacks that leave it whole."""
     opened = await runtime.open(Spec())
-    await opened.run(["curl", "-sx", "http://127.0.0.1:3128", "http://knock/"], timeout=20)  # starts the shared door
+    await opened.run(KNOCK, timeout=20)
     yield opened
     await runtime.burn(opened.id)
 
@@ -196,6 +241,7 @@ async def desk(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
 async def neighbour(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
     """Give a second desk beside it."""
     opened = await runtime.open(Spec())
+    await opened.run(KNOCK, timeout=20)
     yield opened
     await runtime.burn(opened.id)
 

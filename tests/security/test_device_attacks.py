@@ -18,12 +18,13 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk import image
-from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Process, Spec
 
 Attack = Callable[..., Awaitable[Any]]
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
 Init = Callable[[Config, Desk], int]
+Owning = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
@@ -222,7 +223,7 @@ async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Des
 
 
 @pytest.fixture
-async def evil(settings: Config, home: Path) -> AsyncIterator[Desk]:
+async def evil(settings: Config, home: Path, owning: Owning) -> AsyncIterator[Desk]:
     """Give a desk of an image whose top layer holds device nodes, a setuid and a capable program."""
     base = image.find(settings.images, "base")
     store = home / "evil"
@@ -243,7 +244,7 @@ async def evil(settings: Config, home: Path) -> AsyncIterator[Desk]:
     made = replace(base, name="evil", digest="evil", layers=(layer, *base.layers))
     (store / "images/evil.json").write_bytes(image.dump(made))
     try:
-        async with container_runtime(replace(settings, images=store)) as runtime:
+        async with owning(replace(settings, images=store)) as runtime:
             yield await runtime.open(Spec(image="evil"))
     finally:
         shutil.rmtree(store)
@@ -252,7 +253,11 @@ async def evil(settings: Config, home: Path) -> AsyncIterator[Desk]:
 async def test_devices_and_setuid_bits_in_an_image_give_nothing(evil: Desk, attack: Attack) -> None:
     told = await attack(evil, EVIL_LAYER, nodes=["null", "mem", "fuse", "kmsg", "disk"])
     plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
-    assert told == {**dict.fromkeys(["null", "mem", "fuse", "kmsg", "disk"], "EACCES"), "setuid": plain, "capable": plain}
+    assert told == {
+        **dict.fromkeys(["null", "mem", "fuse", "kmsg", "disk"], "EACCES"),
+        "setuid": plain,
+        "capable": plain,
+    }
 
 
 async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:

@@ -12,21 +12,30 @@ from hotdesk.errors import HotdeskError, printable
 FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
 
-app = cyclopts.App(
-    name="hotdesk",
-    help="A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done.",
-    help_format="plaintext",
-    version_flags=["--version"],
-)
-app.command("hotdesk.cli.run:run", name="run", help="Run a command on a fresh desk, then burn the desk.")
-app.command("hotdesk.cli.open:open_desk", name="open", help="Open a desk that stays, and print its id.")
-app.command("hotdesk.cli.exec:execute", name="exec", help="Run a command on an open desk.")
-app.command("hotdesk.cli.cp:cp", name="cp", help="Copy files to or from an open desk.")
-app.command("hotdesk.cli.ps:ps", name="ps", help="List open desks.")
-app.command("hotdesk.cli.burn:burn", name="burn", help="Burn desks: end them and everything of them.")
-app.command("hotdesk.cli.image:app", name="image", help="Build, list, import and remove images.")
-app.command("hotdesk.cli.gc:gc", name="gc", help="Clear away what dead processes and old images left.")
-app.command("hotdesk.cli.setup:setup", name="setup", help="Set this machine up: packages, folders, images.")
+COMMANDS = {
+    "run": ("hotdesk.cli.run:run", "Run a command on a fresh desk, then burn the desk."),
+    "open": ("hotdesk.cli.open:open_desk", "Open a desk that stays, and print its id."),
+    "exec": ("hotdesk.cli.exec:execute", "Run a command on an open desk."),
+    "cp": ("hotdesk.cli.cp:cp", "Copy files to or from an open desk."),
+    "ps": ("hotdesk.cli.ps:ps", "List open desks."),
+    "burn": ("hotdesk.cli.burn:burn", "Burn desks: end them and everything of them."),
+    "image": ("hotdesk.cli.image:app", "Build, list, remove and import images."),
+    "setup": ("hotdesk.cli.setup:setup", "Set this machine up: packages, folders, images."),
+    "gc": ("hotdesk.cli.gc:gc", "Bury orphaned desks, remove what no image uses."),
+}
+
+
+def make_app(listing: bool) -> cyclopts.App:
+    """Give the command line. Summaries are for the list of commands; a command's own help is its docstring."""
+    app = cyclopts.App(
+        name="hotdesk",
+        help="A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done.",
+        help_format="plaintext",
+        version_flags=["--version"],
+    )
+    for name, (path, summary) in COMMANDS.items():
+        app.command(path, name=name, **({"help": summary} if listing else {}))
+    return app
 
 
 def main() -> None:
@@ -37,7 +46,7 @@ def main() -> None:
         argv.remove("--debug")
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
-        code = app(argv, result_action="return_value")
+        code = make_app(not argv or argv[0].startswith("-"))(argv, result_action="return_value")
     except HotdeskError as e:
         if os.environ.get("HOTDESK_DEBUG"):
             raise

@@ -22,10 +22,10 @@ def burn(
 ) -> int:
     """Burn desks: end them and everything of them. One that is gone already is no error.
 
-    Examples
-    --------
-    hotdesk burn $ID
-    hotdesk burn --all
+    For example:
+
+      hotdesk burn $ID
+      hotdesk burn --all
     """
     settings = config.load()
     if bool(desks) == every:

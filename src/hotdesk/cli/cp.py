@@ -23,10 +23,10 @@ def cp(
 ) -> int:
     """Copy a file or folder to or from an open desk. Symbolic links of a desk are left out.
 
-    Examples
-    --------
-    hotdesk cp data.csv $ID:data.csv
-    hotdesk cp $ID:out ./out
+    For example:
+
+      hotdesk cp data.csv $ID:data.csv
+      hotdesk cp $ID:out ./out
     """
     (from_desk, from_path), (to_desk, to_path) = split(source), split(target)
     if (from_desk is None) == (to_desk is None):

@@ -25,10 +25,10 @@ def execute(
 ) -> int:
     """Run a command on an open desk.
 
-    Examples
-    --------
-    hotdesk exec $ID -- pip install httpx
-    hotdesk exec $ID --cwd /tmp --env LANG=C -- sh -c 'ls | wc -l'
+    For example:
+
+      hotdesk exec $ID -- pip install httpx
+      hotdesk exec $ID --cwd /tmp --env LANG=C -- sh -c 'ls | wc -l'
     """
     if not command:
         raise BriefError("nothing to run; write the command after `--`, as in `hotdesk exec ID -- uname -a`")

@@ -20,10 +20,10 @@ from hotdesk.errors import HostError
 def gc(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False) -> int:
     """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode.
 
-    Examples
-    --------
-    hotdesk gc
-    hotdesk gc --json | jq .bytes
+    For example:
+
+      hotdesk gc
+      hotdesk gc --json | jq .bytes
     """
     settings = config.load()
     require_root()
@@ -42,7 +42,7 @@ def gc(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="P
         return 0
     print(f"desks: {len(buried)} buried")
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
-    print(f"guest bytecode: {len(swept) - len(layers)} stale folders removed")
+    print(f"guest bytecode: {len(swept) - len(layers)} stale removed")
     return 0
 
 

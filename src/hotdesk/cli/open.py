@@ -29,10 +29,10 @@ def open_desk(
 ) -> int:
     """Open a desk that stays, and print its id. It burns at its deadline, when idle, or by `hotdesk burn`.
 
-    Examples
-    --------
-    ID=$(hotdesk open --memory 4G)
-    hotdesk exec $ID -- uname -a
+    For example:
+
+      ID=$(hotdesk open --memory 4G)
+      hotdesk exec $ID -- uname -a
     """
     spec = options.make_spec(image, cpus, memory, disk, disk_in, pids, env)
 

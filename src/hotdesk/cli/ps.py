@@ -16,10 +16,10 @@ from hotdesk.errors import printable
 def ps(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, one list.")] = False) -> int:
     """List open desks. One whose keeper was killed is `orphaned`; the next command that opens a desk buries it.
 
-    Examples
-    --------
-    hotdesk ps
-    hotdesk ps --json | jq -r '.[].id'
+    For example:
+
+      hotdesk ps
+      hotdesk ps --json | jq -r '.[].id'
     """
     desks = state.desks(config.load())
     for told in desks:

@@ -41,11 +41,11 @@ def run(
     Streams pass through. The exit code is the command's: 124 timeout, 125 hotdesk failed, 126 cannot run,
     127 not found, 128+n ended by signal n. Files are copied out after a failure, too.
 
-    Examples
-    --------
-    hotdesk run -- python3 -c 'print(6*7)'
-    hotdesk run --in report.csv:report.csv --out totals.csv:totals.csv -- sh -c 'sort report.csv > totals.csv'
-    hotdesk run --memory 512M --timeout 10 -- ./untrusted
+    For example:
+
+      hotdesk run -- python3 -c 'print(6*7)'
+      hotdesk run --in report.csv:report.csv --out totals.csv:totals.csv -- sh -c 'sort report.csv > totals.csv'
+      hotdesk run --memory 512M --timeout 10 -- ./untrusted
     """
     if not command:
         raise BriefError("nothing to run; write the command after `--`, as in `hotdesk run -- uname -a`")

@@ -45,17 +45,17 @@ class Step:
 
 def setup(
     *,
-    image: Annotated[list[str] | None, Parameter(help="Image to build; repeatable. `base` if not given.")] = None,
+    image: Annotated[list[str] | None, Parameter(negative="", help="Image to build; repeatable.")] = None,
     no_image: Annotated[bool, Parameter(negative="", help="Build no image.")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,
 ) -> int:
     """Set this machine up: Debian packages, an account, user ids, folders, images. Safe to repeat and to interrupt.
 
-    Examples
-    --------
-    hotdesk setup
-    hotdesk setup --no-image
-    hotdesk setup --image base --image ./figures.toml
+    For example:
+
+      hotdesk setup
+      hotdesk setup --no-image
+      hotdesk setup --image base --image ./figures.toml
     """
     here = machine.look()
     if warning := machine.require_supported(here, os.environ):

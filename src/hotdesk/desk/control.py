@@ -9,6 +9,7 @@ GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-import anyio.abc
 import h11
 
 from hotdesk.desk import state
+from hotdesk.desk.background import Background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import relay
@@ -38,7 +39,7 @@ class Control:
     """Serves one owner's desks."""
 
     runtime: ContainerRuntime
-    tasks: anyio.abc.TaskGroup
+    tasks: Background
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
 
@@ -47,7 +48,7 @@ class Control:
         while True:
             sock = await accept(listener)
             if self.everyone or peer(sock)[1] in (os.geteuid(), 0):
-                self.tasks.start_soon(self.talk, sock)
+                self.tasks.start(functools.partial(self.talk, sock))
             else:
                 sock.close()
 

@@ -77,7 +77,7 @@ class Ext4:
         try:
             os.ftruncate(fd, max(size, 4 * MIB))
             extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
-            tool("mkfs.ext4", "-q", "-F", "-m0", "-O", "^has_journal", "-E", extended, str(file))
+            tool("mkfs.ext4", "-q", "-F", "-m0", "-b4096", "-O", "^has_journal", "-E", extended, str(file))
             device, held = loop.attach(fd, desk)
             try:
                 kernel.mount(device, str(at), "ext4", FLAGS)

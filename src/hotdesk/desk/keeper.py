@@ -176,6 +176,7 @@ class Keeper:
         state.check_floors(self.settings)
         record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
         room = None
+        base = None
         try:
             base = uids.claim(record.folder)
             record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
@@ -187,6 +188,8 @@ class Keeper:
         except BaseException:
             if room is not None:
                 room.clear()
+            if base is not None:
+                uids.release(base)
             record.leave()
             raise
         start = now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -35,15 +36,13 @@ class LinkedProcess:
         self.channel = channel
         self.pid = pid
         self.done = done
-        self.deadline = anyio.current_time() + timeout + GRACE if timeout is not None else None
+        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout + GRACE
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
         """Yield what it says until it ends."""
         while self.done is None:
-            with anyio.CancelScope() as scope:
-                if self.deadline is not None:
-                    scope.deadline = self.deadline
+            with anyio.CancelScope(deadline=self.deadline) as scope:
                 item = await self.channel.receive()
             if scope.cancelled_caught:
                 await self.give_up()
@@ -121,24 +120,13 @@ class LinkedDesk:
     ) -> Done:
         """Run a program to its end; cancelled, it is killed with all its descendants."""
         process = await self.start(argv, env=env, cwd=cwd, user=user, timeout=timeout, stdin=bool(stdin))
-        kept: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-        truncated = False
         try:
-            async with anyio.create_task_group() as tasks:
-                if stdin:
-                    tasks.start_soon(feed, process, stdin)
-                async for stream, data in process.output():
-                    room = output_limit - len(kept["stdout"]) - len(kept["stderr"])
-                    truncated = truncated or len(data) > room
-                    kept[stream] += data[: max(0, room)]
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
+            heard = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
         finally:
             if process.done is None:
                 await process.kill()
         assert process.done is not None
-        done = replace(process.done, stdout=bytes(kept["stdout"]), stderr=bytes(kept["stderr"]), truncated=truncated)
+        done = replace(process.done, stdout=heard.stdout, stderr=heard.stderr, truncated=heard.truncated)
         if done.signal == 9 and not done.timed_out and self.oom_kills is not None and await self.oom_kills():
             done = replace(done, out_of_memory=True)
         return done
@@ -303,6 +291,33 @@ class LinkedDesk:
         finally:
             with anyio.move_on_after(GRACE, shield=True):
                 await channel.drop()
+
+
+async def collect(process: LinkedProcess, limit: int) -> Done:
+    """Gather what a program says, up to a limit; beyond it the rest is heard and thrown away."""
+    kept: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
+    room = limit
+    truncated = False
+    async for stream, data in process.output():
+        if len(data) > room:
+            truncated = True
+            data = data[:room]
+        room -= len(data)
+        if data:
+            kept[stream].append(data)
+    return Done(0, b"".join(kept["stdout"]), b"".join(kept["stderr"]), truncated=truncated)
+
+
+async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
+    """Gather what a program says while giving it its standard input."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed, process, stdin)
+            heard = await collect(process, limit)
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return heard
 
 
 async def feed(process: LinkedProcess, data: bytes) -> None:

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
-import anyio.abc
 
 from hotdesk.desk import guestlib
+from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import DeskId, Spec, new_id
@@ -29,7 +29,7 @@ SWITCH = "HOTDESK_ALLOW_LOCAL"
 class LocalRuntime:
     """Opens directories. Nothing holds a program in one."""
 
-    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, tasks: Background) -> None:
         self.tasks = tasks
         self.open_desks: dict[DeskId, tuple[LinkedDesk, subprocess.Popen[bytes], Path]] = {}
 
@@ -52,7 +52,7 @@ class LocalRuntime:
             )
             sock, _ = await anyio.to_thread.run_sync(listener.accept)
         link = Link(sock)
-        self.tasks.start_soon(link.run)
+        self.tasks.start(link.run)
         await link.ready()
         self.open_desks[desk] = (LinkedDesk(desk, link, str(home)), guest, folder)
         return self.open_desks[desk][0]
@@ -83,7 +83,7 @@ async def local_runtime() -> AsyncIterator[LocalRuntime]:
     """Give a runtime without walls; its desks burn with it."""
     if os.environ.get(SWITCH) != "1":
         raise HostError(f"the local runtime has no wall; it exists for tests, with {SWITCH}=1")
-    async with anyio.create_task_group() as tasks:
+    async with background() as tasks:
         runtime = LocalRuntime(tasks)
         try:
             yield runtime
@@ -91,4 +91,3 @@ async def local_runtime() -> AsyncIterator[LocalRuntime]:
             with anyio.move_on_after(10, shield=True):
                 for desk in list(runtime.open_desks):
                     await runtime.burn(desk)
-            tasks.cancel_scope.cancel()

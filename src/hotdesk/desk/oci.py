@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 import anyio
-import anyio.abc
 
 from hotdesk.config import Config
+from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper import MESSAGE
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
@@ -61,7 +61,13 @@ class KeeperClient:
 
     async def run(self) -> None:
         """Read answers and events until the keeper is gone."""
-        while self.failure is None:
+        with self.sock:
+            await self.read()
+            anyio.notify_closing(self.sock)
+
+    async def read(self) -> None:
+        """Take messages as they come."""
+        while True:
             try:
                 data, fds, _, _ = socket.recv_fds(self.sock, MESSAGE, 8, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
@@ -196,7 +202,7 @@ def missing_privilege() -> str:
 class ContainerRuntime:
     """Desks in OCI containers, opened through one keeper."""
 
-    def __init__(self, config: Config, keeper: KeeperClient, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, config: Config, keeper: KeeperClient, tasks: Background) -> None:
         self.config = config
         self.keeper = keeper
         self.tasks = tasks
@@ -235,7 +241,7 @@ class ContainerRuntime:
                 f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}"
             )
         link.obituary = lambda: self.keeper.obituary(desk)
-        self.tasks.start_soon(link.run)
+        self.tasks.start(link.run)
         hello = await link.ready()
         return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))
 
@@ -266,8 +272,7 @@ class ContainerRuntime:
         await self.keeper.run()
         self.hang_up()
         if not self.keeper.closing:
-            with anyio.CancelScope(shield=True):
-                await KeeperClient(self.config).close()
+            await bury(self.config)
 
     def live(self) -> list[DeskId]:
         """List the desks that are open, letting go of those that ended."""
@@ -286,6 +291,14 @@ class ContainerRuntime:
         await self.keeper.ask(Request("burn", desk))
         if opened is not None:
             opened.link.hang_up()
+
+
+async def bury(config: Config) -> None:
+    """Start a keeper for just long enough to burn what no keeper holds."""
+    undertaker = KeeperClient(config)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(undertaker.run)
+        await undertaker.close()
 
 
 @contextlib.contextmanager
@@ -311,15 +324,14 @@ def said(console: int) -> str:
 @contextlib.asynccontextmanager
 async def container_runtime(config: Config) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime with a keeper of its own; its desks burn with it."""
-    async with anyio.create_task_group() as tasks:
+    async with background() as tasks:
         keeper = KeeperClient(config)
         runtime = ContainerRuntime(config, keeper, tasks)
-        tasks.start_soon(runtime.watch)
-        tasks.start_soon(runtime.pulse)
+        tasks.start(runtime.watch)
+        tasks.start(runtime.pulse)
         try:
             yield runtime
         finally:
             with anyio.CancelScope(shield=True):
                 await keeper.close()
             runtime.hang_up()
-            tasks.cancel_scope.cancel()

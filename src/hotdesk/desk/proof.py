@@ -6,15 +6,29 @@ Read from the host's /proc by pid: nothing here believes the runtime, and nothin
 from __future__ import annotations
 
 import os
+import time
 
 from hotdesk.desk import uids
 from hotdesk.errors import KeeperError
 
+SECONDS = 1.0
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
 def check(pid: int, base: int, netns: int, userns: int) -> None:
-    """Raise unless the process is the desk's user, without privilege, filtered, in namespaces of its own."""
+    """Raise unless the process is the desk's user, without privilege, filtered, in namespaces of its own.
+
+    A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
+    """
+    end = time.monotonic() + SECONDS
+    while wrong := flaws(pid, base, netns, userns):
+        if time.monotonic() > end:
+            raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
+        time.sleep(0.0005)
+
+
+def flaws(pid: int, base: int, netns: int, userns: int) -> list[str]:
+    """List what is not as it was asked for."""
     status = read_status(pid)
     user = str(base + uids.USER)
     wanted = {
@@ -29,8 +43,7 @@ def check(pid: int, base: int, netns: int, userns: int) -> None:
     wrong += [f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] == host_namespace(kind)]
     if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
         wrong.append("its network or user namespace is not the one made for it")
-    if wrong:
-        raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
+    return wrong
 
 
 def read_status(pid: int) -> dict[str, str]:

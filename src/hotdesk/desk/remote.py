@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import anyio
-import anyio.abc
 import h11
 
+from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ERRORS
@@ -27,7 +27,7 @@ CALL_SECONDS = 60.0
 class RemoteRuntime:
     """Desks an owner elsewhere on this machine keeps."""
 
-    def __init__(self, path: Path, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, path: Path, tasks: Background) -> None:
         self.path = path
         self.tasks = tasks
         self.links: dict[DeskId, Link] = {}
@@ -50,7 +50,7 @@ class RemoteRuntime:
         except BaseException:
             sock.close()
             raise
-        self.tasks.start_soon(link.run)
+        self.tasks.start(link.run)
         self.links[desk] = link
         hello = await link.ready()
         return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))
@@ -128,11 +128,10 @@ def failure(body: bytes) -> Exception:
 @contextlib.asynccontextmanager
 async def remote_runtime(path: Path) -> AsyncIterator[RemoteRuntime]:
     """Give the runtime of the owner that listens at a path."""
-    async with anyio.create_task_group() as tasks:
+    async with background() as tasks:
         runtime = RemoteRuntime(path, tasks)
         try:
             yield runtime
         finally:
             for link in runtime.links.values():
                 link.hang_up()
-            tasks.cancel_scope.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,9 @@ ROOM = bundle.Room(
     python="/usr/bin/python3",
     machine="aarch64",
     hidden=frozenset((*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS)),
+    guest="agent.pyc",
+    annotation="run.example.filter",
+    filter=None,
     env={"A": "b", "PATH": "/own"},
 )
 
@@ -94,8 +98,8 @@ def test_what_proc_tells_of_the_host_is_covered(config: Any) -> None:
 
 
 def test_only_what_this_kernel_has_is_covered() -> None:
-    bare = bundle.Room(**{**{name: getattr(ROOM, name) for name in ROOM.__slots__}, "hidden": frozenset()})
-    covered = {str(mount["destination"]) for mount in bundle.mounts(bare)}
+    bare = bundle.mounts(replace(ROOM, hidden=frozenset()))
+    covered = {str(mount["destination"]) for mount in bare}
     assert "/proc/loadavg" in covered
     assert "/proc/iomem" not in covered
 
@@ -127,5 +131,12 @@ def test_the_host_name_is_the_desks(config: Any) -> None:
     assert config["hostname"] == ROOM.desk[:12]
 
 
-def test_system_calls_are_filtered(config: Any) -> None:
-    assert config["linux"]["seccomp"]["defaultAction"] == "SCMP_ACT_ERRNO"
+@pytest.mark.parametrize("compiled", [None, "", "AAAA"])
+def test_system_calls_are_always_filtered(compiled: str | None) -> None:
+    whole: Any = bundle.config(replace(ROOM, filter=compiled))
+    if compiled:
+        assert whole["annotations"] == {"run.example.filter": compiled}
+        assert "seccomp" not in whole["linux"]
+    else:
+        assert whole["linux"]["seccomp"]["defaultAction"] == "SCMP_ACT_ERRNO"
+        assert "annotations" not in whole

@@ -1,0 +1,50 @@
+"""Tasks that serve a scope to its very end: a cancelled caller still needs them to clean up after itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
+import anyio.abc
+
+
+class Background:
+    """Tasks shielded from their surroundings' cancellation, ended by their owner."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        self.tasks = tasks
+        self.scopes: set[anyio.CancelScope] = set()
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start a task that runs until it is done or `stop` is called."""
+        scope = anyio.CancelScope(shield=True)
+        self.scopes.add(scope)
+        self.tasks.start_soon(self.run, scope, work)
+
+    async def run(self, scope: anyio.CancelScope, work: Callable[[], Awaitable[None]]) -> None:
+        """Carry one task."""
+        with scope:
+            await work()
+        self.scopes.discard(scope)
+
+    def stop(self) -> None:
+        """End every task."""
+        for scope in self.scopes:
+            scope.cancel()
+
+
+@contextlib.asynccontextmanager
+async def background() -> AsyncIterator[Background]:
+    """Give tasks that end with the block, after everything else in it. What the block raises comes out as itself."""
+    failure = None
+    async with anyio.create_task_group() as tasks:
+        served = Background(tasks)
+        try:
+            yield served
+        except Exception as e:  # noqa: BLE001 - raised again below, outside the group that would wrap it
+            failure = e
+        finally:
+            served.stop()
+    if failure is not None:
+        raise failure

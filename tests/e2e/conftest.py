@@ -1,0 +1,39 @@
+"""The real `hotdesk` program, as a person runs it, in this session's state directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+
+Hotdesk = Callable[..., "subprocess.CompletedProcess[bytes]"]
+PROGRAM = str(Path(sys.executable).parent / "hotdesk")
+
+
+def environment(settings: Config) -> dict[str, str]:
+    """Give the variables that put the program into a state directory."""
+    places = {"HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
+    return {"PATH": os.environ["PATH"], "HOME": "/root", **places}
+
+
+@pytest.fixture
+def hotdesk(settings: Config) -> Hotdesk:
+    """Run `hotdesk` with arguments; give how it ended and what it said."""
+
+    def run(*argv: str, stdin: bytes = b"", timeout: float = 60, **env: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [PROGRAM, *argv],
+            check=False,
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            env={**environment(settings), **env},
+        )
+
+    return run

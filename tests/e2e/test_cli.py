@@ -1,0 +1,165 @@
+"""`hotdesk run, open, exec, cp, ps, burn`: the real program, real desks."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+from tests.e2e.conftest import PROGRAM, Hotdesk, environment
+
+pytestmark = pytest.mark.container
+
+
+def test_six_times_seven_is_42(hotdesk: Hotdesk) -> None:
+    done = hotdesk("run", "--", "python3", "-c", "print(6*7)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"42\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["sh", "-c", "exit 3"], 3),
+        (["/etc/passwd"], 126),
+        (["no-such-program"], 127),
+        (["sh", "-c", "kill -TERM $$"], 128 + 15),
+    ],
+)
+def test_the_exit_code_is_the_commands(hotdesk: Hotdesk, argv: list[str], code: int) -> None:
+    assert hotdesk("run", "--", *argv).returncode == code
+
+
+def test_a_timeout_is_124(hotdesk: Hotdesk) -> None:
+    done = hotdesk("run", "--timeout", "0.5", "--", "sleep", "60")
+    assert done.returncode == 124
+    assert b"did not end within 0.5 s" in done.stderr
+
+
+def test_hotdesks_own_failure_is_125_in_one_line(hotdesk: Hotdesk) -> None:
+    done = hotdesk("run", "--image", "no-such-image", "--", "true")
+    assert done.returncode == 125
+    assert done.stderr.count(b"\n") == 1
+    assert b"hotdesk image build no-such-image" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "argv", [["run"], ["run", "--memory", "lots", "--", "true"], ["exec", "nonsense", "--", "true"]]
+)
+def test_a_wrong_call_says_what_is_wrong_and_no_traceback(hotdesk: Hotdesk, argv: list[str]) -> None:
+    done = hotdesk(*argv)
+    assert done.returncode == 125
+    assert b"Traceback" not in done.stderr
+    assert done.stderr.startswith(b"hotdesk: ")
+
+
+def test_debug_shows_the_traceback(hotdesk: Hotdesk) -> None:
+    assert b"Traceback" in hotdesk("run", "--debug", "--image", "no-such-image", "--", "true").stderr
+
+
+def test_streams_pass_through_whole_and_apart(hotdesk: Hotdesk) -> None:
+    data = os.urandom(300_000)
+    done = hotdesk("run", "--", "sh", "-c", "cat; echo aside >&2", stdin=data)
+    assert done.stdout == data
+    assert done.stderr == b"aside\n"
+
+
+def test_options_reach_the_desk(hotdesk: Hotdesk) -> None:
+    script = "echo $WORD; df -B1 --output=size / | tail -1"
+    done = hotdesk("run", "--env", "WORD=hello=there", "--disk-in", "memory", "--disk", "64M", "--", "sh", "-c", script)
+    assert done.stdout.split() == [b"hello=there", str(64 << 20).encode()]
+
+
+def test_files_go_in_and_come_out_also_after_a_failure(hotdesk: Hotdesk, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.txt").write_text("one\n")
+    (tmp_path / "in/run.sh").write_text("#!/bin/sh\nmkdir -p out/deep; cp in/a.txt out/deep/; exit 7\n")
+    (tmp_path / "in/run.sh").chmod(0o755)
+    carried = ["--in", f"{tmp_path}/in:in", "--out", f"out:{tmp_path}/out"]
+    done = hotdesk("run", *carried, "--", "in/run.sh")
+    assert done.returncode == 7, done.stderr
+    assert (tmp_path / "out/deep/a.txt").read_text() == "one\n"
+
+
+def test_a_desk_stays_open_until_it_is_burnt(hotdesk: Hotdesk, tmp_path: Path) -> None:
+    name = hotdesk("open", "--memory", "256M").stdout.decode().strip()
+    try:
+        listed = json.loads(hotdesk("ps", "--json").stdout)
+        assert [(told["id"], told["state"], told["image"]) for told in listed] == [(name, "open", "base")]
+        assert name in hotdesk("ps").stdout.decode()
+        (tmp_path / "word").write_text("kept")
+        assert hotdesk("cp", f"{tmp_path}/word", f"{name}:a/word").returncode == 0
+        assert hotdesk("exec", name, "--", "cat", "a/word").stdout == b"kept"
+        assert (
+            hotdesk("exec", name, "--cwd", "a", "--env", "X=1", "--", "sh", "-c", "pwd; echo $X; exit 4").returncode
+            == 4
+        )
+        assert hotdesk("cp", f"{name}:a", f"{tmp_path}/back").returncode == 0
+        assert (tmp_path / "back/word").read_text() == "kept"
+    finally:
+        assert hotdesk("burn", name).returncode == 0
+    assert json.loads(hotdesk("ps", "--json").stdout) == []
+    assert hotdesk("burn", name).returncode == 0
+    gone = hotdesk("exec", name, "--", "true")
+    assert gone.returncode == 125
+    assert b"is not open" in gone.stderr
+    wait_for_holder(hotdesk)
+
+
+def test_two_open_desks_share_a_holder_and_burn_together(hotdesk: Hotdesk) -> None:
+    names = {hotdesk("open").stdout.decode().strip() for _ in range(2)}
+    listed = json.loads(hotdesk("ps", "--json").stdout)
+    assert {told["id"] for told in listed} == names
+    assert len({told["owner"] for told in listed}) == 1
+    assert hotdesk("burn", "--all").returncode == 0
+    assert json.loads(hotdesk("ps", "--json").stdout) == []
+    wait_for_holder(hotdesk)
+
+
+def wait_for_holder(hotdesk: Hotdesk) -> None:
+    """Wait until the holder, without desks, has ended."""
+    home = hotdesk.__closure__[0].cell_contents.run if hotdesk.__closure__ else Path("/")
+    end = time.monotonic() + 20
+    while (home / "control/holder.sock").is_symlink() and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_run_burns_its_desk(settings: Config, number: signal.Signals) -> None:
+    script = ["run", "--", "sh", "-c", "echo up; sleep 60"]
+    with subprocess.Popen([PROGRAM, *script], stdout=subprocess.PIPE, env=environment(settings)) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"up\n"
+        running.send_signal(number)
+        code = running.wait(20)
+    assert code == (-9 if number == signal.SIGKILL else 128 + number)
+
+
+def test_ctrl_c_at_a_terminal_burns_the_desk(settings: Config) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(  # noqa: S606
+            PROGRAM, [PROGRAM, "run", "--", "sh", "-c", "echo up; sleep 60"], environment(settings)
+        )
+    try:
+        seen = b""
+        while b"up" not in seen:
+            seen += os.read(terminal, 1024)
+        os.write(terminal, b"\x03")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    finally:
+        os.close(terminal)
+
+
+def test_help_shows_examples_and_every_command(hotdesk: Hotdesk) -> None:
+    text = hotdesk("--help").stdout.decode()
+    for command in ("run", "open", "exec", "cp", "ps", "burn", "image", "setup"):
+        assert command in text
+    assert "hotdesk run -- python3" in hotdesk("run", "--help").stdout.decode()

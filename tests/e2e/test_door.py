@@ -1,0 +1,81 @@
+"""The refusing door, reached from inside a real desk by a client others wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.host import Host
+
+pytestmark = pytest.mark.container
+CURL = ["curl", "-sS", "-i", "--max-time", "20", "-x", "http://127.0.0.1:3128"]
+
+
+def doors() -> list[int]:
+    """List the processes that run as the door's own user."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if f"\nUid:\t{uids.DOOR}\t" in (entry / "status").read_text():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+async def test_every_request_is_refused_with_a_reason(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk() as desk:
+        plain = await desk.run([*CURL, "http://example.test/data?x=1"])
+        head, _, body = plain.text.partition("\r\n\r\n")
+        assert head.startswith("HTTP/1.1 403 ")
+        told = json.loads(body)
+        assert told["refused"].startswith("GET http://example.test/data?x=1")
+        assert {"rule", "allowed", "ask"} <= set(told)
+        tunnel = await desk.run([*CURL, "https://example.test/"])
+        assert "403" in tunnel.text + tunnel.stderr.decode()
+
+
+async def test_the_door_has_a_user_of_its_own_and_no_privilege(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk() as desk:
+        assert doors() == []
+        await desk.run([*CURL, "http://example.test/"])
+        (door,) = doors()
+        status = dict(
+            line.split(":\t", 1) for line in Path(f"/proc/{door}/status").read_text().splitlines() if ":\t" in line
+        )
+        assert status["CapEff"] == status["CapPrm"] == "0" * 16
+        assert status["NoNewPrivs"] == "1"
+        assert status["Groups"].strip() == ""
+
+
+async def test_a_door_that_dies_is_replaced_and_nobody_inside_takes_its_place(settings: Config) -> None:
+    take = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 3128))"
+    async with Host(settings, control=False) as host, host.open_desk() as desk:
+        await desk.run([*CURL, "http://example.test/"])
+        os.kill(doors()[0], signal.SIGKILL)
+        assert b"Address already in use" in (await desk.run(["python3", "-c", take])).stderr
+        assert "403" in (await desk.run([*CURL, "http://example.test/"])).text
+
+
+async def test_hostile_bytes_at_the_gate_harm_nobody(settings: Config) -> None:
+    shout = (
+        "import socket, os\n"
+        "for data in (b'', b'\\0' * 70000, b'GET / HTTP/1.1\\r\\n' + b'a: b\\r\\n' * 5000, os.urandom(40000),\n"
+        "             b'GET /\\x1b[31m\\xff HTTP/1.1\\r\\n\\r\\n'):\n"
+        "    s = socket.create_connection(('127.0.0.1', 3128)); s.settimeout(15)\n"
+        "    try: s.sendall(data); s.shutdown(1)\n"
+        "    except OSError: pass\n"
+        "    try: print(len(s.recv(100)))\n"
+        "    except OSError: print('reset')\n"
+    )
+    async with Host(settings, control=False) as host, host.open_desk() as desk:
+        done = await desk.run(["python3", "-c", shout], timeout=100)
+        assert done.ok, done.stderr
+        assert "403" in (await desk.run([*CURL, "http://example.test/"])).text

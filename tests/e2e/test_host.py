@@ -1,0 +1,198 @@
+"""One owner and its desks through the library: async, blocking, by id, from another process, as another user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+
+import hotdesk
+from hotdesk import blocking
+from hotdesk.config import Config
+from hotdesk.desk import state
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.seam import Spec, new_id
+from hotdesk.errors import BriefError, DeskGone, HostError
+from hotdesk.host import Host, borrow, burn, control_path, controlled
+
+pytestmark = pytest.mark.container
+
+
+async def test_a_desk_lives_for_its_block_and_burns_with_it(settings: Config) -> None:
+    async with Host(settings) as host:
+        async with host.open_desk() as desk:
+            assert (await desk.run(["echo", "hi"])).text == "hi\n"
+            assert [told["id"] for told in state.desks(settings)] == [desk.id]
+        assert state.desks(settings) == []
+        with pytest.raises(DeskGone):
+            await desk.run(["true"])
+
+
+async def test_a_desk_is_found_and_burnt_by_id(settings: Config) -> None:
+    async with Host(settings) as host:
+        desk = await host.open(Spec(memory=256 << 20))
+        found = await host.find(desk.id)
+        assert found is desk
+        await host.burn(desk.id)
+        await host.burn(desk.id)
+        with pytest.raises(DeskGone):
+            await host.find(desk.id)
+
+
+async def test_another_owner_finds_uses_and_burns_a_desk(settings: Config) -> None:
+    async with Host(settings) as host, Host(settings, control=False) as other:
+        desk = await host.open()
+        found = await other.find(desk.id)
+        await found.write("word", b"through two processes")
+        assert await desk.read("word") == b"through two processes"
+        assert (await found.run(["sh", "-c", "cat; exit 5"], stdin=b"x" * 1_000_000)).exit_code == 5
+        big = await found.run(["sh", "-c", "head -c 3000000 /dev/zero"])
+        assert len(big.stdout) == 3_000_000
+        await other.burn(desk.id)
+        with pytest.raises(DeskGone):
+            await desk.run(["true"])
+
+
+async def test_a_borrower_that_vanishes_leaves_the_desk_and_its_programs(settings: Config) -> None:
+    async with Host(settings) as host, host.open_desk() as desk:
+        async with borrow(settings, desk.id) as lent:
+            process = await lent.start(["sleep", "60"])
+        assert [running.pid for running in await desk.processes() if running.exit_code is None] == [process.pid]
+
+
+async def test_fifty_borrowed_calls_at_once_keep_apart(settings: Config) -> None:
+    async with Host(settings) as host, host.open_desk() as desk, borrow(settings, desk.id) as lent:
+        said: dict[int, str] = {}
+
+        async def say(number: int) -> None:
+            said[number] = (await lent.run(["echo", str(number)])).text
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(50):
+                tasks.start_soon(say, number)
+        assert said == {number: f"{number}\n" for number in range(50)}
+
+
+async def test_a_stranger_at_the_control_socket_is_refused(settings: Config) -> None:
+    async with Host(settings) as host:
+        path = control_path(settings, os.getpid())
+        assert path.stat().st_mode & 0o777 == 0o600
+        async with remote_runtime(path) as runtime:
+            for method, target in (("GET", "/"), ("POST", "/desks/x"), ("DELETE", "/desks/../../etc")):
+                with pytest.raises(BriefError):
+                    await runtime.call(method, target)
+            with pytest.raises(BriefError):
+                await runtime.call("POST", "/desks", {"image": "base", "surprise": 1})
+        assert host.runtime is not None
+
+
+def test_the_blocking_api_is_the_same_one(settings: Config) -> None:
+    with blocking.host(settings) as machine:
+        desk = machine.open(Spec(env={"WORD": "hi"}))
+        assert desk.run(["sh", "-c", "echo $WORD; cat"], stdin=b"there").stdout == b"hi\nthere"
+        desk.write("a/b", b"1")
+        assert [entry.name for entry in desk.list("a")] == ["b"]
+        assert desk.read("a/b") == b"1"
+        desk.move("a/b", "c")
+        assert desk.stat("c").size == 1
+        assert desk.mkdir("d")
+        desk.remove("d")
+        assert desk.processes()
+        assert machine.find(desk.id).run(["true"]).ok
+        machine.burn(desk.id)
+    assert threading.active_count() < 5
+
+
+def test_the_public_names_are_there() -> None:
+    for name in hotdesk.__all__:
+        assert getattr(hotdesk, name) is not None
+    with pytest.raises(AttributeError):
+        hotdesk.no_such_name  # noqa: B018
+
+
+async def test_opening_fails_clearly_and_leaves_nothing(settings: Config) -> None:
+    async with Host(settings) as host:
+        with pytest.raises(hotdesk.HotdeskError, match="no-such-image"):
+            await host.open(Spec(image="no-such-image"))
+        assert state.desks(settings) == []
+    missing = Config(run=settings.run, lib=settings.lib, images=settings.images, runtime="no-such-runtime")
+    async with Host(missing, control=False) as host:
+        with pytest.raises(hotdesk.HotdeskError, match="did not start"):
+            await host.open()
+    full = Config(run=settings.run, lib=settings.lib, images=settings.images, disk_floor=1 << 60)
+    async with Host(full, control=False) as host:
+        with pytest.raises(HostError, match="free"):
+            await host.open()
+
+
+async def test_ten_desks_open_at_once(settings: Config) -> None:
+    async with Host(settings, control=False) as host:
+        names: list[str] = []
+
+        async def one() -> None:
+            async with host.open_desk(Spec(memory=128 << 20)) as desk:
+                names.append((await desk.run(["hostname"])).text)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(one)
+        assert len(set(names)) == 10
+
+
+@pytest.mark.timeout(300)
+async def test_two_hundred_desks_come_and_go_without_a_trace(settings: Config) -> None:
+    async with Host(settings, control=False) as host:
+        for _ in range(200):
+            async with host.open_desk() as desk:
+                assert (await desk.run(["true"])).ok
+        assert os.listdir(settings.run / "desks") == []
+        assert os.listdir(settings.run / "runtime") == []
+
+
+@pytest.mark.parametrize("disk", ["btrfs", "ext4"])
+async def test_either_disk_holds_its_limit(settings: Config, disk: str) -> None:
+    chosen = Config(run=settings.run, lib=settings.lib, images=settings.images, disk=disk)
+    async with Host(chosen, control=False) as host, host.open_desk(Spec(disk=64 << 20)) as desk:
+        done = await desk.run(["dd", "if=/dev/urandom", "of=big", "bs=1M", "count=100"])
+        assert not done.ok
+        assert b"No space left" in done.stderr or b"quota exceeded" in done.stderr
+        assert (await desk.stat("big")).size <= 64 << 20
+
+
+async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config, tmp_path: Path) -> None:
+    program = shutil.which("hotdesk", path=str(Path(sys.executable).parent))
+    assert program is not None
+    script = (
+        "import os, sys; os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534);"
+        "from hotdesk.cli import main; main()"
+    )
+    warm = "import hotdesk.cli.run, hotdesk.host, hotdesk.cli.open, anyio._backends._asyncio;"
+    async with Host(settings, control=False) as host:
+        path = settings.run / "serve.sock"
+        assert isinstance(host.runtime, ContainerRuntime)
+        async with controlled(host.runtime, path, mode=0o666):
+            done = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "id", "-u")
+            assert (done.returncode, done.stdout) == (0, b"1000\n"), done.stderr
+        lone = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "true")
+        assert lone.returncode == 125
+        assert b"needs root" in lone.stderr
+        assert b"hotdesk serve" in lone.stderr
+
+
+def ordinary(script: str, settings: Config, *argv: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the command line as nobody; what it imports is read before, as the interpreter may lie in root's home."""
+    env = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
+    return subprocess.run(
+        [sys.executable, "-c", script, *argv], check=False, capture_output=True, timeout=60, env=env, cwd="/"
+    )
+
+
+async def test_burning_an_unknown_desk_is_no_error(settings: Config) -> None:
+    await burn(settings, new_id())

@@ -1,0 +1,185 @@
+"""Nothing of a desk outlives its owner, its keeper or its time, whoever is killed and however it resists."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Desk, Process, Spec
+from hotdesk.errors import DeskError, DeskGone
+
+Attack = Callable[..., Awaitable[Any]]
+Launch = Callable[..., Awaitable[tuple[Process, Any]]]
+Init = Callable[[Config, Desk], int]
+Owning = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
+Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+OWNER = """
+import json, sys
+import anyio
+from pathlib import Path
+from hotdesk.config import Config
+from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import HotdeskError
+
+async def main():
+    run, lib, images, disk_in = sys.argv[1:5]
+    settings = Config(run=Path(run), lib=Path(lib), images=Path(images))
+    async with container_runtime(settings) as runtime:
+        desk = await runtime.open(Spec(disk_in=disk_in, deadline=float(sys.argv[5])))
+        resist = "trap '' INT TERM HUP; (setsid sh -c 'trap \\"\\" TERM; while :; do sleep 1; done' &); while :; do sleep 1; done"
+        process = await desk.start(["sh", "-c", resist], stdin=False)
+        print(json.dumps({"desk": desk.id, "keeper": runtime.keeper.pid}), flush=True)
+        try:
+            await process.wait()
+        except HotdeskError as e:
+            print(type(e).__name__, flush=True)
+
+anyio.run(main)
+"""
+
+
+@contextmanager
+def owner(
+    settings: Config, disk_in: str = "disk", deadline: float = 600
+) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """Run a process that owns one desk; give it, the desk's id and its keeper's pid."""
+    argv = [sys.executable, "-c", OWNER, str(settings.run), str(settings.lib), str(settings.images), disk_in]
+    process = subprocess.Popen([*argv, str(deadline)], stdout=subprocess.PIPE, text=True, cwd="/")
+    assert process.stdout is not None
+    try:
+        told = json.loads(process.stdout.readline())
+        yield process, told["desk"], told["keeper"]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def processes(desk: str) -> set[int]:
+    """List what runs in a desk."""
+    return Cgroup(here(), desk).pids()
+
+
+def is_gone(settings: Config, desk: str) -> bool:
+    """Say whether nothing of a desk is left: process, cgroup, folder, note of the runtime or claim of ids."""
+    cgroup = Cgroup(here(), desk)
+    folder = settings.run / "desks" / desk
+    claimed = any(os.readlink(file) == str(folder) for file in uids.CLAIMS.iterdir() if file.name.isdigit())
+    left = [folder.exists(), (settings.run / "runtime" / desk).exists(), claimed]
+    return not processes(desk) and not any(left) and not any(each.exists() for each in cgroup.folders.values())
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        await anyio.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_desk_dies_with_its_owner(settings: Config, number: int) -> None:
+    with owner(settings) as (process, desk, keeper):
+        assert len(processes(desk)) >= 3
+        process.send_signal(number)
+        assert await until(lambda: is_gone(settings, desk), 10)
+        assert await until(lambda: not Path(f"/proc/{keeper}").exists(), 10)
+
+
+async def test_a_desk_whose_keeper_is_killed_is_buried_by_its_owner(settings: Config) -> None:
+    with owner(settings) as (process, desk, keeper):
+        os.kill(keeper, signal.SIGKILL)
+        assert await until(lambda: is_gone(settings, desk), 15)
+        assert process.stdout is not None
+        assert (await anyio.to_thread.run_sync(process.stdout.readline)).strip() in ("DeskGone", "KeeperError")
+
+
+@pytest.mark.parametrize("disk_in", ["disk", "memory"])
+async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_keeper(
+    settings: Config, owning: Owning, disk_in: str
+) -> None:
+    with owner(settings, disk_in) as (process, desk, keeper):
+        process.send_signal(signal.SIGSTOP)  # so that it cannot bury the desk itself
+        os.kill(keeper, signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        await anyio.sleep(0.3)
+        assert processes(desk), "nothing is left to bury"
+        async with owning(settings) as runtime:
+            await runtime.burn((await runtime.open(Spec())).id)
+            assert is_gone(settings, desk)
+
+
+async def test_a_stopped_owner_does_not_stop_a_deadline(settings: Config) -> None:
+    with owner(settings, deadline=4) as (process, desk, _):
+        process.send_signal(signal.SIGSTOP)
+        assert await until(lambda: is_gone(settings, desk), 10)
+
+
+@pytest.mark.parametrize("ask", ["burn", "owner"])
+async def test_a_frozen_desk_burns_too(settings: Config, ask: str) -> None:
+    with owner(settings) as (process, desk, _):
+        Cgroup(here(), desk).freeze(True)
+        if ask == "owner":
+            process.kill()
+        else:
+            environment = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent)}
+            argv = [sys.executable, "-m", "hotdesk.cli", "burn", desk]
+            argv[1:3] = ["-c", "from hotdesk.cli import main; main()"]
+            environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+            done = await anyio.to_thread.run_sync(lambda: subprocess.run(argv, env=environment, capture_output=True))
+            assert done.returncode == 0, done.stderr
+        assert await until(lambda: is_gone(settings, desk), 12)
+
+
+async def test_a_desk_that_ignores_signals_burns_at_once(
+    fresh: Open, runtime: ContainerRuntime, settings: Config
+) -> None:
+    async with fresh(Spec()) as desk:
+        code = "trap '' INT TERM HUP QUIT; for n in 1 2 3 4 5 6 7 8; do (setsid sleep 99 &); done; sleep 99"
+        await desk.start(["sh", "-c", code], stdin=False)
+        await anyio.sleep(0.3)
+        begun = time.monotonic()
+        await runtime.burn(desk.id)
+        assert time.monotonic() - begun < 5
+        assert is_gone(settings, desk.id)
+        with pytest.raises(DeskError):
+            await desk.run(["true"])
+
+
+async def test_a_deadline_and_idleness_burn_what_still_works(fresh: Open, settings: Config) -> None:
+    async with fresh(Spec(deadline=1.0)) as busy, fresh(Spec(idle=1.0)) as idle:
+        await idle.run(["sh", "-c", "setsid sh -c 'while :; do :; done' >/dev/null 2>&1 &"])
+        with anyio.fail_after(15), pytest.raises(DeskGone):
+            await busy.run(["sh", "-c", "while :; do :; done"])
+        assert await until(lambda: is_gone(settings, idle.id) and is_gone(settings, busy.id), 10)
+
+
+async def test_freed_ids_rest_before_they_are_used_again(fresh: Open, settings: Config, init: Init) -> None:
+    seen = []
+    for _ in range(3):
+        async with fresh(Spec()) as desk:
+            text = Path(f"/proc/{init(settings, desk)}/status").read_text()
+            seen.append(int(text.partition("Uid:")[2].split()[0]))
+    assert len(set(seen)) == 3

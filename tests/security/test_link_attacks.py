@@ -1,0 +1,191 @@
+"""The link between a desk and its owner: nobody else in the desk may speak on it, and no guest may fill its owner."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk import image
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import FileError
+
+Attack = Callable[..., Awaitable[Any]]
+Init = Callable[[Config, Desk], int]
+Owning = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
+Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+DIAL = """
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(2)
+info = os.stat("/run/hotdesk/link.sock")
+tell({"dial": attempt(s.connect, "/run/hotdesk/link.sock"), "mode": info.st_mode, "uid": info.st_uid,
+      "write": [attempt(os.unlink, "/run/hotdesk/link.sock"), attempt(os.chmod, "/run/hotdesk/link.sock", 0o777),
+                attempt(os.rename, "/run/hotdesk/lib", "/run/hotdesk/old"), attempt(os.mkdir, "/run/hotdesk/new")]})
+"""
+IMPOSTOR = """#!/usr/bin/python3
+import os, socket, sys, time
+sys.path.insert(0, "/run/hotdesk/lib")
+from hotdesk_guest import wire
+if os.fork() == 0:
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("/run/hotdesk/link.sock")
+    s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 1, "home": "/impostor"})))
+    time.sleep(0.3)
+    s.settimeout(5)
+    try:
+        said = s.recv(10)
+    except ConnectionError:
+        said = b""
+    with open("/tmp/impostor", "w") as file:
+        file.write("hung up on" if not said else "spoken to")
+    os._exit(0)
+time.sleep(0.5)
+os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv[1:]])
+"""
+MANY_NAMES = """
+os.makedirs("/tmp/many", exist_ok=True)
+os.chdir("/tmp/many")
+for number in range(given["count"]):
+    open("n%0200d" % number, "w").close()
+tell(number)
+"""
+DEEP_NAMES = """
+os.makedirs("/tmp/deep", exist_ok=True)
+os.chdir("/tmp/deep")
+for _ in range(14):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+for number in range(given["count"]):
+    os.symlink("t" * 3900, "n%0240d" % number)
+tell(number)
+"""
+
+
+def memory() -> int:
+    """Give the resident bytes of this process, the owner."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def peak() -> int:
+    """Give the most resident bytes since the mark was reset."""
+    return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def reset_peak() -> int:
+    """Start counting the peak anew; give what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory()
+
+
+async def test_nobody_dials_the_link_a_second_time(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
+    told = await attack(desk, DIAL)
+    assert told["dial"] == "ECONNREFUSED"
+    assert stat.S_ISSOCK(told["mode"])
+    assert (stat.S_IMODE(told["mode"]), told["uid"]) == (0o600, 1000)
+    assert set(told["write"]) == {"EROFS"}
+    outside = os.stat(f"/proc/{init(settings, desk)}/root/run/hotdesk/link.sock")
+    assert (stat.S_IMODE(outside.st_mode), outside.st_uid) == (0o600, uid_of(init(settings, desk)))
+    folder = os.stat(f"/proc/{init(settings, desk)}/root/run/hotdesk")
+    assert (folder.st_uid, stat.S_IMODE(folder.st_mode) & 0o022) == (0, 0)
+
+
+def uid_of(pid: int) -> int:
+    """Give the host's number of a process's user."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("Uid:")[2].split()[0])
+
+
+@pytest.fixture
+async def haunted(settings: Config, home: Path, owning: Owning) -> AsyncIterator[Desk]:
+    """Give a desk of an image whose Python starts an impostor, which dials before the guest does."""
+    base = image.find(settings.images, "base")
+    store = home / "haunted"
+    layer = store / "layers" / ("f" * 64)
+    (store / "images").mkdir(parents=True)
+    (layer / "evil").mkdir(parents=True)
+    (layer / "evil/python").write_text(IMPOSTOR)
+    (layer / "evil/python").chmod(0o755)
+    for lower in base.layers:
+        (store / "layers" / lower.name).symlink_to(lower)
+    made = replace(base, name="haunted", digest="haunted", layers=(layer, *base.layers), python="/evil/python")
+    (store / "images/haunted.json").write_bytes(image.dump(made))
+    try:
+        async with owning(replace(settings, images=store)) as runtime:
+            yield await runtime.open(Spec(image="haunted"))
+    finally:
+        shutil.rmtree(store)
+
+
+async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunted: Desk) -> None:
+    assert haunted.home == "/home/user"
+    assert (await haunted.run(["true"], timeout=10)).ok
+    assert await haunted.read("/tmp/impostor") == b"hung up on"
+
+
+async def test_a_flood_of_output_keeps_its_owner_small(desk: Desk) -> None:
+    before = reset_peak()
+    with anyio.move_on_after(20):
+        done = await desk.run(["sh", "-c", "head -c 300000000 /dev/zero; head -c 300000000 /dev/zero >&2"])
+    assert done.truncated
+    assert len(done.stdout) + len(done.stderr) == 16 * MIB
+    assert peak() - before < 96 * MIB
+
+
+async def test_unread_output_waits_in_the_desk(desk: Desk) -> None:
+    before = reset_peak()
+    processes = [await desk.start(["sh", "-c", "yes 0123456789"], stdin=False) for _ in range(40)]
+    await anyio.sleep(2)
+    assert peak() - before < 64 * MIB
+    for process in processes:
+        await process.kill()
+    assert (await desk.run(["true"], timeout=20)).ok
+
+
+async def test_many_programs_at_once_keep_their_owner_small(desk: Desk) -> None:
+    before = reset_peak()
+    codes: list[int] = []
+
+    async def one(number: int) -> None:
+        done = await desk.run(["sh", "-c", f"head -c 100000 /dev/zero; exit {number % 200}"], timeout=60)
+        codes.append(done.exit_code)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(200):
+            tasks.start_soon(one, number)
+    assert sorted(codes) == sorted(number % 200 for number in range(200))
+    assert peak() - before < 128 * MIB
+
+
+async def test_a_huge_folder_is_refused_and_its_owner_stays_small(fresh: Open, attack: Attack) -> None:
+    async with fresh(Spec(disk_in="memory")) as desk:
+        await attack(desk, MANY_NAMES, count=30_001)
+        before = reset_peak()
+        begun = time.monotonic()
+        with pytest.raises(FileError, match="more than 30000 entries"):
+            await desk.list("/tmp/many", limit=30_000)
+        assert peak() - before < 96 * MIB
+        assert time.monotonic() - begun < 30
+
+
+async def test_long_names_are_bounded_by_their_bytes_too(fresh: Open, attack: Attack) -> None:
+    async with fresh(Spec(disk_in="memory")) as desk:
+        await attack(desk, DEEP_NAMES, count=20_000)
+        before = reset_peak()
+        try:
+            await desk.list("/tmp/deep", depth=20)
+        except FileError:
+            pass  # refusing is one way to stay small
+        assert peak() - before < 64 * MIB
