@@ -26,20 +26,31 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
 SMALL = Spec(memory=128 * MIB, disk=32 * MIB, pids=64, cpus=1)
 BOMBS = {
-    "forks": "def go():\n    while True:\n        attempt(os.fork)\ngo()",
+    "forks": "while True:\n    attempt(os.fork)",
     "memory": "kept = []\nwhile True:\n    kept.append(bytearray(os.urandom(1 << 20)))",
-    "memory in files": "n = 0\nwhile True:\n    n += 1\n    attempt(lambda: open('/dev/shm/%d' % n, 'wb').write(bytes(1 << 20)))",
-    "disk": "while True:\n    attempt(lambda: open('/tmp/%d' % time.monotonic_ns(), 'wb').write(bytes(1 << 20)))",
-    "inodes": "n = 0\nwhile True:\n    n += 1\n    attempt(lambda: open('/tmp/n%d' % n, 'w').close())",
+    "memory in files": "while True:\n    attempt(put_new, '/dev/shm/', 1 << 20)",
+    "disk": "while True:\n    attempt(put_new, '/tmp/', 1 << 20)",
+    "inodes": "while True:\n    attempt(put_new, '/tmp/', 0)",
     "output": "while True:\n    os.write(1, bytes(1 << 16))\n    os.write(2, bytes(1 << 16))",
     "descriptors": "kept = []\nwhile True:\n    attempt(lambda: kept.append(os.open('/dev/null', os.O_RDONLY)))",
-    "threads": "import threading\nwhile True:\n    try:\n        threading.Thread(target=time.sleep, args=(99,)).start()\n"
+    "threads": "import _thread\nwhile True:\n    try:\n        _thread.start_new_thread(time.sleep, (99,))\n"
     "    except RuntimeError:\n        pass",
     "processors": "for _ in range(30):\n    if not os.fork():\n        break\nwhile True:\n    pass",
-    "loopback": "s = socket.create_server(('127.0.0.1', 0))\nwhile True:\n    attempt(socket.create_connection, s.getsockname(), 1)",
-    "calls at the gate": "kept = []\nwhile True:\n    attempt(lambda: kept.append(socket.create_connection(('127.0.0.1', 3128), 1)))",
+    "loopback": "s = socket.create_server(('127.0.0.1', 0))\nwhile True:\n    attempt(dial, s.getsockname())",
+    "calls at the gate": "while True:\n    attempt(dial, ('127.0.0.1', 3128))",
     "signals": "signal.signal(15, signal.SIG_IGN)\nwhile True:\n    attempt(os.kill, -1, 15)",
 }
+FUSE = """
+held = []
+
+def dial(address):
+    held.append(socket.create_connection(address, 1))
+
+def put_new(folder, size):
+    with open(folder + str(time.monotonic_ns()), "wb") as file:
+        file.write(bytes(size))
+
+"""
 FILL = """
 written = 0
 try:
@@ -104,7 +115,7 @@ async def test_another_desk_answers_and_the_bomb_burns(
     fresh: Open, neighbour: Desk, runtime: ContainerRuntime, program: Program, bomb: str
 ) -> None:
     async with fresh(SMALL) as desk:
-        await desk.start(program(BOMBS[bomb]), stdin=False)
+        await desk.start(program(FUSE + BOMBS[bomb]), stdin=False)
         await anyio.sleep(0.7)
         begun = time.monotonic()
         assert (await neighbour.run(["python3", "-c", "print(6 * 7)"], timeout=10)).stdout == b"42\n"
@@ -144,7 +155,7 @@ async def test_a_disk_is_full_at_its_size_in_bytes_and_in_names(
         assert written <= 33 * MIB
         assert (await desk.run(["true"], timeout=10)).ok
     async with fresh(spec) as desk:
-        count, why = await attack(desk, MANY, most=120_000)
+        _, why = await attack(desk, MANY, most=120_000)
         assert why in ("EDQUOT", "ENOSPC")
 
 

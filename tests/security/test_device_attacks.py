@@ -100,7 +100,7 @@ tell(told)
 
 def host_nodes() -> dict[str, tuple[int, ...]]:
     """Describe this machine's own device nodes."""
-    found = {}
+    found: dict[str, tuple[int, ...]] = {}
     for name in NODES:
         info = os.stat(f"/dev/{name}")
         found[name] = (info.st_mode, info.st_uid, info.st_gid, info.st_ino, info.st_dev)
@@ -135,8 +135,9 @@ async def test_a_lock_on_a_device_locks_nobody_else(
         assert set((await attack(desk, TRY_LOCK, nodes=NODES)).values()) == {"EAGAIN"}
         assert set((await attack(neighbour, TRY_LOCK, nodes=NODES)).values()) == {"done"}
         for name in NODES[:-1]:
-            with open(f"/dev/{name}") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = os.open(f"/dev/{name}", os.O_RDONLY)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(fd)
     finally:
         await process.kill()
 
@@ -151,8 +152,9 @@ async def test_a_watch_on_a_device_sees_nobody_else(desk: Desk, neighbour: Desk,
         tasks.start_soon(watch)
         await anyio.sleep(0.5)
         for name in NODES[:-1]:
-            with open(f"/dev/{name}", "rb") as file:
-                file.read(1)
+            fd = os.open(f"/dev/{name}", os.O_RDONLY)
+            os.read(fd, 1)
+            os.close(fd)
         await neighbour.run(["sh", "-c", "cat /dev/null; head -c1 /dev/urandom; head -c1 /dev/zero"])
     assert told["foreign"] == 0
     assert told["own"] > 0
@@ -232,12 +234,12 @@ async def evil(settings: Config, home: Path, owning: Owning) -> AsyncIterator[De
         folder.mkdir(parents=True)
     for name, number in {"null": (1, 3), "mem": (1, 1), "fuse": (10, 229), "kmsg": (1, 11)}.items():
         os.mknod(layer / "evil" / name, stat.S_IFCHR | 0o666, os.makedev(*number))
-        os.chmod(layer / "evil" / name, 0o666)
+        os.chmod(layer / "evil" / name, 0o666)  # noqa: S103 - an attack
     os.mknod(layer / "evil/disk", stat.S_IFBLK | 0o666, os.stat("/").st_dev)
-    os.chmod(layer / "evil/disk", 0o666)
+    os.chmod(layer / "evil/disk", 0o666)  # noqa: S103 - an attack
     for name in ("setuid", "capable"):
         shutil.copy(base.layers[-1] / "usr/bin/cat", layer / "evil" / name)
-    os.chmod(layer / "evil/setuid", 0o6755)
+    os.chmod(layer / "evil/setuid", 0o6755)  # noqa: S103 - an attack
     os.setxattr(layer / "evil/capable", "security.capability", OWN_CAPABILITIES)
     for lower in base.layers:
         (store / "layers" / lower.name).symlink_to(lower)
@@ -251,7 +253,8 @@ async def evil(settings: Config, home: Path, owning: Owning) -> AsyncIterator[De
 
 
 async def test_devices_and_setuid_bits_in_an_image_give_nothing(evil: Desk, attack: Attack) -> None:
-    told = await attack(evil, EVIL_LAYER, nodes=["null", "mem", "fuse", "kmsg", "disk"])
+    nodes = ["null", "mem", "fuse", "kmsg", "disk"]
+    told = await attack(evil, EVIL_LAYER, nodes=nodes)
     plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
     assert told == {
         **dict.fromkeys(["null", "mem", "fuse", "kmsg", "disk"], "EACCES"),

@@ -48,7 +48,8 @@ KERNEL_FILES = """
 def write(path):
     return attempt(lambda: os.close(os.open(path, os.O_WRONLY)))
 
-paths = ["/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hostname",
+paths = ["/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe",
+         "/proc/sys/kernel/hostname",
          "/proc/sys/kernel/randomize_va_space", "/proc/sys/vm/drop_caches", "/proc/sys/vm/panic_on_oom",
          "/proc/sys/fs/protected_hardlinks", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/ping_group_range",
          "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/random/boot_id", "/proc/loadavg", "/proc/cmdline",
@@ -63,7 +64,7 @@ with open("/proc/self/mountinfo") as file:
     kinds = {line.split(" - ")[1].split()[0] for line in file}
 with open("/proc/self/cgroup") as file:
     places = {line.rstrip().split(":", 2)[2] for line in file}
-found = os.popen("find / -name release_agent -o -name cgroup.procs -o -name notify_on_release 2>/dev/null").read().split()
+found = os.popen("find / -name release_agent -o -name cgroup.procs 2>/dev/null").read().split()
 def check(result):
     if result < 0:
         raise OSError(ctypes.get_errno(), "")
@@ -93,7 +94,8 @@ tell({"shadow": link("/etc/shadow"), "setuid": link("/etc/passwd"), "node": link
 """
 READ_ONLY = """
 tell({at: attempt(lambda: os.close(os.open(at + "/new", os.O_CREAT | os.O_WRONLY))) for at in
-      ("/run/hotdesk", "/run/hotdesk/lib", "/dev", "/sys", "/proc", "/proc/bus", "/", "/usr/bin", "/etc", "/root", "/run")})
+      ("/run/hotdesk", "/run/hotdesk/lib", "/dev", "/sys", "/proc", "/proc/bus", "/", "/usr/bin", "/etc",
+       "/root", "/run")})
 """
 
 

@@ -43,7 +43,8 @@ tell(told)
 """
 SECRETS = """
 told = {}
-for path in ("/proc/kcore", "/proc/kmsg", "/dev/kmsg", "/dev/mem", "/proc/kpagecount", "/proc/slabinfo", "/proc/vmallocinfo",
+for path in ("/proc/kcore", "/proc/kmsg", "/dev/kmsg", "/dev/mem", "/proc/kpagecount", "/proc/slabinfo",
+             "/proc/vmallocinfo",
              "/proc/pagetypeinfo", "/proc/device-tree", "/proc/sched_debug", "/sys/kernel/debug", "/sys/kernel/tracing",
              "/sys/firmware", "/sys/block", "/sys/class/dmi", "/proc/acpi/dsdt"):
     told[path] = attempt(lambda: os.close(os.open(path, os.O_RDONLY)))

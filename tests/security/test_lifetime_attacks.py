@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -31,6 +31,8 @@ Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
+Owned: TypeAlias = tuple[subprocess.Popen[str], str, int]
+
 OWNER = """
 import json, sys
 import anyio
@@ -45,7 +47,7 @@ async def main():
     settings = Config(run=Path(run), lib=Path(lib), images=Path(images))
     async with container_runtime(settings) as runtime:
         desk = await runtime.open(Spec(disk_in=disk_in, deadline=float(sys.argv[5])))
-        resist = "trap '' INT TERM HUP; (setsid sh -c 'trap \\"\\" TERM; while :; do sleep 1; done' &); while :; do sleep 1; done"
+        resist = "trap '' INT TERM HUP; (setsid sleep 999 &); while :; do sleep 1; done"
         process = await desk.start(["sh", "-c", resist], stdin=False)
         print(json.dumps({"desk": desk.id, "keeper": runtime.keeper.pid}), flush=True)
         try:
@@ -58,9 +60,7 @@ anyio.run(main)
 
 
 @contextmanager
-def owner(
-    settings: Config, disk_in: str = "disk", deadline: float = 600
-) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+def owner(settings: Config, disk_in: str = "disk", deadline: float = 600) -> Iterator[Owned]:
     """Run a process that owns one desk; give it, the desk's id and its keeper's pid."""
     argv = [sys.executable, "-c", OWNER, str(settings.run), str(settings.lib), str(settings.images), disk_in]
     process = subprocess.Popen([*argv, str(deadline)], stdout=subprocess.PIPE, text=True, cwd="/")
@@ -145,11 +145,9 @@ async def test_a_frozen_desk_burns_too(settings: Config, ask: str) -> None:
             process.kill()
         else:
             environment = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent)}
-            argv = [sys.executable, "-m", "hotdesk.cli", "burn", desk]
-            argv[1:3] = ["-c", "from hotdesk.cli import main; main()"]
-            environment |= {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-            done = await anyio.to_thread.run_sync(lambda: subprocess.run(argv, env=environment, capture_output=True))
-            assert done.returncode == 0, done.stderr
+            environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
+            argv = [sys.executable, "-c", "from hotdesk.cli import main; main()", "burn", desk]
+            assert (await anyio.run_process(argv, env=environment, check=False)).returncode == 0
         assert await until(lambda: is_gone(settings, desk), 12)
 
 

@@ -37,7 +37,7 @@ DIAL = """
 def dial(family, kind, address):
     with socket.socket(family, kind) as s:
         s.settimeout(2)
-        return attempt(s.connect, tuple(address)) if kind == socket.SOCK_STREAM else attempt(s.sendto, b"x", tuple(address))
+        return attempt(s.connect, address) if kind == socket.SOCK_STREAM else attempt(s.sendto, b"x", address)
 
 told = {}
 for host in given["four"]:

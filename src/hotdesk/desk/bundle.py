@@ -26,9 +26,8 @@ acpi asound bus driver fs irq pressure scsi
 STEADY_FILES = {"loadavg": "0.00 0.00 0.00 1/1 1\n"}
 """What programs want to read and must not learn from."""
 
-OPEN_FILES = 20000
-CORE = 1
-"""RLIMIT_CORE 0 does not stop a piped core pattern; 1 does."""
+LIMITS = {"NOFILE": 20000, "CORE": 1, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
+"""Resource limits. RLIMIT_CORE 0 does not stop a piped core pattern; 1 does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,8 @@ class Room:
     """The file that starts the guest, in the folder with its code."""
     annotation: str
     filter: str | None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """The hard limits this machine holds the keeper to: without CAP_SYS_RESOURCE a runtime cannot go beyond."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -90,12 +91,8 @@ def process(room: Room) -> Json:
         "capabilities": {name: [] for name in ("bounding", "effective", "inheritable", "permitted", "ambient")},
         "rlimits": [
             {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
-            for name, value in (
-                ("NOFILE", OPEN_FILES),
-                ("CORE", CORE),
-                ("SIGPENDING", 1024),
-                ("MEMLOCK", 8 << 20),
-            )
+            for name, most in LIMITS.items()
+            for value in [min(most, room.limits.get(name, most))]
         ],
         "oomScoreAdj": 200,
     }

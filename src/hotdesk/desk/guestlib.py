@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import zlib
 from pathlib import Path
 
@@ -52,8 +54,11 @@ def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, 
 def keep(store: Path, image_digest: str, source: dict[str, bytes], compiled: dict[str, bytes]) -> None:
     """Store one image's bytecode; only desks of that image ever run it."""
     place = folder(store, image_digest, source)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = place.with_name(f".{os.getpid()}")
+    fresh.mkdir(mode=0o700, parents=True)
     for name, data in compiled.items():
-        fresh = place / f"{name}.new"
-        fresh.write_bytes(data)
-        fresh.replace(place / name)
+        (fresh / name).write_bytes(data)
+    try:
+        fresh.rename(place)
+    except OSError:
+        shutil.rmtree(fresh)  # another process was first

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -352,6 +353,7 @@ def main() -> None:
     try:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        raise_core_limit()
         state.prepare(settings)
         seclude(settings)
         keeper = Keeper(settings, owner)
@@ -359,6 +361,14 @@ def main() -> None:
         complain(str(e))
         return
     keeper.serve()
+
+
+def raise_core_limit() -> None:
+    """Have the limit desks need: sudo leaves 0, which does not stop a piped core pattern."""
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (bundle.LIMITS["CORE"],) * 2)
+    except ValueError:
+        pass  # it was lower, and this root may not raise it
 
 
 def decode_settings(text: str) -> config.Config:

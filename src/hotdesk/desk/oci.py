@@ -229,13 +229,16 @@ class ContainerRuntime:
         listener = socket.socket(fileno=os.dup(fds[0]))
         listener.setblocking(False)
         link = None
-        with listener, anyio.move_on_after(GREET_SECONDS):
-            while link is None and desk not in self.keeper.ended:
-                sock = await accept(listener)
-                if peer(sock) == (body["pid"], body["uid"]):
-                    link = Link(sock)
-                else:
-                    sock.close()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.stop_waiting, desk, tasks.cancel_scope)
+            with listener:
+                while link is None:
+                    sock = await accept(listener)
+                    if peer(sock) == (body["pid"], body["uid"]):
+                        link = Link(sock)
+                    else:
+                        sock.close()
+            tasks.cancel_scope.cancel()
         if link is None:
             raise DeskGone(
                 f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}"
@@ -244,6 +247,14 @@ class ContainerRuntime:
         self.tasks.start(link.run)
         hello = await link.ready()
         return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))
+
+    async def stop_waiting(self, desk: DeskId, scope: anyio.CancelScope) -> None:
+        """Stop waiting for a guest's call when its desk ended, or its time is up."""
+        event = self.keeper.mourners.setdefault(desk, anyio.Event())
+        if desk not in self.keeper.ended:
+            with anyio.move_on_after(GREET_SECONDS):
+                await event.wait()
+        scope.cancel()
 
     async def oom_kills(self, desk: DeskId) -> int:
         """Ask how many processes the desk's memory limit has killed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import socket
 import stat
 from collections.abc import Callable
@@ -176,6 +177,7 @@ class Room:
             guest=next(name for name in guest if name.startswith("start.")),
             annotation=filters.ANNOTATION,
             filter=compiled,
+            limits=hard_limits(),
             env=spec.env,
         )
         (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(room)))
@@ -212,6 +214,16 @@ def open_gate() -> socket.socket:
     gate.bind(GATE)
     gate.listen(256)
     return gate
+
+
+def hard_limits() -> dict[str, int]:
+    """Read the limits this process cannot go beyond."""
+    held = {
+        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+        for name in bundle.LIMITS
+        if name != "SIGPENDING"
+    }
+    return {name: value for name, value in held.items() if value != resource.RLIM_INFINITY}
 
 
 def random_uuid() -> str:
