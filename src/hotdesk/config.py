@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,11 +65,13 @@ def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
 
 def read_table(path: Path) -> dict[str, object]:
     """Read the settings file; none is an empty one."""
+    if not path.exists():
+        return {}
+    import tomllib  # only where there is a file: it costs every command and keeper 10 ms
+
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
-    except FileNotFoundError:
-        return {}
     except tomllib.TOMLDecodeError as e:
         raise BriefError(f"{path} is not TOML: {e}; mend or remove it") from e
 

@@ -16,9 +16,10 @@ from hotdesk.desk import guestlib, image, state
 from hotdesk.desk.background import background
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.control import Control, listen
-from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime, missing_privilege
+from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.remote import RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
 
 BURN_SECONDS = 20.0
@@ -27,9 +28,10 @@ BURN_SECONDS = 20.0
 class Host:
     """This machine, as one owner uses it. `async with Host() as host:`; its desks burn with it."""
 
-    def __init__(self, settings: Config | None = None, *, control: bool = True) -> None:
+    def __init__(self, settings: Config | None = None, *, control: bool = True, keeper: Started | None = None) -> None:
         self.config = settings or config.load()
         self.control = control
+        self.keeper = keeper
         self.stack = contextlib.AsyncExitStack()
         self.runtime: ContainerRuntime | RemoteRuntime
 
@@ -39,7 +41,7 @@ class Host:
             if os.geteuid() != 0:
                 self.runtime = await self.stack.enter_async_context(remote_runtime(server(self.config)))
                 return self
-            runtime = await self.stack.enter_async_context(container_runtime(self.config))
+            runtime = await self.stack.enter_async_context(container_runtime(self.config, self.keeper))
             self.runtime = runtime
             if self.control:
                 await self.stack.enter_async_context(controlled(runtime, control_path(self.config, os.getpid())))

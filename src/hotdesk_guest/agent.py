@@ -332,12 +332,14 @@ class Guest:
                 self.tell(channel, DATA, message)
             self.listen(process)
         elif message == b"":
-            if fd in process.heard:
-                self.poll.unregister(fd)
-                process.heard.discard(fd)
-            self.by_fd.pop(fd, None)
-            process.close_output(fd)
+            self.hush(process, fd)
             self.conclude(process)
+
+    def hush(self, process: Process, fd: int) -> None:
+        """Close an output; closing takes it out of the poll."""
+        process.heard.discard(fd)
+        self.by_fd.pop(fd, None)
+        process.close_output(fd)
 
     def reap(self) -> None:
         """Collect every exit: of programs started here, and of orphans that fell to pid 1."""
@@ -386,11 +388,7 @@ class Guest:
                 process.due = now + 0.2
                 if process.status is not None:
                     for fd in process.open_outputs():  # something out of the tree's reach holds the pipe
-                        if fd in process.heard:
-                            self.poll.unregister(fd)
-                            process.heard.discard(fd)
-                        self.by_fd.pop(fd, None)
-                        process.close_output(fd)
+                        self.hush(process, fd)
                     self.conclude(process)
             next_due = min(next_due, process.due - now)
         return max(0.0, next_due)

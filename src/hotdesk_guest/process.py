@@ -22,14 +22,21 @@ MARK = "HOTDESK_PROCESS"
 TREE_ROUNDS = 20
 ENVIRONMENT = dict(os.environ)
 HOME = ENVIRONMENT.get("HOME", "/")
+NOTHING = os.open("/dev/null", os.O_RDONLY)
+MARKS = os.urandom(8).hex()
+found_programs: dict[tuple[str, str], str] = {}
+"""Where programs were found last; looked at again before use."""
 
 
 class Process:
     """A program, from posix_spawn to the exit that is kept for late followers."""
 
+    count = 0
+
     def __init__(self, ask: Ask) -> None:
         self.argv = ask["argv"]
-        self.mark = os.urandom(8).hex()
+        Process.count += 1
+        self.mark = "%s-%d" % (MARKS, Process.count)
         self.followers: dict[int, Any] = {}
         self.heard: set[int] = set()
         self.pending: list[tuple[int, bytes]] = []
@@ -52,30 +59,29 @@ class Process:
 
     def start(self, environment: dict[str, str], cwd: str | None, stdin: bool) -> None:
         """Spawn it; a program that cannot start leaves `error`."""
-        pipes = [os.pipe(), os.pipe(), os.pipe()]
-        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-        if not stdin:
-            os.close(theirs[0])
-            theirs[0] = os.open("/dev/null", os.O_RDONLY)
+        out_r, out_w = os.pipe()
+        err_r, err_w = os.pipe()
+        in_r, in_w = os.pipe() if stdin else (NOTHING, -1)
         try:
             os.chdir(os.path.join(HOME, cwd or ""))
         except OSError as e:
             self.error = OSError(e.errno, "working folder %r: %s" % ((cwd or "")[:200], e.strerror))
         else:
-            self.spawn(environment, theirs)
-        for fd in theirs:
-            os.close(fd)
-        ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
+            self.spawn(environment, (in_r, out_w, err_w))
+        os.close(out_w)
+        os.close(err_w)
+        if stdin:
+            os.close(in_r)
         if self.error is not None:
-            for fd in ours:
-                os.close(fd)
+            for fd in (out_r, err_r, in_w):
+                if fd >= 0:
+                    os.close(fd)
             return
-        for fd in ours:
-            os.set_blocking(fd, False)
-        self.stdin, self.stdout, self.stderr = ours
-        self.feeding = self.stdin
-        if not stdin:
-            self.close_stdin()
+        for fd in (out_r, err_r, in_w):
+            if fd >= 0:
+                os.set_blocking(fd, False)
+        self.stdin, self.stdout, self.stderr = in_w, out_r, err_r
+        self.feeding = in_w
         self.offer()
 
     def offer(self) -> None:
@@ -87,7 +93,7 @@ class Process:
         except OSError:
             pass  # it has ended already
 
-    def spawn(self, environment: dict[str, str], fds: list[int]) -> None:
+    def spawn(self, environment: dict[str, str], fds: tuple[int, int, int]) -> None:
         """Try the program along PATH, as a shell would."""
         name = self.argv[0]
         try:
@@ -201,11 +207,16 @@ def find_program(name: str, path: str) -> str:
     """Look for a program along PATH, as a shell does; a failed spawn would cost more than the look."""
     if "/" in name:
         return name
+    found = found_programs.get((name, path))
+    if found is not None and os.access(found, os.X_OK):
+        return found
     found = None
     for place in path.split(":"):
         candidate = os.path.join(place, name)
         if os.path.isfile(candidate):
             if os.access(candidate, os.X_OK):
+                if len(found_programs) < 1024:
+                    found_programs[(name, path)] = candidate
                 return candidate
             found = found or candidate
     if found is None:

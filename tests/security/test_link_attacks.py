@@ -132,6 +132,7 @@ async def haunted(settings: Config, home: Path, owning: Owning) -> AsyncIterator
 async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunted: Desk) -> None:
     assert haunted.home == "/home/user"
     assert (await haunted.run(["true"], timeout=10)).ok
+    await haunted.run(["sh", "-c", "until test -s /tmp/impostor; do sleep 0.1; done"], timeout=10)
     assert await haunted.read("/tmp/impostor") == b"hung up on"
 
 

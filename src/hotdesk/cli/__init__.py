@@ -1,52 +1,101 @@
-"""The `hotdesk` command: one module a subcommand, imported when used."""
+"""The `hotdesk` command: one module a subcommand, imported when used.
+
+A module has `add`, which gives its arguments to a parser, and `main`, which does the work and gives the exit code. The
+parser is the standard library's, because a richer one costs every `hotdesk run` more than opening a desk does.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from importlib import import_module
+from typing import NoReturn
 
-import cyclopts
-
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.cli import early
+from hotdesk.errors import BriefError, HotdeskError, printable
 
 FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
-
+VERSION = "0.1.0"
 COMMANDS = {
-    "run": ("hotdesk.cli.run:run", "Run a command on a fresh desk, then burn the desk."),
-    "open": ("hotdesk.cli.open:open_desk", "Open a desk that stays, and print its id."),
-    "exec": ("hotdesk.cli.exec:execute", "Run a command on an open desk."),
-    "cp": ("hotdesk.cli.cp:cp", "Copy files to or from an open desk."),
-    "ps": ("hotdesk.cli.ps:ps", "List open desks."),
-    "burn": ("hotdesk.cli.burn:burn", "Burn desks: end them and everything of them."),
-    "image": ("hotdesk.cli.image:app", "Build, list, remove and import images."),
-    "setup": ("hotdesk.cli.setup:setup", "Set this machine up: packages, folders, images."),
-    "gc": ("hotdesk.cli.gc:gc", "Bury orphaned desks, remove what no image uses."),
+    "run": "Run a command on a fresh desk, then burn the desk.",
+    "open": "Open a desk that stays, and print its id.",
+    "exec": "Run a command on an open desk.",
+    "cp": "Copy files to or from an open desk.",
+    "ps": "List open desks.",
+    "burn": "Burn desks: end them and everything of them.",
+    "image": "Build, list, remove and import images.",
+    "setup": "Set this machine up: packages, folders, images.",
+    "gc": "Bury orphaned desks, remove what no image uses.",
 }
 
 
-def make_app(listing: bool) -> cyclopts.App:
-    """Give the command line. Summaries are for the list of commands; a command's own help is its docstring."""
-    app = cyclopts.App(
-        name="hotdesk",
-        help="A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done.",
-        help_format="plaintext",
-        version_flags=["--version"],
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with a call."""
+        raise BriefError(f"{message}; see `{self.prog} --help`")
+
+
+def overview() -> str:
+    """Write the list of commands."""
+    lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT, ""]
+    lines += [f"  {name:8} {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join([*lines, "", "`hotdesk COMMAND --help` says more. --version prints the version."])
+
+
+ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done."
+
+
+def run(argv: list[str]) -> int:
+    """Carry out one command line."""
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if argv[0] == "--version":
+        print(f"hotdesk {VERSION}")
+        return 0
+    if argv[0] not in COMMANDS:
+        raise BriefError(f"there is no command {argv[0]!r}; `hotdesk --help` lists them")
+    own, command = split(argv[1:])
+    if argv[0] == "run" and command:
+        early.begin()
+    module = import_module(f"hotdesk.cli.{argv[0]}")
+    parser = Parser(
+        prog=f"hotdesk {argv[0]}",
+        description=dedent(module.main.__doc__),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    for name, (path, summary) in COMMANDS.items():
-        app.command(path, name=name, **({"help": summary} if listing else {}))
-    return app
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    module.add(parser)
+    arguments = parser.parse_args(own)
+    if command is not None:
+        arguments.command = command
+    return int(module.main(arguments))
+
+
+def dedent(text: str) -> str:
+    """Lay a docstring out for a terminal."""
+    return "\n".join(line.removeprefix("    ") for line in text.rstrip().splitlines())
+
+
+def split(argv: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part our own arguments from the command after `--`."""
+    if "--" not in argv:
+        return argv, None
+    at = argv.index("--")
+    return argv[:at], argv[at + 1 :]
 
 
 def main() -> None:
     """Run the command line; errors are one line, unless `--debug` or HOTDESK_DEBUG asks for the traceback."""
-    argv = sys.argv[1:]
-    own = argv[: argv.index("--")] if "--" in argv else argv
-    if "--debug" in own:
-        argv.remove("--debug")
+    if "--debug" in split(sys.argv[1:])[0]:
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
-        code = make_app(not argv or argv[0].startswith("-"))(argv, result_action="return_value")
+        code = run(sys.argv[1:])
     except HotdeskError as e:
         if os.environ.get("HOTDESK_DEBUG"):
             raise
@@ -54,4 +103,4 @@ def main() -> None:
         code = FAILED
     except KeyboardInterrupt:
         code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
+import argparse
 
 from hotdesk import config
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk import state
 from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError
-from hotdesk.host import burn as burn_desk
+from hotdesk.host import burn
 
 
-def burn(
-    *desks: Annotated[str, Parameter(help="Ids of desks.")],
-    every: Annotated[
-        bool, Parameter(name="--all", negative="", help="Burn every desk of this state directory.")
-    ] = False,
-) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks")
+    parser.add_argument("--all", action="store_true", help="burn every desk of this state directory")
+
+
+def main(arguments: argparse.Namespace) -> int:
     """Burn desks: end them and everything of them. One that is gone already is no error.
 
     For example:
@@ -28,13 +27,13 @@ def burn(
       hotdesk burn --all
     """
     settings = config.load()
-    if bool(desks) == every:
+    if bool(arguments.desks) == arguments.all:
         raise BriefError("name the desks to burn, or --all; `hotdesk ps` lists them")
-    names = [str(told["id"]) for told in state.desks(settings)] if every else list(desks)
+    names = [str(told["id"]) for told in state.desks(settings)] if arguments.all else arguments.desks
 
     async def work() -> int:
         for name in names:
-            await burn_desk(settings, as_id(name))
+            await burn(settings, as_id(name))
         return 0
 
     return run_interruptible(work)

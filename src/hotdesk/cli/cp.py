@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from hotdesk import config
 from hotdesk.cli.terminal import run_interruptible
@@ -16,11 +14,13 @@ from hotdesk.errors import BriefError
 from hotdesk.host import borrow
 
 
-def cp(
-    source: Annotated[str, Parameter(help="A local path, or ID:PATH in a desk.")],
-    target: Annotated[str, Parameter(help="A local path, or ID:PATH in a desk.")],
-    /,
-) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("source", help="a local path, or ID:PATH in a desk")
+    parser.add_argument("target", help="a local path, or ID:PATH in a desk")
+
+
+def main(arguments: argparse.Namespace) -> int:
     """Copy a file or folder to or from an open desk. Symbolic links of a desk are left out.
 
     For example:
@@ -28,7 +28,7 @@ def cp(
       hotdesk cp data.csv $ID:data.csv
       hotdesk cp $ID:out ./out
     """
-    (from_desk, from_path), (to_desk, to_path) = split(source), split(target)
+    (from_desk, from_path), (to_desk, to_path) = split(arguments.source), split(arguments.target)
     if (from_desk is None) == (to_desk is None):
         raise BriefError("one side must be ID:PATH in a desk, the other a local path")
 

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
+import argparse
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.options import Command, Env
 from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.desk.seam import as_id
-from hotdesk.errors import BriefError
 from hotdesk.host import borrow
 
 
-def execute(
-    desk: Annotated[str, Parameter(help="The desk's id.")],
-    /,
-    *command: Command,
-    cwd: Annotated[str | None, Parameter(help="Folder to run it in.")] = None,
-    timeout: Annotated[float | None, Parameter(help="Seconds until the command is killed; exit code 124.")] = None,
-    env: Env = None,
-) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", help="the desk's id")
+    parser.add_argument("--cwd", help="folder to run it in")
+    options.add_timeout(parser)
+    options.add_env(parser)
+    options.add_command(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
     """Run a command on an open desk.
 
     For example:
 
-      hotdesk exec $ID -- pip install httpx
+      hotdesk exec $ID -- pip list
       hotdesk exec $ID --cwd /tmp --env LANG=C -- sh -c 'ls | wc -l'
     """
-    if not command:
-        raise BriefError("nothing to run; write the command after `--`, as in `hotdesk exec ID -- uname -a`")
+    command = options.require_command(arguments.command, "hotdesk exec ID -- uname -a")
+    env = options.parse_env(arguments.env)
 
     async def work() -> int:
-        async with borrow(config.load(), as_id(desk)) as found:
-            return await follow(found, list(command), env=options.parse_env(env), cwd=cwd, timeout=timeout)
+        async with borrow(config.load(), as_id(arguments.desk)) as desk:
+            return await follow(desk, command, env=env, cwd=arguments.cwd, timeout=arguments.timeout)
 
     return run_interruptible(work)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from hotdesk import config
+from hotdesk.cli import options
 from hotdesk.cli.image import say
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import state, store
 from hotdesk.desk.build import require_root
-from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.oci import bury as bury_orphans
 from hotdesk.errors import HostError
 
 
-def gc(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
     """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode.
 
     For example:
@@ -31,7 +35,7 @@ def gc(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="P
     swept = store.sweep(settings.images, say)
     layers = [each for each in swept if each.kind == "layer"]
     size = sum(each.size for each in swept)
-    if as_json:
+    if arguments.json:
         told = {
             "desks": buried,
             "layers": [each.name for each in layers],
@@ -53,8 +57,8 @@ def bury(settings: Config) -> list[str]:
         return []
 
     async def work() -> int:
-        async with container_runtime(settings):
-            return 0  # a new keeper buries before it answers
+        await bury_orphans(settings)
+        return 0
 
     if code := run_interruptible(work):
         raise SystemExit(code)

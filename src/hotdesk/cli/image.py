@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json as text
+import argparse
+import json
 import shutil
 import sys
 import time
 from pathlib import Path
 
-from cyclopts import App
-
 from hotdesk import config
+from hotdesk.cli import dedent, options
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, recipe, store
@@ -20,90 +20,106 @@ from hotdesk.desk.unpack import import_image
 from hotdesk.errors import DeskError, HostError, ImageError, KeeperError, printable
 from hotdesk.host import Host
 
-app = App(name="image", help="Build, list, remove and import the images desks are opened from.")
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    acts = parser.add_subparsers(dest="act", required=True, metavar="build|ls|rm|import")
+    for act in (build, ls, rm, import_):
+        name = act.__name__.rstrip("_")
+        summary = (act.__doc__ or "").splitlines()[0]
+        made = acts.add_parser(
+            name,
+            help=summary,
+            description=dedent(act.__doc__ or ""),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(main=act)
+        ARGUMENTS[name](made)
 
 
-@app.command
-def build(what: str = "base", *, name: str | None = None) -> None:
+def add_build(parser: argparse.ArgumentParser) -> None:
+    """Describe what `build` takes."""
+    parser.add_argument("what", nargs="?", default="base", help="a recipe's name, or the path of a TOML file (base)")
+    parser.add_argument("--name", help="what to call the image; the recipe's own name if not given")
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Describe what `import` takes."""
+    parser.add_argument("path", type=Path, help="the archive, or an OCI layout's directory; it must have python3")
+    parser.add_argument("--name", required=True, help="what to call the image")
+
+
+def add_rm(parser: argparse.ArgumentParser) -> None:
+    """Describe what `rm` takes."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
+
+
+ARGUMENTS = {"build": add_build, "ls": options.add_json, "rm": add_rm, "import": add_import}
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Build, list, remove and import the images desks are opened from.
+
+    For example:
+
+      hotdesk image build ./figures.toml
+      hotdesk image ls --json | jq -r '.[].name'
+    """
+    arguments.main(arguments)
+    return 0
+
+
+def build(arguments: argparse.Namespace) -> None:
     """Build an image from a recipe: one that comes with hotdesk, or your own.
 
-    hotdesk image build base
+      hotdesk image build base
+      hotdesk image build ./figures.toml --name figures
 
-    hotdesk image build ./figures.toml --name figures
-
-    Your own is a short TOML: `from = "base"`, `apt = ["figlet"]`, `pip = ["six"]`, `run = ["echo hi > /hi"]`.
-    Its `run` lines run as root inside the image, without network; trust a recipe like a Makefile.
-
-    Parameters
-    ----------
-    what
-        A recipe's name, or the path of a TOML file.
-    name
-        What to call the image; the recipe's own name if not given.
+    Your own is a short TOML: `from = "base"`, `apt = ["figlet"]`, `pip = ["six"]`,
+    `run = ["echo hi > /hi"]`. Its `run` lines run as root inside the image, without network;
+    trust a recipe like a Makefile.
     """
     settings = config.load()
-    wanted = recipe.load(what, name)
+    wanted = recipe.load(arguments.what, arguments.name)
     before = found(settings, wanted.name)
     made = build_image(settings.images, wanted, say)
     prove(settings, made, before)
     print(f"{made.name} {made.digest[:12]}")
 
 
-@app.command(name="import")
-def import_(path: Path, *, name: str) -> None:
+def import_(arguments: argparse.Namespace) -> None:
     """Import an image: a root file system's tar, an OCI layout, or what `docker save` wrote.
 
     hotdesk image import rootfs.tar.gz --name mine
-
     docker save debian:trixie -o d.tar && hotdesk image import d.tar --name debian
-
-    Parameters
-    ----------
-    path
-        The archive, or an OCI layout's directory. It must have python3.
-    name
-        What to call the image.
     """
     settings = config.load()
-    before = found(settings, name)
-    made = import_image(settings.images, path, name, say)
+    before = found(settings, arguments.name)
+    made = import_image(settings.images, arguments.path, arguments.name, say)
     prove(settings, made, before)
     print(f"{made.name} {made.digest[:12]}")
 
 
-@app.command
-def ls(*, json: bool = False) -> None:
+def ls(arguments: argparse.Namespace) -> None:
     """List the images on this machine.
 
     hotdesk image ls
-
     hotdesk image ls --json | jq -r '.[].name'
-
-    Parameters
-    ----------
-    json
-        Print JSON instead of a table.
     """
     images = image.ls(config.load().images)
-    if json:
-        print(text.dumps([described(each) for each in images], indent=1))
+    if arguments.json:
+        print(json.dumps([described(each) for each in images], indent=1))
     else:
         print("\n".join(table(images)))
 
 
-@app.command
-def rm(*names: str) -> None:
+def rm(arguments: argparse.Namespace) -> None:
     """Remove images, and their layers that no other image uses.
 
     hotdesk image rm figures
-
-    Parameters
-    ----------
-    names
-        The images' names.
     """
     settings = config.load()
-    for name in names:
+    for name in arguments.names:
         store.rm(settings.images, name, in_use(settings.run))
 
 
@@ -156,7 +172,7 @@ def in_use(run: Path) -> set[str]:
     names = set()
     for path in run.glob("desks/*/desk.json"):
         try:
-            names.add(str(text.loads(path.read_bytes()).get("image")))
+            names.add(str(json.loads(path.read_bytes()).get("image")))
         except (OSError, ValueError, AttributeError):
             continue
     return names

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from dataclasses import replace
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from hotdesk import config
 from hotdesk.cli import hold, options
-from hotdesk.cli.options import Cpus, Disk, DiskIn, Env, Image, Memory, Pids
 from hotdesk.cli.terminal import run_interruptible
 
 
-def open_desk(
-    *,
-    image: Image = "base",
-    cpus: Cpus = 2.0,
-    memory: Memory = "2G",
-    disk: Disk = "16G",
-    disk_in: DiskIn = "disk",
-    pids: Pids = 1024,
-    env: Env = None,
-    deadline: Annotated[float, Parameter(help="Seconds until it is burnt, whatever it is doing.")] = 3600.0,
-    idle: Annotated[float, Parameter(help="Seconds without use until it is burnt.")] = 900.0,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,
-) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_spec(parser)
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=3600.0,
+        metavar="SECONDS",
+        help="burn it after this, whatever it is doing (3600)",
+    )
+    parser.add_argument(
+        "--idle", type=float, default=900.0, metavar="SECONDS", help="burn it after this without use (900)"
+    )
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
     """Open a desk that stays, and print its id. It burns at its deadline, when idle, or by `hotdesk burn`.
 
     For example:
@@ -34,11 +34,11 @@ def open_desk(
       ID=$(hotdesk open --memory 4G)
       hotdesk exec $ID -- uname -a
     """
-    spec = options.make_spec(image, cpus, memory, disk, disk_in, pids, env)
+    spec = options.make_spec(arguments, arguments.deadline, arguments.idle)
 
     async def work() -> int:
-        desk = await hold.open_held(config.load(), replace(spec, deadline=deadline, idle=idle))
-        print(json.dumps({"id": desk}) if as_json else desk)
+        desk = await hold.open_held(config.load(), spec)
+        print(json.dumps({"id": desk}) if arguments.json else desk)
         return 0
 
     return run_interruptible(work)

@@ -1,25 +1,48 @@
-"""What several subcommands ask for: a desk's size, its environment, its id."""
+"""What several subcommands ask for: a desk's size, its environment, a command."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+import argparse
 
 from hotdesk.config import parse_size
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError
 
-Image = Annotated[str, Parameter(help="Image to open the desk from.")]
-Cpus = Annotated[float, Parameter(help="CPUs it may use.")]
-Memory = Annotated[str, Parameter(help="Memory it may use, such as 512M or 4G.")]
-Disk = Annotated[str, Parameter(help="Size of its writable disk.")]
-DiskIn = Annotated[Literal["disk", "memory"], Parameter(help="Where that disk lies; in memory it counts as memory.")]
-Pids = Annotated[int, Parameter(help="Processes it may have.")]
-Env = Annotated[
-    list[str] | None, Parameter(name="--env", negative="", help="NAME=VALUE for its environment; repeatable.")
-]
-Command = Annotated[str, Parameter(allow_leading_hyphen=True, help="The command, after `--`.")]
+
+def add_spec(parser: argparse.ArgumentParser) -> None:
+    """Ask for the size of a desk."""
+    parser.add_argument("--image", default="base", help="image to open the desk from (default: base)")
+    parser.add_argument("--cpus", type=float, default=2.0, help="CPUs it may use (2)")
+    parser.add_argument("--memory", default="2G", help="memory it may use, such as 512M or 4G (2G)")
+    parser.add_argument("--disk", default="16G", help="size of its writable disk (16G)")
+    parser.add_argument(
+        "--disk-in",
+        choices=("disk", "memory"),
+        default="disk",
+        help="where that disk lies; in memory it counts as memory",
+    )
+    parser.add_argument("--pids", type=int, default=1024, help="processes it may have (1024)")
+    add_env(parser)
+
+
+def add_env(parser: argparse.ArgumentParser) -> None:
+    """Ask for environment variables."""
+    parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="variable for its environment; repeatable")
+
+
+def add_command(parser: argparse.ArgumentParser) -> None:
+    """Ask for a command, best after `--`."""
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, after `--`")
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Ask for a command's time limit."""
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill the command after this; exit code 124")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Ask how to print."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def parse_env(pairs: list[str] | None) -> dict[str, str]:
@@ -41,22 +64,23 @@ def parse_pair(text: str, option: str) -> tuple[str, str]:
     return source, target
 
 
-def make_spec(
-    image: str,
-    cpus: float,
-    memory: str,
-    disk: str,
-    disk_in: Literal["disk", "memory"],
-    pids: int,
-    env: list[str] | None,
-) -> Spec:
+def require_command(command: list[str], example: str) -> list[str]:
+    """Refuse a call without a command."""
+    if not command:
+        raise BriefError(f"nothing to run; write the command after `--`, as in `{example}`")
+    return command
+
+
+def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Spec:
     """Put a desk's options together."""
     return Spec(
-        image=image,
-        cpus=cpus,
-        memory=parse_size(memory),
-        disk=parse_size(disk),
-        disk_in=disk_in,
-        pids=pids,
-        env=parse_env(env),
+        image=arguments.image,
+        cpus=arguments.cpus,
+        memory=parse_size(arguments.memory),
+        disk=parse_size(arguments.disk),
+        disk_in=arguments.disk_in,
+        pids=arguments.pids,
+        deadline=deadline,
+        idle=idle,
+        env=parse_env(arguments.env),
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from hotdesk import config
+from hotdesk.cli import options
 from hotdesk.config import MIB
 from hotdesk.desk import state
 from hotdesk.errors import printable
 
 
-def ps(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, one list.")] = False) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
     """List open desks. One whose keeper was killed is `orphaned`; the next command that opens a desk buries it.
 
     For example:
@@ -25,7 +29,7 @@ def ps(*, as_json: Annotated[bool, Parameter(name="--json", negative="", help="P
     for told in desks:
         if not told["kept"]:
             told["state"] = "orphaned"
-    if as_json:
+    if arguments.json:
         print(json.dumps(desks, indent=1))
         return 0
     rows = [("ID", "IMAGE", "STATE", "AGE", "CPUS", "MEMORY")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pwd
@@ -11,11 +12,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from hotdesk import config
+from hotdesk.cli import options
 from hotdesk.cli.image import found, say, seal
 from hotdesk.config import Config
 from hotdesk.desk import image as images
@@ -43,12 +42,14 @@ class Step:
         return f"{self.name}: {self.outcome}"
 
 
-def setup(
-    *,
-    image: Annotated[list[str] | None, Parameter(negative="", help="Image to build; repeatable.")] = None,
-    no_image: Annotated[bool, Parameter(negative="", help="Build no image.")] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative="", help="Print JSON.")] = False,
-) -> int:
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("--image", action="append", metavar="NAME", help="image to build; repeatable (default: base)")
+    parser.add_argument("--no-image", action="store_true", help="build no image")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
     """Set this machine up: Debian packages, an account, user ids, folders, images. Safe to repeat and to interrupt.
 
     For example:
@@ -60,16 +61,16 @@ def setup(
     here = machine.look()
     if warning := machine.require_supported(here, os.environ):
         say(warning)
-    wanted = [] if no_image else [recipe.load(name) for name in image or ["base"]]
+    wanted = [] if arguments.no_image else [recipe.load(name) for name in arguments.image or ["base"]]
     settings = config.load()
     if os.geteuid() != 0:
         become_root(missing(here))
     steps = []
     for step in prepare(settings, here, wanted):
         steps.append(step)
-        if not as_json:
+        if not arguments.json:
             print(printable(str(step)), flush=True)
-    if as_json:
+    if arguments.json:
         print(json.dumps([asdict(step) for step in steps], indent=1))
     return 0
 

@@ -27,9 +27,9 @@ from hotdesk.desk.filters import Filters
 from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.spawn import MESSAGE
 from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
 
-MESSAGE = 1 << 16
 OPENING = 20.0
 """Seconds the runtime may take to start a desk."""
 LOG_LIMIT = 4096

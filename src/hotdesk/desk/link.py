@@ -181,6 +181,8 @@ class Link:
         self.writing = anyio.Lock(fast_acquire=True)
         self.obituary: Callable[[], Awaitable[DeskGone]] = hung_up
         """Says why the other end is gone."""
+        self.more = False
+        """Whether the last read filled its buffer, so that the next need not wait."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.already = already
@@ -211,10 +213,15 @@ class Link:
             first, self.already = self.already, b""
             return first
         while True:
-            try:
-                return self.sock.recv(READ)
-            except BlockingIOError:
+            if not self.more:
                 await anyio.wait_readable(self.sock)
+            try:
+                data = self.sock.recv(READ)
+            except BlockingIOError:
+                self.more = False
+                continue
+            self.more = len(data) == READ
+            return data
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Sort one frame to its channel."""

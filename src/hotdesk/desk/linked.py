@@ -42,21 +42,25 @@ class LinkedProcess:
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
         """Yield what it says until it ends."""
         while self.done is None:
-            with anyio.CancelScope(deadline=self.deadline) as scope:
-                item = await self.channel.receive()
-            if scope.cancelled_caught:
-                await self.give_up()
-                return
-            match item:
-                case Data(number, data):
-                    if number not in STREAMS:
-                        raise LinkError("the guest sent an unknown stream")
-                    yield STREAMS[number], data
-                case Reply(body):
-                    await self.channel.drop()
-                    self.done = as_done(body)
-                case Told():
-                    raise LinkError("the guest spoke out of turn")
+            item = await self.receive()
+            if isinstance(item, Data):
+                if item.stream not in STREAMS:
+                    raise LinkError("the guest sent an unknown stream")
+                yield STREAMS[item.stream], item.data
+            elif isinstance(item, Reply):
+                await self.channel.drop()
+                self.done = as_done(item.body)
+            elif item is not None:
+                raise LinkError("the guest spoke out of turn")
+
+    async def receive(self) -> Data | Told | Reply | None:
+        """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
+        if self.deadline == math.inf:
+            return await self.channel.receive()
+        with anyio.CancelScope(deadline=self.deadline):
+            return await self.channel.receive()
+        await self.give_up()
+        return None
 
     async def give_up(self) -> None:
         """Stop waiting for a guest that let its program's time pass."""

@@ -6,28 +6,23 @@ import contextlib
 import json
 import os
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import TypeAlias
 
 import anyio
 
 from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
-from hotdesk.desk.keeper import MESSAGE
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request, write
 from hotdesk.desk.seam import DeskId, Spec, new_id
 from hotdesk.desk.sockets import accept, peer
+from hotdesk.desk.spawn import MESSAGE, Started, start
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, ImageError, KeeperError
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
 
-SOURCE = Path(__file__).resolve().parents[2]
-START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk import keeper;keeper.main()"
 ERRORS: dict[str, type[HotdeskError]] = {
     kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DeskGone)
 }
@@ -42,14 +37,10 @@ IDLE_LONGEST = 1e9
 class KeeperClient:
     """An owner's end of the socketpair to its keeper."""
 
-    def __init__(self, config: Config) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE)
-        self.sock = ours
-        self.pid = spawn(config, theirs)
-        theirs.close()
+    def __init__(self, started: Started) -> None:
+        started.sock.setblocking(False)
+        self.sock = started.sock
+        self.pid = started.pid
         self.number = 0
         self.waiting: dict[int, anyio.Event] = {}
         self.answers: dict[int, Answer] = {}
@@ -164,41 +155,6 @@ def wait_for(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def spawn(config: Config, theirs: socket.socket) -> int:
-    """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
-    if os.geteuid() != 0:
-        raise HostError(missing_privilege())
-    settings = json.dumps(
-        {name: value if isinstance(value, int) else str(value) for name, value in asdict(config).items()}
-    )
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", "-B", "-c", START, settings, str(SOURCE)],
-            {"PATH": os.defpath},
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, null, 1),
-                (os.POSIX_SPAWN_DUP2, stderr, 2),
-            ],
-            setsid=True,
-            setsigmask=(),
-        )
-    finally:
-        os.close(null)
-
-
-def missing_privilege() -> str:
-    """Say what an ordinary user lacks."""
-    return (
-        "opening a desk needs root (mounts, namespaces, cgroups), and no `hotdesk serve` is running that would do it "
-        "for you; use sudo, or ask whoever runs this machine to start one"
-    )
-
-
 class ContainerRuntime:
     """Desks in OCI containers, opened through one keeper."""
 
@@ -306,7 +262,7 @@ class ContainerRuntime:
 
 async def bury(config: Config) -> None:
     """Start a keeper for just long enough to burn what no keeper holds."""
-    undertaker = KeeperClient(config)
+    undertaker = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(undertaker.run)
         await undertaker.close()
@@ -333,10 +289,10 @@ def said(console: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def container_runtime(config: Config) -> AsyncIterator[ContainerRuntime]:
-    """Give a runtime with a keeper of its own; its desks burn with it."""
+async def container_runtime(config: Config, started: Started | None = None) -> AsyncIterator[ContainerRuntime]:
+    """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:
-        keeper = KeeperClient(config)
+        keeper = KeeperClient(started or start(config))
         runtime = ContainerRuntime(config, keeper, tasks)
         tasks.start(runtime.watch)
         tasks.start(runtime.pulse)

@@ -1,0 +1,65 @@
+"""Start a keeper. Apart from its client, and light, so that a command can start one before it imports the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.errors import HostError
+
+SOURCE = Path(__file__).resolve().parents[2]
+START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk import keeper;keeper.main()"
+MESSAGE = 1 << 16
+"""The largest message between an owner and its keeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A keeper that was started: our end of its socketpair, and its pid."""
+
+    sock: socket.socket
+    pid: int
+
+
+def start(config: Config) -> Started:
+    """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
+    if os.geteuid() != 0:
+        raise HostError(missing_privilege())
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE)
+    given = {field.name: getattr(config, field.name) for field in fields(config)}
+    settings = json.dumps({name: value if isinstance(value, int) else str(value) for name, value in given.items()})
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-B", "-c", START, settings, str(SOURCE)],
+            {"PATH": os.defpath},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, null, 1),
+                (os.POSIX_SPAWN_DUP2, stderr, 2),
+            ],
+            setsid=True,
+            setsigmask=(),
+        )
+    finally:
+        os.close(null)
+        theirs.close()
+    return Started(ours, pid)
+
+
+def missing_privilege() -> str:
+    """Say what an ordinary user lacks."""
+    return (
+        "opening a desk needs root (mounts, namespaces, cgroups), and no `hotdesk serve` is running that would do it "
+        "for you; use sudo, or ask whoever runs this machine to start one"
+    )
