@@ -37,8 +37,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
     env = dict(os.environ) if environ is None else environ
     run, lib, etc = folders(env)
     table = read_table(etc / "config.toml")
-    images = env.get("HOTDESK_IMAGES") or table.pop("images", None)
-    known = {"runtime": str, "disk": str, "disk_floor": int, "memory_floor": int}
+    known = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int}
     chosen: dict[str, object] = {}
     for name, kind in known.items():
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
@@ -46,7 +45,8 @@ def load(environ: dict[str, str] | None = None) -> Config:
             chosen[name] = convert(name, value, kind)
     if table:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
-    return Config(run=run, lib=lib, images=Path(str(images)) if images else lib / "images", **chosen)  # type: ignore[arg-type]
+    images = Path(str(chosen.pop("images", lib / "images")))
+    return Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
 
 
 def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:
@@ -72,7 +72,7 @@ def read_table(path: Path) -> dict[str, object]:
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
-    except tomllib.TOMLDecodeError as e:
+    except ValueError as e:
         raise BriefError(f"{path} is not TOML: {e}; mend or remove it") from e
 
 
@@ -80,7 +80,7 @@ def convert(name: str, value: object, kind: type) -> object:
     """Check one setting's type; sizes may be written as `512M`."""
     if kind is int and isinstance(value, str):
         return parse_size(value)
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise BriefError(f"setting {name} is {value!r}; it takes {'a size' if kind is int else 'text'}")
     return value
 

@@ -15,10 +15,11 @@ from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
 from hotdesk.desk.background import background
 from hotdesk.desk.cgroup import Cgroup, here
-from hotdesk.desk.control import Control, listen
+from hotdesk.desk.control import Control
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.remote import RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.desk.sockets import listen
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
 

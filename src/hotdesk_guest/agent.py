@@ -229,6 +229,8 @@ class Guest:
                 self.reply(channel, files.SIMPLE[ask["op"]](ask))
         except OSError as e:
             self.fail(channel, e)
+        except (ValueError, TypeError, KeyError, OverflowError) as e:
+            self.fail(channel, OSError(errno.EINVAL, str(e)))
 
     def execute(self, channel: Channel, ask: Ask) -> None:
         """Start a program with this channel as its first follower, before it can write."""

@@ -18,6 +18,7 @@ from hotdesk_guest.wire import CHUNK, DATA, EVENT, encode
 
 BATCH = 8192
 """Bytes of a listing sent together."""
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NOTHING = (0, b"")
 """A step that says nothing: it only lets others have their turn."""
 
@@ -54,12 +55,20 @@ def resolve(path: str) -> str:
     return os.path.normpath(os.path.join(home, path))
 
 
+def make_parents(path: str) -> None:
+    """Make the folders above a path."""
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    except FileExistsError:
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+
+
 class Sink:
     """A file being written in place."""
 
     def __init__(self, path: str, mode: int | None) -> None:
         path = resolve(path)
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        make_parents(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
         self.fd = os.open(path, flags, 0o644 if mode is None else mode)
         if mode is not None:
@@ -137,7 +146,7 @@ def list_folder(ask: Ask) -> Steps:
         try:
             info = os.lstat(path)
             batch.append(entry(path, name, info))
-            size += 2 * len(path) + 128
+            size += len(encode(batch[-1]))
             if depth > 1 and stat.S_ISDIR(info.st_mode):
                 waiting += [(path, each, depth - 1) for each in sorted(os.listdir(path), reverse=True)]
         except OSError:
@@ -159,20 +168,43 @@ def remove(ask: Ask) -> Steps:
     if not stat.S_ISDIR(info.st_mode):
         os.unlink(top)
         return
-    waiting = [(top, False)]
-    while waiting:
-        path, emptied = waiting.pop()
-        if emptied:
-            os.rmdir(path)
-            continue
-        waiting.append((path, True))
-        with os.scandir(path) as entries:
-            for each in entries:
-                if each.is_dir(follow_symlinks=False):
-                    waiting.append((each.path, False))
-                else:
-                    os.unlink(each.path)
-        yield NOTHING
+    # by descriptor, one open at a time: a tree may be deeper than a path is long
+    fd = os.open(top, FOLDER)
+    above: list[list[str]] = []
+    try:
+        left = _empty(fd)
+        while left or above:
+            if left:
+                fd = _change(fd, left[-1])
+                above.append(left)
+                left = _empty(fd)
+            else:
+                fd = _change(fd, "..")
+                left = above.pop()
+                os.rmdir(left.pop(), dir_fd=fd)
+            yield NOTHING
+    finally:
+        os.close(fd)
+    os.rmdir(top)
+
+
+def _empty(fd: int) -> list[str]:
+    """Unlink what is no folder; give the names of the folders that are left."""
+    below = []
+    with os.scandir(fd) as entries:
+        for each in entries:
+            if each.is_dir(follow_symlinks=False):
+                below.append(each.name)
+            else:
+                os.unlink(each.name, dir_fd=fd)
+    return below
+
+
+def _change(fd: int, name: str) -> int:
+    """Go to a folder beside an open one, which is closed."""
+    there = os.open(name, FOLDER, dir_fd=fd)
+    os.close(fd)
+    return there
 
 
 def describe(ask: Ask) -> dict[str, object]:
@@ -197,7 +229,7 @@ def move(ask: Ask) -> dict[str, object]:
     """Rename, making the destination's folders."""
     source, destination = resolve(ask["source"]), resolve(ask["destination"])
     os.lstat(source)
-    os.makedirs(os.path.dirname(destination), mode=0o755, exist_ok=True)
+    make_parents(destination)
     os.rename(source, destination)
     return {}
 

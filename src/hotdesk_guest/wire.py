@@ -90,12 +90,17 @@ def _encode(value: object, out: list[bytes]) -> None:
     elif value is False:
         out.append(b"f")
     elif isinstance(value, int):
+        if not -(10**18) <= value <= 10**18:
+            raise WireError("a number of more than 18 digits")
         out.append(b"i%d;" % value)
     elif isinstance(value, bytes):
         out.append(b"b%d:" % len(value))
         out.append(value)
     elif isinstance(value, str):
-        data = value.encode("utf-8", "surrogateescape")
+        try:
+            data = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise WireError("text with a lone surrogate") from None
         out.append(b"s%d:" % len(data))
         out.append(data)
     elif isinstance(value, (list, tuple)):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -153,7 +156,7 @@ GROUPS = {
 }
 """Arguments are such that the kernel alone would answer otherwise, so that a row fails without its rule. Not so where
 the kernel refuses an ordinary user before it looks at anything (a second guard): pivot_root, fsopen, move_mount, clone
-with NEWNS, reboot, syslog and device nodes; families this kernel was built without; and what must pass."""
+with NEWNS, reboot, syslog and device nodes; families this kernel was built without; sync; and what must pass."""
 
 HELPERS = """
 keep = []
@@ -201,3 +204,23 @@ async def test_every_call_is_answered_as_the_rules_say(desk: Desk, attack: Attac
     told = await attack(desk, HELPERS, calls=[expression for _, expression, _ in calls])
     answers = dict(zip([what for what, _, _ in calls], told, strict=True))
     assert answers == {what: expected for what, _, expected in calls}
+
+
+def program_of_32_bits() -> bytes:
+    """Make the smallest program of this machine's 32-bit sibling: it exits with 42."""
+    kind, flags, code = {
+        "aarch64": (40, 0x05000000, bytes.fromhex("0170a0e32a00a0e3000000ef")),
+        "x86_64": (3, 0, bytes.fromhex("b801000000bb2a000000cd80")),
+    }[os.uname().machine]
+    base, start = 0x10000, 52 + 32
+    ident = b"\x7fELF\x01\x01\x01" + bytes(9)
+    header = ident + struct.pack("<HHIIIIIHHHHHH", 2, kind, 1, base + start, 52, 0, flags, 52, 32, 1, 0, 0, 0)
+    size = start + len(code)
+    return header + struct.pack("<8I", 1, 0, base, base, size, size, 5, 0x10000) + code
+
+
+async def test_no_program_of_32_bits_gets_past_the_filter(desk: Desk, attack: Attack) -> None:
+    """Where processor and kernel could run one, the filter kills it at its first call; elsewhere it does not start."""
+    await desk.write("/tmp/small", program_of_32_bits(), mode=0o755)
+    code = "tell(apart(lambda: attempt(os.execv, '/tmp/small', ['small'])))"
+    assert await attack(desk, code) in ("ENOEXEC", f"died {int(signal.SIGSYS)}", f"died {int(signal.SIGSYS) | 0x80}")

@@ -14,7 +14,6 @@ import json
 import os
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 
 import anyio
 import h11
@@ -124,21 +123,3 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
     body = json.dumps(value).encode()
     head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
     await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
-
-
-def listen(path: Path, mode: int = 0o600) -> socket.socket:
-    """Listen at a path, in place of a dead owner's socket there."""
-    path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{os.getpid()}")
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        fresh.unlink(missing_ok=True)
-        listener.bind(f"/proc/self/fd/{folder}/{fresh.name}")  # a socket's path is at most 107 bytes
-        os.chmod(fresh, mode)
-        listener.listen(64)
-        fresh.replace(path)
-    finally:
-        os.close(folder)
-    listener.setblocking(False)
-    return listener

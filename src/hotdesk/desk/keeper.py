@@ -325,6 +325,7 @@ class Keeper:
         """Burn what keepers left that were killed."""
         for desk in state.orphans(self.settings):
             state.bury(self.settings, self.hierarchies, desk, self.disk)
+        state.sweep(self.settings)
         for base in uids.stale(self.settings.run / "desks"):
             uids.release(base)
 

@@ -18,6 +18,8 @@ Body: TypeAlias = dict[str, object]
 READ = 1 << 17
 HELLO_SECONDS = 10.0
 MAX_CREDIT = 1 << 30
+STUCK_SECONDS = 1.0
+"""How long a cancelled writer waits for a guest to take the rest of a frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +259,19 @@ class Link:
         """Open a channel with a request."""
         if self.failure is not None:
             raise self.failure
-        payload = wire.encode(body)
+        try:
+            payload = wire.encode(body)
+        except wire.WireError as e:
+            raise BriefError(f"a desk cannot be asked this: {e}") from e
         if len(payload) > wire.HOST_LIMIT:
             raise BriefError(f"a request of {len(payload)} bytes is more than a desk takes; put it in a file")
         channel = Channel(self)
         channel.number = self.add(channel)
-        await self.send(wire.OPEN, channel.number, payload)
+        try:
+            await self.send(wire.OPEN, channel.number, payload)
+        except BaseException:
+            self.channels.pop(channel.number, None)
+            raise
         return channel
 
     def add(self, channel: Opened) -> int:
@@ -281,10 +290,23 @@ class Link:
                 try:
                     view = view[self.sock.send(view) :]
                 except BlockingIOError:
-                    with anyio.CancelScope(shield=len(view) < len(data)):
-                        await anyio.wait_writable(self.sock)
+                    await self.writable(begun=len(view) < len(data))
                 except OSError as e:
                     raise self.failure or DeskGone("the desk hung up") from e
+
+    async def writable(self, begun: bool) -> None:
+        """Wait until the socket takes more; cancelled amid a frame, the rest gets a moment, or the link ends."""
+        try:
+            await anyio.wait_writable(self.sock)
+        except BaseException:
+            with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:
+                if begun:
+                    await anyio.wait_writable(self.sock)
+            if patience.cancelled_caught:
+                self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
+                self.sock.shutdown(socket.SHUT_RDWR)
+            if not begun or self.failure is not None:
+                raise
 
     def fail(self, why: LinkError | DeskGone) -> None:
         """Note why the link ended, and tell everyone who waits."""

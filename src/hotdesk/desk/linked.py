@@ -20,6 +20,8 @@ SILENCE = 60.0
 """Seconds a file operation may pass without a word from the guest."""
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
 TEXT_LIMIT = 500
+LONG = 366 * 86400.0
+"""A program's time beyond this is none at all."""
 KINDS: dict[str, Kind] = {
     "file": "file",
     "directory": "directory",
@@ -110,6 +112,8 @@ class LinkedDesk:
         self.link = link
         self.home = home
         self.oom_kills = oom_kills
+        self.kills = 0
+        """What the memory limit had killed when we last asked."""
 
     async def run(
         self,
@@ -123,6 +127,7 @@ class LinkedDesk:
         output_limit: int = OUTPUT_LIMIT,
     ) -> Done:
         """Run a program to its end; cancelled, it is killed with all its descendants."""
+        kills = self.kills
         process = await self.start(argv, env=env, cwd=cwd, user=user, timeout=timeout, stdin=bool(stdin))
         try:
             heard = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
@@ -131,8 +136,9 @@ class LinkedDesk:
                 await process.kill()
         assert process.done is not None
         done = replace(process.done, stdout=heard.stdout, stderr=heard.stderr, truncated=heard.truncated)
-        if done.signal == 9 and not done.timed_out and self.oom_kills is not None and await self.oom_kills():
-            done = replace(done, out_of_memory=True)
+        if done.exit_code and not done.timed_out and self.oom_kills is not None:
+            self.kills = max(self.kills, await self.oom_kills())
+            done = replace(done, out_of_memory=self.kills > kills)
         return done
 
     async def start(
@@ -148,8 +154,12 @@ class LinkedDesk:
         """Start a program and follow it."""
         if isinstance(argv, str) or not argv or not all(isinstance(text, str) for text in argv):
             raise BriefError("a program is a list of texts: its name and its arguments")
-        if any("\0" in text for text in argv):
-            raise BriefError("a program's arguments cannot hold a zero byte")
+        if any("\0" in text for text in (*argv, cwd or "")):
+            raise BriefError("a program's arguments and working folder cannot hold a zero byte")
+        if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
+            raise BriefError("a program's variables are texts")
+        if timeout is not None and not timeout < LONG:
+            timeout = None
         if user not in (None, "user", "1000"):
             raise BriefError(f"no user {user!r} in this desk; it has `user`")
         return await self.follow(
@@ -183,6 +193,8 @@ class LinkedDesk:
             raise LinkError("the guest spoke out of turn")
         except BaseException:
             with anyio.move_on_after(GRACE, shield=True):
+                if ask["op"] == "exec":  # nobody will ever know its pid
+                    await channel.order({"signal": 9, "tree": True})
                 await channel.drop()
             raise
 
@@ -222,6 +234,8 @@ class LinkedDesk:
 
     async def write(self, path: str, data: bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
         """Write a file in place."""
+        if mode is not None and not 0 <= mode <= 0o7777:
+            raise BriefError(f"{mode:o} is not a file's mode")
         channel = await self.link.open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, (bytes, bytearray, memoryview)):

@@ -6,10 +6,10 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import DeskId, Spec, new_id
+from hotdesk.desk.sockets import accept, listen
 from hotdesk.errors import DeskGone, HostError
 
+GREET_SECONDS = 10.0
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set: a program in a `local` desk is a program on this machine."""
 
@@ -37,24 +39,24 @@ class LocalRuntime:
         """Start a guest in a new directory."""
         desk = new_id()
         folder = Path(tempfile.mkdtemp(prefix=f"hotdesk-{desk}-"))
-        home = folder / "home"
-        home.mkdir()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            listener.bind(str(folder / "link.sock"))
-            listener.listen(1)
-            listener.settimeout(10)
-            environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
+        (folder / "home").mkdir()
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
+        with listen(folder / "link.sock") as listener:
             guest = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-B", str(guestlib.SOURCE / "start.py"), str(folder)],
                 env={**environment, **spec.env},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            sock, _ = await anyio.to_thread.run_sync(listener.accept)
-        link = Link(sock)
+            try:
+                with anyio.fail_after(GREET_SECONDS):
+                    link = Link(await accept(listener))
+            except BaseException:
+                clear(guest, folder)
+                raise
         self.tasks.start(link.run)
         await link.ready()
-        self.open_desks[desk] = (LinkedDesk(desk, link, str(home)), guest, folder)
+        self.open_desks[desk] = (LinkedDesk(desk, link, str(folder / "home")), guest, folder)
         return self.open_desks[desk][0]
 
     async def find(self, desk: DeskId) -> LinkedDesk:
@@ -65,17 +67,31 @@ class LocalRuntime:
 
     async def burn(self, desk: DeskId) -> None:
         """End the guest and what it started, and delete the directory."""
-        if desk not in self.open_desks:
-            return
-        opened, guest, folder = self.open_desks.pop(desk)
-        with contextlib.suppress(Exception):
-            for running in await opened.processes():
-                if running.exit_code is None:
-                    await (await opened.attach(running.pid)).kill()
-        opened.link.hang_up()
-        guest.send_signal(signal.SIGKILL)
-        guest.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        if desk in self.open_desks:
+            opened, guest, folder = self.open_desks.pop(desk)
+            opened.link.hang_up()
+            clear(guest, folder)
+
+
+def clear(guest: subprocess.Popen[bytes], folder: Path) -> None:
+    """End a guest with every program that has its home, and delete its directory."""
+    guest.send_signal(signal.SIGKILL)
+    guest.wait()
+    mark = f"HOME={folder}/home".encode()
+    while marked := [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in environment_of(pid)]:
+        for pid in marked:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """Read a process's variables; nothing of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 @contextlib.asynccontextmanager

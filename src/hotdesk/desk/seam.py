@@ -19,6 +19,8 @@ Kind = Literal["file", "directory", "symlink", "other"]
 ALPHABET = string.ascii_lowercase + string.digits
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 OUTPUT_LIMIT = 16 * MIB
+MOST = 1 << 50
+"""More memory or disk than any machine has."""
 
 
 def new_id() -> DeskId:
@@ -54,8 +56,8 @@ class Spec:
     def __post_init__(self) -> None:
         checks = {
             "cpus": 0.01 <= self.cpus <= 1024,
-            "memory": self.memory >= 16 * MIB,
-            "disk": self.disk >= MIB,
+            "memory": 16 * MIB <= self.memory <= MOST,
+            "disk": MIB <= self.disk <= MOST,
             "disk_in": self.disk_in in ("disk", "memory"),
             "pids": 4 <= self.pids <= 1 << 22,
             "deadline": 0 < self.deadline <= 365 * 86400,

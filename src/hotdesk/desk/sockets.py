@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+from pathlib import Path
 
 import anyio
 
@@ -42,3 +44,21 @@ def peer(sock: socket.socket) -> tuple[int, int]:
     """Give the pid and uid of whoever is at the other end of a unix socket."""
     pid, uid, _ = struct.unpack("=iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
+
+
+def listen(path: Path, mode: int = 0o600) -> socket.socket:
+    """Listen at a path, in place of a dead owner's socket there."""
+    path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    fresh = path.with_name(f".{os.getpid()}")
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        fresh.unlink(missing_ok=True)
+        listener.bind(f"/proc/self/fd/{folder}/{fresh.name}")  # a socket's path is at most 107 bytes
+        os.chmod(fresh, mode)
+        listener.listen(64)
+        fresh.replace(path)
+    finally:
+        os.close(folder)
+    listener.setblocking(False)
+    return listener

@@ -23,6 +23,8 @@ from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import HostError, KeeperError
 
 SCHEMA = 1
+SETTLED = 60.0
+"""Seconds after which a folder that is neither there nor gone belongs to nobody."""
 
 
 @dataclass(slots=True)
@@ -42,10 +44,10 @@ class Record:
 
     def leave(self) -> None:
         """Remove the folder: the desk no longer exists."""
-        for name in ("desk.json", "desk.json.new", "owner.lock"):
-            (self.folder / name).unlink(missing_ok=True)
+        gone = self.folder.with_name(f"gone-{self.folder.name}")
         with suppress(FileNotFoundError):
-            self.folder.rmdir()
+            self.folder.rename(gone)  # whoever looks sees all of a desk's folder or nothing
+            shutil.rmtree(gone)
         os.close(self.lock)
 
 
@@ -63,12 +65,16 @@ def prepare(config: Config) -> None:
 def enter(config: Config, desk: str, facts: dict[str, object]) -> Record:
     """Make a desk's folder and hold it."""
     folder = config.run / "desks" / desk
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        raise KeeperError(f"desk {desk} exists already") from None
-    lock = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fresh = folder.with_name(f"new-{desk}")
+    fresh.mkdir(mode=0o700)
+    lock = os.open(fresh / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        fresh.rename(folder)
+    except OSError:
+        os.close(lock)
+        shutil.rmtree(fresh)
+        raise KeeperError(f"desk {desk} exists already") from None
     record = Record(folder, lock)
     record.note(schema=SCHEMA, id=desk, state="opening", **facts)
     return record
@@ -140,10 +146,21 @@ def take(folder: Path) -> int | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
+        if os.fstat(lock).st_ino == os.stat(folder / "owner.lock").st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass  # somebody holds it, or the desk left while we looked
+    os.close(lock)
+    return None
+
+
+def sweep(config: Config) -> None:
+    """Remove folders of desks whose keeper was killed while they appeared or vanished."""
+    for prefix in ("new-", "gone-"):
+        for folder in (config.run / "desks").glob(f"{prefix}*"):
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > SETTLED:
+                    shutil.rmtree(folder)
 
 
 def orphans(config: Config) -> list[str]:
