@@ -305,8 +305,10 @@ class Guest:
             self.stop_feeding(process)
 
     def stop_feeding(self, process: Process) -> None:
-        fd = process.feeding
-        if self.by_fd.pop(fd, None) is not None:
+        """Stop waiting for a program to take more; its descriptor may be another's once it is closed."""
+        fd, process.feeding = process.feeding, -1 if process.stdin < 0 else process.feeding
+        if self.by_fd.get(fd) is process:
+            del self.by_fd[fd]
             try:
                 self.poll.unregister(fd)
             except OSError:
