@@ -5,25 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from hotdesk import config
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
-from hotdesk.desk.background import background
 from hotdesk.desk.cgroup import Cgroup, here
-from hotdesk.desk.control import Control
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
-from hotdesk.desk.remote import RemoteRuntime, remote_runtime
-from hotdesk.desk.seam import Desk, DeskId, Spec
-from hotdesk.desk.sockets import listen
+from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
 
 BURN_SECONDS = 20.0
+PARTS = {
+    "remote": "hotdesk.desk.remote:remote_runtime",
+    "control": "hotdesk.desk.control:controlled",
+}
+"""What only some owners need, by name: their HTTP would cost every other one 20 ms."""
 
 
 class Host:
@@ -34,18 +37,18 @@ class Host:
         self.control = control
         self.keeper = keeper
         self.stack = contextlib.AsyncExitStack()
-        self.runtime: ContainerRuntime | RemoteRuntime
+        self.runtime: Runtime
 
     async def __aenter__(self) -> Host:
         await self.stack.__aenter__()
         try:
             if os.geteuid() != 0:
-                self.runtime = await self.stack.enter_async_context(remote_runtime(server(self.config)))
+                self.runtime = await self.stack.enter_async_context(part("remote")(server(self.config)))
                 return self
             runtime = await self.stack.enter_async_context(container_runtime(self.config, self.keeper))
             self.runtime = runtime
             if self.control:
-                await self.stack.enter_async_context(controlled(runtime, control_path(self.config, os.getpid())))
+                await self.stack.enter_async_context(part("control")(runtime, control_path(self.config, os.getpid())))
         except BaseException as e:
             await self.stack.__aexit__(type(e), e, e.__traceback__)
             raise
@@ -73,7 +76,7 @@ class Host:
         with contextlib.suppress(DeskGone):
             return await self.runtime.find(desk)
         path = owner_path(self.config, desk)
-        other = await self.stack.enter_async_context(remote_runtime(path))
+        other: Runtime = await self.stack.enter_async_context(part("remote")(path))
         return await other.find(desk)
 
     async def burn(self, desk: DeskId) -> None:
@@ -96,6 +99,13 @@ class Host:
         guestlib.keep(self.config.images, picture.digest, source, compiled)
 
 
+def part(name: str) -> Callable[..., contextlib.AbstractAsyncContextManager[Any]]:
+    """Give a part by its name."""
+    module, _, attribute = PARTS[name].partition(":")
+    found: Callable[..., contextlib.AbstractAsyncContextManager[Any]] = getattr(import_module(module), attribute)
+    return found
+
+
 @contextlib.asynccontextmanager
 async def open_desk(spec: Spec | None = None) -> AsyncIterator[Desk]:
     """Open a desk on this machine for the length of a block.
@@ -107,23 +117,10 @@ async def open_desk(spec: Spec | None = None) -> AsyncIterator[Desk]:
 
 
 @contextlib.asynccontextmanager
-async def controlled(runtime: ContainerRuntime, path: Path, mode: int = 0o600) -> AsyncIterator[None]:
-    """Serve a runtime's desks at a control socket."""
-    with listen(path, mode) as listener:
-        try:
-            async with background() as tasks:
-                control = Control(runtime, tasks, everyone=mode != 0o600)
-                tasks.start(lambda: control.serve(listener))
-                yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
-@contextlib.asynccontextmanager
 async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
     """Use a desk another process owns; it stays when the block ends."""
     path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
-    async with remote_runtime(path) as runtime:
+    async with part("remote")(path) as runtime:
         yield await runtime.find(desk)
 
 

@@ -243,7 +243,8 @@ class Guest:
         for fd in (process.stdout, process.stderr):
             self.by_fd[fd] = process
         self.follow(channel, process)
-        self.tell(channel, EVENT, encode({"pid": process.pid}))
+        if ask["tell"]:
+            self.tell(channel, EVENT, encode({"pid": process.pid}))
         self.listen(process)
 
     def attach(self, channel: Channel, pid: int) -> None:

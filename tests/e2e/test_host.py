@@ -16,11 +16,12 @@ import hotdesk
 from hotdesk import blocking
 from hotdesk.config import Config
 from hotdesk.desk import state
+from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError, DeskGone, HostError
-from hotdesk.host import Host, borrow, burn, control_path, controlled
+from hotdesk.host import Host, borrow, burn, control_path
 
 pytestmark = pytest.mark.container
 

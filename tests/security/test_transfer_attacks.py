@@ -17,11 +17,12 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import image
+from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Entry, Kind
 from hotdesk.desk.transfer import Fetch, get, put
 from hotdesk.errors import BriefError, FileError
-from hotdesk.host import control_path, controlled
+from hotdesk.host import control_path
 
 Attack = Callable[..., Awaitable[Any]]
 
@@ -283,6 +284,6 @@ async def test_ps_and_image_ls_escape_what_they_find(settings: Config, home: Pat
 
 @pytest.mark.usefixtures("shared")
 async def test_a_traceback_asked_for_is_escaped_too(desk: Desk, settings: Config, local: Path) -> None:
-    done = await hotdesk(settings, "--debug", "cp", f"{desk.id}:/tmp/{ESCAPES}", str(local / "x"))
+    done = await hotdesk(settings, "cp", "--debug", f"{desk.id}:/tmp/{ESCAPES}", str(local / "x"))
     assert b"Traceback" in done.stderr
     assert is_clean(done.stderr.decode("utf-8", "surrogateescape"))

@@ -1,16 +1,13 @@
 """The `hotdesk` command: one module a subcommand, imported when used.
 
-A module has `add`, which gives its arguments to a parser, and `main`, which does the work and gives the exit code. The
-parser is the standard library's, because a richer one costs every `hotdesk run` more than opening a desk does.
+A module has `add`, which gives its arguments to a parser, and `main`, which does the work and gives the exit code.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from importlib import import_module
-from typing import NoReturn
 
 from hotdesk.cli import early
 from hotdesk.errors import BriefError, HotdeskError, printable
@@ -31,14 +28,6 @@ COMMANDS = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line, like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong with a call."""
-        raise BriefError(f"{message}; see `{self.prog} --help`")
-
-
 def overview() -> str:
     """Write the list of commands."""
     lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT, ""]
@@ -49,7 +38,7 @@ def overview() -> str:
 ABOUT = "A real computer for an AI worker: issued in milliseconds, sealed, and gone when the job is done."
 
 
-def run(argv: list[str]) -> int:
+def carry_out(argv: list[str]) -> int:
     """Carry out one command line."""
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(overview())
@@ -63,23 +52,7 @@ def run(argv: list[str]) -> int:
     if argv[0] == "run" and command:
         early.begin()
     module = import_module(f"hotdesk.cli.{argv[0]}")
-    parser = Parser(
-        prog=f"hotdesk {argv[0]}",
-        description=dedent(module.main.__doc__),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    module.add(parser)
-    arguments = parser.parse_args(own)
-    if command is not None:
-        arguments.command = command
-    return int(module.main(arguments))
-
-
-def dedent(text: str) -> str:
-    """Lay a docstring out for a terminal."""
-    return "\n".join(line.removeprefix("    ") for line in text.rstrip().splitlines())
+    return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, own, command)))
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str] | None]:
@@ -95,7 +68,7 @@ def main() -> None:
     if "--debug" in split(sys.argv[1:])[0]:
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
-        code = run(sys.argv[1:])
+        code = carry_out(sys.argv[1:])
     except HotdeskError as e:
         if os.environ.get("HOTDESK_DEBUG"):
             raise

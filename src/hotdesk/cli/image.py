@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.cli import dedent, options
+from hotdesk.cli import options
+from hotdesk.cli.parser import dedent
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, recipe, store

@@ -9,23 +9,26 @@ GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import socket
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 import h11
 
 from hotdesk.desk import state
-from hotdesk.desk.background import Background
+from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import relay
 from hotdesk.desk.request import parse_spec
 from hotdesk.desk.seam import as_id
-from hotdesk.desk.sockets import accept, peer, receive, send
+from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
 
 BODY_LIMIT = 1 << 16
@@ -123,3 +126,16 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
     body = json.dumps(value).encode()
     head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
     await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+
+
+@contextlib.asynccontextmanager
+async def controlled(runtime: ContainerRuntime, path: Path, mode: int = 0o600) -> AsyncIterator[None]:
+    """Serve a runtime's desks at a control socket."""
+    with listen(path, mode) as listener:
+        try:
+            async with background() as tasks:
+                control = Control(runtime, tasks, everyone=mode != 0o600)
+                tasks.start(lambda: control.serve(listener))
+                yield
+        finally:
+            path.unlink(missing_ok=True)

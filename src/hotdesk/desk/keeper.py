@@ -88,6 +88,7 @@ class Keeper:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.signalled)
         self.collect()
+        self.warm()
         try:
             while self.open_for_business:
                 heard = self.listen(wake_r)
@@ -103,6 +104,13 @@ class Keeper:
             for desk in list(self.held):
                 self.burn(desk, "owner gone")
             self.doorman.close()
+
+    def warm(self) -> None:
+        """Mount the pool while the owner gets ready; what fails here fails again, and is told, when it is needed."""
+        try:
+            self.disk()
+        except (OSError, HostError):
+            pass
 
     def listen(self, wake: int) -> set[int]:
         """Wait for the owner, a signal, a deadline, or a first call at a gate; a call is noticed, never read."""
@@ -362,6 +370,7 @@ def main() -> None:
         complain(str(e))
         return
     keeper.serve()
+    os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting
 
 
 def raise_core_limit() -> None:

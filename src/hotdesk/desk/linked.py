@@ -51,6 +51,7 @@ class LinkedProcess:
                 yield STREAMS[item.stream], item.data
             elif isinstance(item, Reply):
                 await self.channel.drop()
+                check("the program", item.body)
                 self.done = as_done(item.body)
             elif item is not None:
                 raise LinkError("the guest spoke out of turn")
@@ -128,7 +129,8 @@ class LinkedDesk:
     ) -> Done:
         """Run a program to its end; cancelled, it is killed with all its descendants."""
         kills = self.kills
-        process = await self.start(argv, env=env, cwd=cwd, user=user, timeout=timeout, stdin=bool(stdin))
+        ask, timeout = ask_exec(argv, env, cwd, user, timeout, stdin=bool(stdin), tell=False)
+        process = LinkedProcess(await self.link.open(ask), 0, None, timeout)
         try:
             heard = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
         finally:
@@ -152,27 +154,8 @@ class LinkedDesk:
         stdin: bool = True,
     ) -> LinkedProcess:
         """Start a program and follow it."""
-        if isinstance(argv, str) or not argv or not all(isinstance(text, str) for text in argv):
-            raise BriefError("a program is a list of texts: its name and its arguments")
-        if any("\0" in text for text in (*argv, cwd or "")):
-            raise BriefError("a program's arguments and working folder cannot hold a zero byte")
-        if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
-            raise BriefError("a program's variables are texts")
-        if timeout is not None and not timeout < LONG:
-            timeout = None
-        if user not in (None, "user", "1000"):
-            raise BriefError(f"no user {user!r} in this desk; it has `user`")
-        return await self.follow(
-            {
-                "op": "exec",
-                "argv": list(argv),
-                "env": dict(env or {}),
-                "cwd": cwd,
-                "stdin": stdin,
-                "timeout": None if timeout is None else max(0, int(timeout * 1000)),
-            },
-            timeout,
-        )
+        ask, timeout = ask_exec(argv, env, cwd, user, timeout, stdin=stdin, tell=True)
+        return await self.follow(ask, timeout)
 
     async def attach(self, pid: int) -> LinkedProcess:
         """Follow a program already started."""
@@ -309,6 +292,32 @@ class LinkedDesk:
         finally:
             with anyio.move_on_after(GRACE, shield=True):
                 await channel.drop()
+
+
+def ask_exec(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+    user: str | None,
+    timeout: float | None,
+    *,
+    stdin: bool,
+    tell: bool,
+) -> tuple[Body, float | None]:
+    """Check what is asked and write it as the guest reads it; `tell` asks for the pid before anything else."""
+    if isinstance(argv, str) or not argv or not all(isinstance(text, str) for text in argv):
+        raise BriefError("a program is a list of texts: its name and its arguments")
+    if any("\0" in text for text in (*argv, cwd or "")):
+        raise BriefError("a program's arguments and working folder cannot hold a zero byte")
+    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
+        raise BriefError("a program's variables are texts")
+    if user not in (None, "user", "1000"):
+        raise BriefError(f"no user {user!r} in this desk; it has `user`")
+    if timeout is not None and not timeout < LONG:
+        timeout = None
+    limit = None if timeout is None else max(0, int(timeout * 1000))
+    ask: Body = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "cwd": cwd, "timeout": limit}
+    return {**ask, "stdin": stdin, "tell": tell}, timeout
 
 
 async def collect(process: LinkedProcess, limit: int) -> Done:

@@ -375,7 +375,10 @@ async def test_a_strange_exit_is_a_link_error(body: dict[str, object]) -> None:
     ids=lambda data: repr(data[9:30]),
 )
 async def test_a_program_that_starts_strangely_is_a_link_error(answer: bytes) -> None:
-    assert isinstance(await answered(lambda desk: desk.run(["x"]), answer), LinkError)
+    async def started(desk: LinkedDesk) -> None:
+        await (await desk.start(["x"])).wait()
+
+    assert isinstance(await answered(started, answer), LinkError)
 
 
 STRANGE_ENTRIES: list[object] = [
