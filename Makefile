@@ -19,7 +19,7 @@ check: .venv/.installed  ## Lint, types, import direction.
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples
+	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples bench
 	.venv/bin/lint-imports
 
 .PHONY: test

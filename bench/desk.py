@@ -24,7 +24,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk import config
-from hotdesk.desk import image, kernel, seccomp
+from hotdesk.desk import image, kernel, seccomp, state
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
 
@@ -120,18 +120,11 @@ async def weigh(host: Host, count: int = 10) -> dict[str, float]:
     desks = [await host.open(Spec(memory=256 << 20)) for _ in range(count)]
     await anyio.sleep(0.5)
     lost = (before - available()) / count
-    told = {str(entry["id"]): int(str(entry["pid"])) for entry in state_of(host)}
+    told = {str(entry["id"]): int(str(entry["pid"])) for entry in state.desks(host.config)}
     private = statistics.median(memory_of(told[desk.id]) for desk in desks)
     for desk in desks:
         await host.burn(desk.id)
     return {"guest private MiB": private / (1 << 20), "machine MiB per idle desk": lost / (1 << 20)}
-
-
-def state_of(host: Host) -> list[dict[str, object]]:
-    """List the host's desks."""
-    from hotdesk.desk import state
-
-    return state.desks(host.config)
 
 
 def ratio(samples: Samples, one: str, other: str) -> float | None:

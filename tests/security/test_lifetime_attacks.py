@@ -101,7 +101,7 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_desk_dies_with_its_owner(settings: Config, number: int) -> None:
     with owner(settings) as (process, desk, keeper):
-        assert len(processes(desk)) >= 3
+        assert len(processes(desk)) >= 2
         process.send_signal(number)
         assert await until(lambda: is_gone(settings, desk), 10)
         assert await until(lambda: not Path(f"/proc/{keeper}").exists(), 10)

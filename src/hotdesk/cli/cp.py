@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import ID_SHAPE, as_id
 from hotdesk.desk.transfer import get, put
 from hotdesk.errors import BriefError
@@ -33,6 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BriefError("one side must be ID:PATH in a desk, the other a local path")
 
     async def work() -> int:
+        confine([] if from_desk is None else [Path(to_path)], any_owner=True)
         async with borrow(config.load(), as_id(from_desk or to_desk or "")) as desk:
             if from_desk is None:
                 await put(desk, Path(from_path), to_path)

@@ -7,6 +7,7 @@ import argparse
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.terminal import follow, run_interruptible
+from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import as_id
 from hotdesk.host import borrow
 
@@ -32,6 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     env = options.parse_env(arguments.env)
 
     async def work() -> int:
+        confine([])
         async with borrow(config.load(), as_id(arguments.desk)) as desk:
             return await follow(desk, command, env=env, cwd=arguments.cwd, timeout=arguments.timeout)
 

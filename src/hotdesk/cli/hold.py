@@ -13,6 +13,7 @@ import anyio
 
 from hotdesk import config
 from hotdesk.config import Config
+from hotdesk.desk.confine import confine
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
@@ -67,11 +68,12 @@ async def hold(settings: Config) -> None:
         path = holder_path(settings)
         path.unlink(missing_ok=True)
         path.symlink_to(control_path(settings, os.getpid()).name)
+        confine([path.parent])
+        assert isinstance(host.runtime, ContainerRuntime)
         try:
             quiet = 0.0
-            while quiet < LINGER:
+            while quiet < LINGER and host.runtime.keeper.failure is None:
                 await anyio.sleep(0.5)
-                assert isinstance(host.runtime, ContainerRuntime)
                 quiet = 0.0 if host.runtime.live() else quiet + 0.5
         finally:
             path.unlink(missing_ok=True)

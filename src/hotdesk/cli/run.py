@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hotdesk.cli import early, options
 from hotdesk.cli.terminal import follow, run_interruptible
+from hotdesk.desk.confine import confine
 from hotdesk.desk.transfer import get, put
 from hotdesk.host import Host
 
@@ -45,12 +46,14 @@ def main(arguments: argparse.Namespace) -> int:
     carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
 
     async def work() -> int:
-        async with Host(early.settings(), control=False, keeper=early.keeper()) as host, host.open_desk(spec) as desk:
-            for local, remote in carried_in:
-                await put(desk, Path(local), remote)
-            code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
-            for remote, local in carried_out:
-                await get(desk, remote, Path(local), lambda text: print(f"hotdesk: {text}", file=sys.stderr))
-            return code
+        async with Host(early.settings(), control=False, keeper=early.keeper()) as host:
+            confine([Path(local) for _, local in carried_out], any_owner=bool(carried_in or carried_out))
+            async with host.open_desk(spec) as desk:
+                for local, remote in carried_in:
+                    await put(desk, Path(local), remote)
+                code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
+                for remote, local in carried_out:
+                    await get(desk, remote, Path(local), lambda text: print(f"hotdesk: {text}", file=sys.stderr))
+                return code
 
     return run_interruptible(work)

@@ -261,7 +261,10 @@ class ContainerRuntime:
 
 
 async def bury(config: Config) -> None:
-    """Start a keeper for just long enough to burn what no keeper holds."""
+    """Start a keeper for just long enough to burn what no keeper holds.
+
+    A confined command starts one in vain: the next command's keeper then does it.
+    """
     undertaker = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(undertaker.run)

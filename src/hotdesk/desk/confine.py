@@ -1,0 +1,93 @@
+"""Give up what a command no longer needs once its keeper runs: it is about to read bytes a desk wrote.
+
+Capabilities, new privileges, writing files but where results go, TCP, and signals to others: gone for this process and
+everything it starts. Call it before any thread is started. Reading stays: an interpreter reads its own modules.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from hotdesk.desk import kernel
+
+CAP_DAC_OVERRIDE = 1
+LAST_CAPABILITY = 40
+CAPABILITY_VERSION = 0x20080522
+PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+
+SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
+"""Write to, remove and make files and folders of every kind."""
+REFER, TRUNCATE = 1 << 13, 1 << 14
+TCP = 0b11
+"""Bind and connect."""
+SCOPES = 0b11
+"""Abstract sockets and signals beyond this process and its children."""
+
+
+class Ruleset(ctypes.Structure):
+    """struct landlock_ruleset_attr."""
+
+    _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class Beneath(ctypes.Structure):
+    """struct landlock_path_beneath_attr."""
+
+    _pack_ = 1
+    _fields_ = (("access", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+def confine(writable: Iterable[Path], *, any_owner: bool = False) -> None:
+    """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    restrict([existing(path) for path in writable])
+    if os.geteuid() == 0:
+        drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
+
+
+def existing(path: Path) -> Path:
+    """Give the nearest folder that exists, at or above a path."""
+    path = path.absolute()
+    while not path.is_dir():
+        path = path.parent
+    return path
+
+
+def drop_capabilities(kept: set[int]) -> None:
+    """Keep these capabilities and no other, now and after every exec."""
+    kernel.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    for capability in range(LAST_CAPABILITY + 1):
+        if capability not in kept:
+            kernel.libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+    bits = sum(1 << capability for capability in kept)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+    data = (ctypes.c_uint32 * 6)(bits, bits, 0, 0, 0, 0)
+    kernel.check(kernel.libc.capset(header, data), "capset")
+
+
+def restrict(writable: list[Path]) -> None:
+    """Restrict this thread and all it starts by Landlock, as far as this kernel knows it; one without goes on without."""
+    version = kernel.libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    if version < 1:
+        return
+    handled = WRITES | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    wanted = Ruleset(handled, TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    made = kernel.libc.syscall(SYS_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    ruleset = kernel.check(made, "landlock_create_ruleset")
+    try:
+        for folder in writable:
+            fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            try:
+                rule = Beneath(handled, fd)
+                added = kernel.libc.syscall(SYS_ADD_RULE, ruleset, 1, ctypes.byref(rule), ctypes.c_uint32(0))
+                kernel.check(added, "landlock_add_rule")
+            finally:
+                os.close(fd)
+        kernel.check(kernel.libc.syscall(SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
+    finally:
+        os.close(ruleset)
