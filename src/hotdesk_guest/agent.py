@@ -85,6 +85,7 @@ class Guest:
         os.set_blocking(wake_w, False)
         _signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda number, at: None)
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         self.poll.register(self.wake, select.EPOLLIN)
 
     # -- the link ---------------------------------------------------------------------------------------------

@@ -97,10 +97,10 @@ def test_a_desk_stays_open_until_it_is_burnt(hotdesk: Hotdesk, tmp_path: Path) -
         (tmp_path / "word").write_text("kept")
         assert hotdesk("cp", f"{tmp_path}/word", f"{name}:a/word").returncode == 0
         assert hotdesk("exec", name, "--", "cat", "a/word").stdout == b"kept"
-        assert (
-            hotdesk("exec", name, "--cwd", "a", "--env", "X=1", "--", "sh", "-c", "pwd; echo $X; exit 4").returncode
-            == 4
-        )
+        options = ["--cwd", "a", "--env", "X=1", "--timeout", "30"]
+        done = hotdesk("exec", name, *options, "--", "sh", "-c", "pwd; echo $X; exit 4")
+        assert (done.returncode, done.stdout) == (4, b"/home/user/a\n1\n")
+        assert hotdesk("exec", name, "--timeout", "0.3", "--", "sleep", "60").returncode == 124
         assert hotdesk("cp", f"{name}:a", f"{tmp_path}/back").returncode == 0
         assert (tmp_path / "back/word").read_text() == "kept"
     finally:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -207,7 +208,7 @@ async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
     await desk.run(["truncate", "-s", "10T", "/tmp/sparse"])
     above = os.open(local, os.O_RDONLY)
     try:
-        found = await desk.stat("/tmp/sparse")
+        found = replace(await desk.stat("/tmp/sparse"), size=1)  # a desk may say what it likes
         with pytest.raises(FileError, match="would come out"):
             await Fetch(desk, print, bytes_left=8 * MIB).entry(found, "/tmp/sparse", above, "sparse", 0)
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 
 from hotdesk.cli import early
@@ -71,7 +72,7 @@ def main() -> None:
         code = carry_out(sys.argv[1:])
     except HotdeskError as e:
         if os.environ.get("HOTDESK_DEBUG"):
-            raise
+            print("\n".join(map(printable, traceback.format_exc().splitlines())), file=sys.stderr)
         print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
         code = FAILED
     except KeyboardInterrupt:

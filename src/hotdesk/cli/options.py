@@ -32,7 +32,7 @@ def add_env(parser: argparse.ArgumentParser) -> None:
 
 def add_command(parser: argparse.ArgumentParser) -> None:
     """Ask for a command, best after `--`."""
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, after `--`")
+    parser.add_argument("command", nargs="*", help="the command, after `--`")
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:

@@ -133,12 +133,12 @@ def mounts(room: Room) -> list[Json]:
         mount("/sys", "bind", room.sys, "bind", "ro", *plain, "noexec"),
         mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
         mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec"),
-        mount("/proc/sys/kernel/random/boot_id", "bind", f"{room.proc}/boot_id", "bind"),
+        mount("/proc/sys/kernel/random/boot_id", "bind", f"{room.proc}/boot_id", "bind", "ro", *plain, "noexec"),
     ]
     for name in (*STEADY_FILES, *EMPTY_FILES, *EMPTY_FOLDERS):
         if name in room.hidden or name in STEADY_FILES:
             cover = name if name in STEADY_FILES else "none" if name in EMPTY_FOLDERS else "empty"
-            shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind"))
+            shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind", "ro", *plain, "noexec"))
     return shown
 
 

@@ -70,7 +70,7 @@ def drop_capabilities(kept: set[int]) -> None:
 
 
 def restrict(writable: list[Path]) -> None:
-    """Restrict this thread and all it starts by Landlock, as far as this kernel knows it; one without goes on without."""
+    """Restrict this thread and all it starts by Landlock, as far as this kernel knows it."""
     version = kernel.libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return

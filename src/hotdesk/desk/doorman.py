@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.desk import uids
@@ -74,10 +76,16 @@ class Doorman:
     def tell(self, desk: str, *gates: socket.socket) -> None:
         """Hand the door a gate, or have it shut one."""
         if self.line is not None:
+            fds = [gate.fileno() for gate in gates]
             try:
-                socket.send_fds(self.line, [json.dumps({"gate": desk}).encode()], [gate.fileno() for gate in gates])
+                socket.send_fds(self.line, [json.dumps({"gate": desk}).encode()], fds, socket.MSG_DONTWAIT)
             except OSError:
-                pass  # it is dying; its exit is noted by `ended`
+                self.give_up()
+
+    def give_up(self) -> None:
+        """End a door that is dying or takes no messages; the next call starts another."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def ended(self, pid: int) -> bool:
         """Note the door's exit; the next call starts another."""

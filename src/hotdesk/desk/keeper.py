@@ -33,6 +33,7 @@ from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
 OPENING = 20.0
 """Seconds the runtime may take to start a desk."""
 LOG_LIMIT = 4096
+FILE_TABLE = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -172,8 +173,8 @@ class Keeper:
     def send(self, message: dict[str, object], *fds: int) -> None:
         """Tell the owner; one that does not listen is gone."""
         try:
-            socket.send_fds(self.owner, [json.dumps(message).encode()], fds)
-        except OSError:
+            socket.send_fds(self.owner, [json.dumps(message).encode()], fds, socket.MSG_DONTWAIT)
+        except OSError:  # also when its queue is full: an owner that never reads must not stop the deadlines of others
             self.open_for_business = False
 
     # -- opening ----------------------------------------------------------------------------------------------
@@ -315,18 +316,20 @@ class Keeper:
         held = self.held.pop(desk, None)
         if held is None:
             return
-        held.record.note(state="burning", why=why)
         self.doorman.remove(desk)
         left = [] if held.room.cgroup.kill() else [f"processes {sorted(held.room.cgroup.pids())} resist"]
         left += state.clear_runtime(self.settings, desk)
         left += held.room.clear()
         if held.console >= 0:
             os.close(held.console)
-        if not left:
-            uids.release(held.room.base)
-            held.record.leave()
-        else:
-            held.record.note(state="stuck", left=left)
+        try:
+            if left:
+                held.record.note(state="stuck", why=why, left=left)
+            else:
+                held.record.leave()
+                uids.release(held.room.base)
+        except OSError as e:
+            left.append(str(e))  # somebody removed the state folder under us; the desk itself is gone
         self.send({"event": "ended", "desk": desk, "why": why, "left": left})
 
     def collect(self) -> None:
@@ -363,6 +366,7 @@ def main() -> None:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         raise_core_limit()
+        raise_file_table()
         state.prepare(settings)
         seclude(settings)
         keeper = Keeper(settings, owner)
@@ -379,6 +383,13 @@ def raise_core_limit() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (bundle.LIMITS["CORE"],) * 2)
     except ValueError:
         pass  # it was lower, and this root may not raise it
+
+
+def raise_file_table() -> None:
+    """Leave the number of open files to memory limits, as systemd does: a full table would be the host's, too."""
+    table = Path("/proc/sys/fs/file-max")
+    if int(table.read_text()) < FILE_TABLE:
+        table.write_text(str(FILE_TABLE))
 
 
 def decode_settings(text: str) -> config.Config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,8 @@ Body: TypeAlias = dict[str, object]
 READ = 1 << 17
 HELLO_SECONDS = 10.0
 MAX_CREDIT = 1 << 30
+SILENT_SECONDS = 60.0
+"""How long a writer waits for a guest that reads nothing."""
 STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
 
@@ -35,6 +38,8 @@ class Told:
     """Something the guest says along the way: a value of whatever shape it chose."""
 
     value: object
+    size: int
+    """Bytes it came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Channel:
                 raise LinkError("the guest sent an empty frame")
             self.put(Data(payload[0], payload[1:]), wire.cost(payload))
         elif kind == wire.EVENT:
-            self.put(Told(wire.decode(payload)), wire.cost(payload))
+            self.put(Told(wire.decode(payload), len(payload)), wire.cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
@@ -108,12 +113,18 @@ class Channel:
             await self.link.send(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
         return item
 
-    async def send(self, data: bytes) -> None:
-        """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped."""
+    async def send(self, data: bytes, patience: float = math.inf) -> None:
+        """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped.
+
+        A program may let its input wait as long as it likes; a guest that writes a file may not: `patience`.
+        """
         view = memoryview(data)
         while view and not self.over:
             if self.credit <= 0:
-                await self.more_credit()
+                with anyio.move_on_after(patience) as scope:
+                    await self.more_credit()
+                if scope.cancelled_caught:
+                    raise LinkError(f"the desk's guest took nothing for {patience:.0f} s; burn it and open another")
                 continue
             part = view[: min(wire.CHUNK, self.credit)]
             view = view[len(part) :]
@@ -297,7 +308,11 @@ class Link:
     async def writable(self, begun: bool) -> None:
         """Wait until the socket takes more; cancelled amid a frame, the rest gets a moment, or the link ends."""
         try:
-            await anyio.wait_writable(self.sock)
+            with anyio.fail_after(SILENT_SECONDS):
+                await anyio.wait_writable(self.sock)
+        except TimeoutError:
+            self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
+            raise self.failure or LinkError("the desk's guest stopped reading") from None
         except BaseException:
             with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:
                 if begun:

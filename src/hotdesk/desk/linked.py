@@ -22,6 +22,8 @@ STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
 TEXT_LIMIT = 500
 LONG = 366 * 86400.0
 """A program's time beyond this is none at all."""
+LISTED = 32 * MIB
+"""Bytes one listing may take."""
 KINDS: dict[str, Kind] = {
     "file": "file",
     "directory": "directory",
@@ -222,12 +224,12 @@ class LinkedDesk:
         channel = await self.link.open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, (bytes, bytearray, memoryview)):
-                await channel.send(bytes(data))
+                await channel.send(bytes(data), SILENCE)
             else:
                 async for part in data:
                     if channel.over:
                         break
-                    await channel.send(part)
+                    await channel.send(part, SILENCE)
             await channel.end()
             item = await receive(channel)
             if not isinstance(item, Reply):
@@ -274,15 +276,17 @@ class LinkedDesk:
     async def values(self, body: Body, path: str, limit: int) -> AsyncIterator[object]:
         """Yield what the guest lists, up to a limit."""
         channel = await self.link.open(body)
-        count = 0
+        count = size = 0
         try:
             while True:
                 match await receive(channel):
-                    case Told(batch) if isinstance(batch, list):
+                    case Told(batch, length) if isinstance(batch, list):
+                        count += len(batch)
+                        size += length
+                        if count > limit or size > LISTED:
+                            most = f"{limit} entries" if count > limit else f"{LISTED // MIB} MiB of names"
+                            raise FileError(f"{path} has more than {most}; list less of it", "other")
                         for value in batch:
-                            count += 1
-                            if count > limit:
-                                raise FileError(f"{path} has more than {limit} entries; list less of it", "other")
                             yield value
                     case Reply(answer):
                         check(path, answer)

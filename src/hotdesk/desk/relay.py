@@ -12,6 +12,9 @@ from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import LinkError
 from hotdesk_guest import wire
 
+MOST = 1 << 16
+"""Frames that may wait for a borrower."""
+
 
 class Borrowed:
     """One channel of the borrower, as the link sees it: frames pass through as they are, within their window."""
@@ -44,10 +47,13 @@ class Loan:
         self.numbers: dict[int, int] = {}
         self.out: deque[bytes] = deque()
         self.news = anyio.Event()
+        self.stuck = False
 
     def put(self, data: bytes) -> None:
-        """Queue a frame for the borrower; windows bound how much can wait."""
-        self.out.append(data)
+        """Queue a frame for the borrower; windows bound bytes, and one that never reads loses its loan."""
+        self.stuck = self.stuck or len(self.out) >= MOST
+        if not self.stuck:
+            self.out.append(data)
         self.news.set()
 
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
@@ -102,7 +108,7 @@ async def deliver(sock: socket.socket, loan: Loan, scope: anyio.CancelScope) -> 
     while True:
         while loan.out:
             await send(sock, loan.out.popleft())
-        if loan.link.failure is not None:
+        if loan.link.failure is not None or loan.stuck:
             scope.cancel()
             return
         loan.news = anyio.Event()

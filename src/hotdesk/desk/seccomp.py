@@ -7,6 +7,7 @@ exist here EAFNOSUPPORT. Only the native architecture is listed: no 32-bit or x3
 from __future__ import annotations
 
 import errno
+from collections.abc import Collection
 from typing import TypeAlias
 
 Rule: TypeAlias = dict[str, object]
@@ -55,9 +56,10 @@ NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000
 """NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET of clone(2)."""
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 STREAM, DGRAM = 1, 2
-OTHER_TYPES = (3, 4, 5, 6, 10)
+KINDS = 0xF
+"""The bits of a socket's type that are not flags."""
 TCP, UDP = 6, 17
-LAST_FAMILY = 46
+INT = 0xFFFFFFFF
 FILE_KINDS_MASK, REGULAR, FIFO, SOCKET, CHARACTER, BLOCK = (
     0o170000,
     0o100000,
@@ -71,24 +73,36 @@ NEW_LISTENER = 8
 PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 
-def equal(index: int, value: int) -> Test:
-    """Test that an argument has a value."""
+def whole(index: int, value: int) -> Test:
+    """Test that a 64-bit argument has a value."""
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
-def unequal(index: int, value: int) -> Test:
-    """Test that an argument has another value."""
+def other(index: int, value: int) -> Test:
+    """Test that a 64-bit argument has another value."""
     return {"index": index, "value": value, "op": "SCMP_CMP_NE"}
 
 
-def above(index: int, value: int) -> Test:
-    """Test that an argument is larger."""
-    return {"index": index, "value": value, "op": "SCMP_CMP_GT"}
+def equal(index: int, value: int) -> Test:
+    """Test that an int argument has a value: the kernel reads 32 bits of it, so the others must not matter."""
+    return masked(index, INT, value)
 
 
-def below(index: int, value: int) -> Test:
-    """Test that an argument is smaller."""
-    return {"index": index, "value": value, "op": "SCMP_CMP_LT"}
+def all_but(index: int, values: Collection[int]) -> list[Test]:
+    """Give tests of which exactly one holds when an int argument has none of the values.
+
+    libseccomp has no "not equal" under a mask: walk the bits from the top, and cover each half that holds no value.
+    """
+
+    def cover(bit: int, prefix: int, held: list[int]) -> list[Test]:
+        if not held:
+            return [masked(index, INT & ~((1 << bit + 1) - 1), prefix)]
+        if bit < 0:
+            return []
+        halves = [[value for value in held if value >> bit & 1 == side] for side in (0, 1)]
+        return [test for side in (0, 1) for test in cover(bit - 1, prefix | side << bit, halves[side])]
+
+    return cover(31, 0, list(values))
 
 
 def masked(index: int, mask: int, value: int) -> Test:
@@ -117,26 +131,19 @@ def namespace_rules() -> list[Rule]:
 def socket_rules() -> list[Rule]:
     """Let unix, TCP and UDP sockets and the routing netlink be made; every other family does not exist."""
     rules = [allow("socket", equal(0, UNIX)), allow("socketpair", equal(0, UNIX))]
-    rules.append(refuse("socketpair", errno.EAFNOSUPPORT, unequal(0, UNIX)))
+    rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in all_but(0, [UNIX])]
+    rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in all_but(0, [UNIX, INET, INET6, NETLINK])]
+    protocols = {STREAM: (0, TCP), DGRAM: (0, UDP)}
     for family in (INET, INET6):
-        for kind, protocol in ((STREAM, TCP), (DGRAM, UDP)):
-            rules.append(allow("socket", equal(0, family), masked(1, 0xF, kind), equal(2, 0)))
-            rules.append(allow("socket", equal(0, family), masked(1, 0xF, kind), equal(2, protocol)))
-        rules.append(refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), above(2, UDP)))
-        others = [number for number in range(1, UDP) if number != TCP]
-        rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), equal(2, number)) for number in others]
-        rules += [
-            refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), masked(1, 0xF, kind), equal(2, number))
-            for kind in OTHER_TYPES
-            for number in (0, TCP, UDP)
-        ]
+        for kind in range(KINDS + 1):
+            for protocol in (0, TCP, UDP):
+                tests = (equal(0, family), masked(1, KINDS, kind), equal(2, protocol))
+                fits = protocol in protocols.get(kind, ())
+                rules.append(allow("socket", *tests) if fits else refuse("socket", errno.EPROTONOSUPPORT, *tests))
+        rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in all_but(2, [0, TCP, UDP])]
     rules.append(allow("socket", equal(0, NETLINK), equal(2, 0)))
-    rules.append(refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), above(2, 0)))
-    here = (UNIX, INET, INET6, NETLINK)
-    rules += [
-        refuse("socket", errno.EAFNOSUPPORT, equal(0, family)) for family in range(LAST_FAMILY) if family not in here
-    ]
-    return [*rules, refuse("socket", errno.EAFNOSUPPORT, above(0, LAST_FAMILY - 1))]
+    rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), test) for test in all_but(2, [0])]
+    return rules
 
 
 def option_rules() -> list[Rule]:
@@ -145,10 +152,7 @@ def option_rules() -> list[Rule]:
     rules = [allow("setsockopt", equal(1, level)) for level in (0, 41, 58, 270)]
     for level, options in refused.items():
         rules += [refuse("setsockopt", errno.EPERM, equal(1, level), equal(2, option)) for option in options]
-        rules.append(allow("setsockopt", equal(1, level), below(2, min(options))))
-        rules.append(allow("setsockopt", equal(1, level), above(2, max(options))))
-        between = [number for number in range(min(options), max(options)) if number not in options]
-        rules += [allow("setsockopt", equal(1, level), equal(2, number)) for number in between]
+        rules += [allow("setsockopt", equal(1, level), test) for test in all_but(2, options)]
     return rules
 
 
@@ -158,20 +162,20 @@ def argument_rules() -> list[Rule]:
     for name, mode in (("mknod", 1), ("mknodat", 2)):
         rules += [allow(name, masked(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
         rules += [refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)]
-    rules += [
-        allow("setrlimit", unequal(0, RLIMIT_CORE)),
+    rules += [allow("setrlimit", test) for test in all_but(0, [RLIMIT_CORE])]
+    rules += [allow("prlimit64", test) for test in all_but(1, [RLIMIT_CORE])]
+    rules += [allow("ptrace", test) for test in all_but(1, [1])]
+    return [
+        *rules,
         refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE)),
-        allow("prlimit64", unequal(1, RLIMIT_CORE)),
-        allow("prlimit64", equal(1, RLIMIT_CORE), equal(2, 0)),
-        refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), unequal(2, 0)),
-        allow("ptrace", unequal(1, 1)),
+        allow("prlimit64", equal(1, RLIMIT_CORE), whole(2, 0)),
+        refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), other(2, 0)),
         refuse("ptrace", errno.EPERM, equal(1, 1)),
         allow("seccomp", masked(1, NEW_LISTENER, 0)),
         refuse("seccomp", errno.EPERM, masked(1, NEW_LISTENER, NEW_LISTENER)),
         refuse("sync", 0),
         refuse("splice tee vmsplice", errno.EINVAL),
     ]
-    return rules
 
 
 def profile(machine: str) -> dict[str, object]:

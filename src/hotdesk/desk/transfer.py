@@ -86,6 +86,8 @@ class Fetch:
 
     async def file(self, found: Entry, remote: str, above: int, name: str) -> None:
         """Copy a file's bytes; of its mode only whether it can be executed."""
+        if found.size > self.bytes_left:
+            raise FileError(f"{printable(remote)} is larger than the {BYTES // GIB} GiB that may come out", "other")
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
         with os.fdopen(fd, "wb", buffering=0) as file:

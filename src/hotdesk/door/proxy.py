@@ -17,6 +17,7 @@ HEAD_SECONDS = 10.0
 CONNECTIONS = 256
 """Connections one desk may hold; more wait in the gate's queue."""
 MESSAGE = 4096
+PAUSE = 0.1
 
 
 def refusal(line: str) -> bytes:
@@ -55,7 +56,11 @@ class Gate:
             try:
                 sock, _ = await loop.sock_accept(self.listener)
             except OSError:
-                return
+                self.free.release()
+                if self.listener.fileno() < 0:
+                    return
+                await asyncio.sleep(PAUSE)  # too many files are open: the call waits in the gate's queue
+                continue
             task = loop.create_task(self.answer(sock))
             task.add_done_callback(lambda _: self.free.release())
 
@@ -115,6 +120,8 @@ def give_up_privilege(uid: int) -> None:
     """Become a user that owns nothing and can become nobody else."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
