@@ -226,10 +226,8 @@ async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Des
     # crun binds /proc/sys, and the cover in it, once more to make it read-only: proc holds no program and no device
     beneath = [at for at, _ in covers if at.startswith("/proc/sys")]
     assert [at for at, flags in covers if at not in beneath and not wanted <= set(flags)] == []
-    tried = await desk.run(
-        ["sh", "-c", 'for f in "$@"; do echo x > $f; done', "sh", "/proc/sys/kernel/hostname", *beneath[1:]]
-    )
-    assert tried.stderr.count(b"denied") + tried.stderr.count(b"Read-only") == len(beneath), tried.stderr
+    for name in ("kernel/hostname", "kernel/random/boot_id", "net/ipv4/ip_forward"):
+        assert not (await desk.run(["sh", "-c", f"echo 1 > /proc/sys/{name}"])).ok
 
 
 @pytest.fixture
