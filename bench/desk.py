@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import shutil
+import stat
 import statistics
 import subprocess
 import sys
@@ -33,12 +34,20 @@ UNIFIED = "/sys/fs/cgroup/unified"
 Samples = dict[str, list[float]]
 
 
-def hide_unified() -> None:
-    """Leave the hybrid hierarchy out of sight, once: podman's crun 1.8 refuses to start where it sees it."""
+def seclude(folder: str) -> None:
+    """Make peers work, and harmless, in a mount namespace of our own.
+
+    podman's crun 1.8 refuses to start where it sees a hybrid hierarchy, and gives the host's /dev/null to a container's
+    user when that is its standard input: so it sees one of its own.
+    """
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
     if os.path.ismount(UNIFIED):
         kernel.umount(UNIFIED)
+    kernel.mount("bench", folder, "tmpfs")
+    os.mknod(f"{folder}/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    os.chmod(f"{folder}/null", 0o666)  # noqa: S103 - as /dev/null is everywhere
+    kernel.mount(f"{folder}/null", "/dev/null", None, kernel.MS_BIND)
 
 
 def podman(rootfs: Path, profile: Path) -> list[str]:
@@ -173,10 +182,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    hide_unified()
     rootfs = image.find(config.load().images, "base").layers[0]
     held = None
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        seclude(folder)
         profile = Path(folder) / "seccomp.json"
         profile.write_text(json.dumps(seccomp.profile(platform.machine())))
         peers = {
@@ -196,6 +205,8 @@ def main() -> None:
                 subprocess.run(
                     ["podman", "--cgroup-manager=cgroupfs", "rm", "-f", "-t0", held], check=False, capture_output=True
                 )
+        kernel.umount("/dev/null")
+        kernel.umount(folder)
     sys.exit(0 if report(samples, facts, chosen.json) else 1)
 
 
