@@ -148,7 +148,14 @@ def server(settings: Config) -> Path:
 
 
 async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) -> None:
-    """Burn a desk another owner keeps, by its files alone: end its processes, and its keeper clears up."""
+    """Burn a desk another owner keeps, by its files alone: end its processes, and its keeper clears up.
+
+    An ordinary user's desks are a server's, and burn there.
+    """
+    if os.geteuid() != 0:
+        async with part("remote")(server(settings)) as runtime:
+            await runtime.burn(desk)
+        return
     folder = settings.run / "desks" / desk
     cgroup = Cgroup(here(), desk)
     end = time.monotonic() + seconds
@@ -159,3 +166,5 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
             raise HostError(f"desk {desk} resists burning; see {folder / 'desk.json'}")
     if folder.exists():
         await bury(settings)
+        if folder.exists():
+            raise HostError(f"desk {desk} resists burning; see {folder / 'desk.json'}, or `hotdesk gc --debug`")

@@ -230,7 +230,7 @@ class Guest:
                 self.reply(channel, files.SIMPLE[ask["op"]](ask))
         except OSError as e:
             self.fail(channel, e)
-        except (ValueError, TypeError, KeyError, OverflowError) as e:
+        except (ValueError, TypeError, KeyError, OverflowError, WireError) as e:
             self.fail(channel, OSError(errno.EINVAL, str(e)))
 
     def execute(self, channel: Channel, ask: Ask) -> None:
@@ -414,6 +414,9 @@ class Guest:
                     step = next(channel.steps, None)
                 except OSError as e:
                     self.fail(channel, e)
+                    break
+                except WireError as e:
+                    self.fail(channel, OSError(errno.EINVAL, str(e)))
                     break
                 if step is None:
                     self.reply(channel, {})

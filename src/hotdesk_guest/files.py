@@ -16,6 +16,7 @@ import stat
 
 from hotdesk_guest.wire import CHUNK, DATA, EVENT, encode
 
+MOST = 10**18
 BATCH = 8192
 """Bytes of a listing sent together."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -125,11 +126,11 @@ def entry(path: str, name: str, info: os.stat_result) -> dict[str, object]:
         "name": name,
         "path": path,
         "kind": kind,
-        "size": info.st_size,
+        "size": min(info.st_size, MOST),
         "mode": stat.S_IMODE(mode),
         "uid": info.st_uid,
         "gid": info.st_gid,
-        "modified": info.st_mtime_ns // 1000,
+        "modified": max(-MOST, min(info.st_mtime_ns // 1000, MOST)),
         "target": os.readlink(path) if kind == "symlink" else None,
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 
 from hotdesk.cli import early
@@ -75,6 +76,12 @@ def main() -> None:
             print("\n".join(map(printable, traceback.format_exc().splitlines())), file=sys.stderr)
         print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
         code = FAILED
+    except OSError as e:
+        if os.environ.get("HOTDESK_DEBUG"):
+            raise
+        code = FAILED
+        with suppress(OSError):
+            print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

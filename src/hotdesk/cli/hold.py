@@ -17,7 +17,7 @@ from hotdesk.desk.confine import confine
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
-from hotdesk.errors import HostError
+from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server
 
 START_SECONDS = 15.0
@@ -32,14 +32,16 @@ async def open_held(settings: Config, spec: Spec) -> DeskId:
         async with remote_runtime(server(settings)) as runtime:
             return (await runtime.open(spec)).id
     path = holder_path(settings)
-    with anyio.move_on_after(START_SECONDS):
-        while True:
-            if path.is_socket():
-                with suppress(HostError):
-                    async with remote_runtime(path) as runtime:
-                        return (await runtime.open(spec)).id
-            start_holder()
-            await anyio.sleep(0.1)
+    holder = None
+    end = anyio.current_time() + START_SECONDS
+    while anyio.current_time() < end:
+        if path.is_socket():
+            with suppress(HostError, DeskGone):  # it was about to end: it had no desk for a while
+                async with remote_runtime(path) as runtime:
+                    return (await runtime.open(spec)).id
+        if holder is None or holder.poll() is not None:
+            holder = start_holder()
+        await anyio.sleep(0.05)
     raise HostError(f"no holder came up within {START_SECONDS:.0f} s; try `hotdesk run --debug -- true`")
 
 
@@ -48,10 +50,10 @@ def holder_path(settings: Config) -> Path:
     return settings.run / "control" / "holder.sock"
 
 
-def start_holder() -> None:
+def start_holder() -> subprocess.Popen[bytes]:
     """Start a holder in a session of its own; one that finds another ends at once."""
     environment = {name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") or name == "PATH"}
-    subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-I", "-c", START, str(Path(__file__).resolve().parents[2])],
         env=environment,
         stdin=subprocess.DEVNULL,

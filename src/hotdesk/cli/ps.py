@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from typing import Any
+
+import anyio
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.config import MIB
+from hotdesk.config import MIB, Config
 from hotdesk.desk import state
-from hotdesk.errors import printable
+from hotdesk.desk.remote import remote_runtime
+from hotdesk.errors import HostError, printable
+from hotdesk.host import server
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     options.add_json(parser)
+
+
+def find_desks(settings: Config) -> list[dict[str, Any]]:
+    """List the desks of this state directory; an ordinary user's are a server's, if there is one."""
+    if os.geteuid() == 0:
+        return state.desks(settings)
+
+    async def ask() -> list[dict[str, Any]]:
+        async with remote_runtime(server(settings)) as runtime:
+            items: list[dict[str, Any]] = (await runtime.call("GET", "/desks"))["items"]  # type: ignore[assignment]
+            return items
+
+    try:
+        return anyio.run(ask)
+    except HostError:
+        return []
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -25,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk ps
       hotdesk ps --json | jq -r '.[].id'
     """
-    desks = state.desks(config.load())
+    desks = find_desks(config.load())
     for told in desks:
         if not told["kept"]:
             told["state"] = "orphaned"

@@ -6,10 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from hotdesk.cli import early, options
+from hotdesk.cli import FAILED, early, options
 from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.desk.confine import confine
+from hotdesk.desk.seam import Desk
 from hotdesk.desk.transfer import get, put
+from hotdesk.errors import HotdeskError, printable
 from hotdesk.host import Host
 
 DAY = 86400.0
@@ -24,6 +26,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", action="append", metavar="REMOTE:LOCAL", help="copied out after; repeatable")
     options.add_command(parser)
+
+
+async def bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
+    """Copy results out, each whatever happened to the others; say whether all came."""
+    failures = 0
+    for remote, local in pairs:
+        try:
+            await get(desk, remote, Path(local), complain)
+        except HotdeskError as e:
+            complain(printable(str(e)))
+            failures += 1
+    return failures == 0
+
+
+def complain(text: str) -> None:
+    """Say something beside the command's own words."""
+    print(f"hotdesk: {text}", file=sys.stderr)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -52,8 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
                 for local, remote in carried_in:
                     await put(desk, Path(local), remote)
                 code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
-                for remote, local in carried_out:
-                    await get(desk, remote, Path(local), lambda text: print(f"hotdesk: {text}", file=sys.stderr))
-                return code
+                brought = await bring_out(desk, carried_out)
+                return code if code or brought else FAILED
 
     return run_interruptible(work)

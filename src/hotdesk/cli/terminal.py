@@ -22,13 +22,17 @@ async def follow(desk: Desk, argv: list[str], *, env: dict[str, str], cwd: str |
     """Run a command with this terminal's streams; give its exit code, 124 when its time was up."""
     process = await desk.start(argv, env=env, cwd=cwd, timeout=timeout)
     done: Done | None = None
+    deaf = False
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(feed, process)
             async for stream, data in process.output():
                 if not write_all(1 if stream == "stdout" else 2, data):
-                    return 128 + signal.SIGPIPE
+                    deaf = True
+                    break
             tasks.cancel_scope.cancel()
+        if deaf:
+            return 128 + signal.SIGPIPE
         done = await process.wait()
     finally:
         if done is None:

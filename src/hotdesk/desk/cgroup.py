@@ -45,8 +45,9 @@ class Hierarchies:
     mounts: dict[str, Path]
 
     def folders(self, desk: str) -> dict[str, Path]:
-        """Give a desk's folders, one a hierarchy."""
-        return {name: mount / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
+        """Give a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers nobody else switches."""
+        above = "hotdesk" if self.version == 2 else ""
+        return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
 
 
 def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
@@ -78,7 +79,7 @@ def here() -> Hierarchies:
 
 
 class Cgroup:
-    """One desk's cgroup. Making it twice or removing it when absent is no error."""
+    """One desk's cgroup. Removing it when absent is no error; making one that exists is, as it would be another's."""
 
     def __init__(self, hierarchies: Hierarchies, desk: str) -> None:
         self.version = hierarchies.version
@@ -90,12 +91,21 @@ class Cgroup:
 
     def make(self, limits: Limits) -> None:
         """Make it and set its limits, before anything runs in it."""
+        if self.version == 2:
+            self.open_above()
         for folder in self.folders.values():
-            folder.mkdir(exist_ok=True)
+            folder.mkdir()
         if self.version == 2:
             self.limit_v2(limits)
         else:
             self.limit_v1(limits)
+
+    def open_above(self) -> None:
+        """Have v2's controllers in the folder above the desks, which stays."""
+        above = self.folders["unified"].parent
+        above.mkdir(exist_ok=True)
+        for folder in (above.parent, above):
+            (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
 
     def limit_v1(self, limits: Limits) -> None:
         """Write v1's files."""
@@ -111,7 +121,6 @@ class Cgroup:
 
     def limit_v2(self, limits: Limits) -> None:
         """Write v2's files; devices are held by nodev mounts, no mknod and own nodes there."""
-        (self.folders["unified"].parent / "cgroup.subtree_control").write_text("+memory +pids +cpu")
         self.put("memory", "memory.max", limits.memory)
         self.put("memory", "memory.swap.max", 0, optional=True)
         self.put("pids", "pids.max", limits.pids)
@@ -137,7 +146,9 @@ class Cgroup:
         for folder in self.folders.values():
             try:
                 found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
-            except OSError:
+            except OSError as e:
+                if e.errno not in (errno.ENOENT, errno.ENODEV):
+                    raise
                 continue  # this hierarchy's folder is already gone
         return found
 

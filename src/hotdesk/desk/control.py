@@ -27,7 +27,7 @@ from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import relay
 from hotdesk.desk.request import parse_spec
-from hotdesk.desk.seam import as_id
+from hotdesk.desk.seam import Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
 
@@ -57,14 +57,15 @@ class Control:
     async def talk(self, sock: socket.socket) -> None:
         """Answer one call; a caller that breaks off harms nobody."""
         sock.setblocking(False)
+        linked = None
         try:
-            with anyio.move_on_after(REQUEST_SECONDS):
+            with anyio.fail_after(REQUEST_SECONDS):
                 request, body = await read_request(sock)
-                linked = await self.answer(sock, request, body)
+            linked = await self.answer(sock, request, body)
             if linked is not None:
                 await relay(sock, linked.link)
-        except (OSError, h11.ProtocolError, HotdeskError):
-            pass  # the caller hung up, or spoke no HTTP
+        except Exception:  # noqa: BLE001, S110 - a rim: whatever a caller does must not end its owner
+            pass
         finally:
             anyio.notify_closing(sock)
             sock.close()
@@ -77,8 +78,7 @@ class Control:
                 case "GET", ["desks"]:
                     await respond(sock, 200, state.desks(self.runtime.config))
                 case "POST", ["desks"]:
-                    desk = await self.runtime.open(parse_spec(json.loads(body)))
-                    await respond(sock, 201, {"id": desk.id})
+                    await self.open(sock, parse_spec(json.loads(body)))
                 case "DELETE", ["desks", name]:
                     await self.runtime.burn(as_id(name))
                     await respond(sock, 200, {})
@@ -93,11 +93,21 @@ class Control:
                     return found
                 case _:
                     raise BriefError("there is no such thing here")
-        except ValueError:
+        except (ValueError, RecursionError):
             await respond(sock, 400, {"code": BriefError.code, "text": "the body is not JSON"})
         except HotdeskError as e:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
         return None
+
+    async def open(self, sock: socket.socket, spec: Spec) -> None:
+        """Open a desk for a caller; one that is gone when it is open would never know its id."""
+        desk = await self.runtime.open(spec)
+        try:
+            await respond(sock, 201, {"id": desk.id})
+        except BaseException:
+            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
+                await self.runtime.burn(desk.id)
+            raise
 
 
 async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:

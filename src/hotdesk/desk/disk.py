@@ -18,6 +18,7 @@ from typing import Protocol
 
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk import kernel, loop
+from hotdesk.desk.lock import locked
 from hotdesk.errors import HostError
 
 FLAGS = kernel.MS_NODEV | kernel.MS_NOSUID | kernel.MS_NOATIME
@@ -113,21 +114,21 @@ class Btrfs:
             fresh = not self.file.exists()
             if fresh:
                 format_pool(self.file)
-            device = loop.find(self.file)
-            held = None
-            if device is None:
-                fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
-                try:
-                    device, held = loop.attach(fd, "hotdesk-pool")
-                finally:
-                    os.close(fd)
+            device, held = loop.find(self.file) or self.attach()
             try:
                 kernel.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
             finally:
-                if held is not None:
-                    os.close(held)
+                os.close(held)
             if fresh:
                 self.enable_quota()
+
+    def attach(self) -> tuple[str, int]:
+        """Give the pool a loop device."""
+        fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return loop.attach(fd, "hotdesk-pool")
+        finally:
+            os.close(fd)
 
     def enable_quota(self) -> None:
         """Account by subvolume: simple quotas where the kernel has them (6.7), else the older, slower kind."""
@@ -143,13 +144,21 @@ class Btrfs:
             fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack("=q4088s", 0, desk.encode())))
         layer = self.mounted / desk
         try:
-            with opened(layer) as fd:
-                limit = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, size, 0, 0, 0)
-                fcntl.ioctl(fd, QGROUP_LIMIT, limit)
+            self.limit(layer, size)
         except OSError:
             self.drop(desk)
             raise
         return layer
+
+    def limit(self, layer: Path, size: int) -> None:
+        """Limit a subvolume; a pool whose maker was killed too early gets its quotas now."""
+        with opened(layer) as fd:
+            asked = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, size, 0, 0, 0)
+            try:
+                fcntl.ioctl(fd, QGROUP_LIMIT, asked)
+            except OSError:
+                self.enable_quota()
+                fcntl.ioctl(fd, QGROUP_LIMIT, asked)
 
     def drop(self, desk: str) -> None:
         """Delete the subvolume; the kernel frees its blocks in the background."""
@@ -201,6 +210,8 @@ def tool(*argv: str) -> None:
         )
     except FileNotFoundError as e:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
+    except subprocess.TimeoutExpired as e:
+        raise HostError(f"{argv[0]} did not end within a minute; is the machine overloaded?") from e
     if done.returncode:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 
@@ -211,17 +222,5 @@ def opened(folder: Path) -> Iterator[int]:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield fd
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Hold a lock file."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
     finally:
         os.close(fd)

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +27,17 @@ from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
-from hotdesk.desk.seam import Spec
+from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.desk.spawn import MESSAGE
 from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
 
 OPENING = 20.0
 """Seconds the runtime may take to start a desk."""
 LOG_LIMIT = 4096
+LONGEST = 3_600_000.0
+"""Milliseconds of one poll; the call takes no more than 24 days."""
+RETRY = 2.0
+"""Seconds until a desk that resisted burning is tried again."""
 FILE_TABLE = (1 << 63) - 1
 
 
@@ -78,6 +83,8 @@ class Keeper:
         self.held: dict[str, Held] = {}
         self.filters = Filters(settings.lib / "cache", settings.runtime)
         self.doorman = Doorman()
+        self.stuck: dict[str, Held] = {}
+        """Desks that resisted burning."""
         self.open_for_business = True
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -88,27 +95,30 @@ class Keeper:
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.signalled)
-        self.collect()
         self.warm()
         try:
             while self.open_for_business:
                 heard = self.listen(wake_r)
                 if wake_r in heard:
                     os.read(wake_r, 4096)
-                if self.owner.fileno() in heard:
-                    self.receive()
+                while self.owner.fileno() in heard and self.receive():
+                    pass  # all that is asked comes before deadlines: among it may be that a desk is in use
                 if heard - {wake_r, self.owner.fileno()}:
-                    self.doorman.start()
+                    with suppress(OSError):
+                        self.doorman.start()
                 self.reap()
                 self.burn_due()
+                self.retry()
         finally:
             for desk in list(self.held):
                 self.burn(desk, "owner gone")
+            self.retry()
             self.doorman.close()
 
     def warm(self) -> None:
-        """Mount the pool while the owner gets ready; what fails here fails again, and is told, when it is needed."""
+        """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
         try:
+            self.collect()
             self.disk()
         except (OSError, HostError):
             pass
@@ -128,19 +138,22 @@ class Keeper:
     def patience(self) -> float | None:
         """Give milliseconds until the next deadline."""
         if not self.held:
-            return None
+            return RETRY * 1000 if self.stuck else None
         wait = max(0.0, min(held.due()[0] for held in self.held.values()) - now()) * 1000 + 1
-        return wait if self.doorman.pid or self.doorman.rested() else min(wait, 1000.0)
+        retry = RETRY * 1000 if self.stuck else LONGEST
+        return min(wait, retry, LONGEST if self.doorman.pid or self.doorman.rested() else 1000.0)
 
-    def receive(self) -> None:
-        """Take one request and answer it; an owner that hung up ends the service."""
+    def receive(self) -> bool:
+        """Take one request and answer it, if there is one; an owner that hung up ends the service."""
         try:
-            data = self.owner.recv(MESSAGE)
+            data = self.owner.recv(MESSAGE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
         except OSError:
             data = b""
         if not data:
             self.open_for_business = False
-            return
+            return False
         number = -1
         try:
             number, request = parse(data)
@@ -149,6 +162,7 @@ class Keeper:
             self.send({"re": number, "error": {"code": e.code, "text": str(e)}})
         except OSError as e:
             self.send({"re": number, "error": {"code": KeeperError.code, "text": str(e)}})
+        return True
 
     def answer(self, number: int, request: Request) -> None:
         """Carry out one request of the vocabulary."""
@@ -196,11 +210,11 @@ class Keeper:
             room.prepare(spec, picture, guest, self.filters.compiled)
             runtime, console = self.start_runtime(room)
         except BaseException:
-            if room is not None:
-                room.clear()
-            if base is not None:
-                uids.release(base)
-            record.leave()
+            left = room.clear() if room is not None else []
+            if not left:
+                record.leave()
+                if base is not None:
+                    uids.release(base, record.folder)
             raise
         start = now()
         hard = start + min(OPENING, spec.deadline)
@@ -297,19 +311,14 @@ class Keeper:
                 if pid == held.runtime:
                     self.finish(held, os.waitstatus_to_exitcode(status))
                 elif pid == held.init:
-                    kills = held.room.cgroup.oom_kills()
-                    self.burn(held.room.desk, "out of memory" if kills else "its first process ended")
+                    self.burn(held.room.desk, "out of memory" if out_of_memory(held) else "its first process ended")
 
     def burn_due(self) -> None:
         """Burn desks whose time is up."""
         for desk, held in list(self.held.items()):
             at, why = held.due()
             if at <= now():
-                opening = held.runtime != 0
-                self.burn(desk, "did not start in time" if opening else why)
-                if opening:
-                    text = f"desk {desk} did not start within {OPENING:.0f} s; is the machine overloaded?"
-                    self.send({"re": held.asked, "error": {"code": KeeperError.code, "text": text}})
+                self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
 
     def burn(self, desk: str, why: str) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
@@ -317,28 +326,53 @@ class Keeper:
         if held is None:
             return
         self.doorman.remove(desk)
-        left = [] if held.room.cgroup.kill() else [f"processes {sorted(held.room.cgroup.pids())} resist"]
-        left += state.clear_runtime(self.settings, desk)
-        left += held.room.clear()
         if held.console >= 0:
             os.close(held.console)
-        try:
-            if left:
+        left = self.clear(held)
+        if left:
+            self.stuck[desk] = held
+            with suppress(OSError):
                 held.record.note(state="stuck", why=why, left=left)
-            else:
-                held.record.leave()
-                uids.release(held.room.base)
-        except OSError as e:
-            left.append(str(e))  # somebody removed the state folder under us; the desk itself is gone
+        if held.runtime:
+            text = f"desk {desk} was burnt while it opened: {why}"
+            self.send({"re": held.asked, "error": {"code": KeeperError.code, "text": text}})
         self.send({"event": "ended", "desk": desk, "why": why, "left": left})
 
+    def clear(self, held: Held) -> list[str]:
+        """Kill a desk's processes and remove everything of it; say what resisted."""
+        try:
+            if not held.room.cgroup.kill():
+                return [f"processes {sorted(held.room.cgroup.pids())} resist"]
+            left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
+            if not left:
+                held.record.leave()
+                uids.release(held.room.base, held.record.folder)
+        except OSError as e:
+            return [str(e)]
+        return left
+
+    def retry(self) -> None:
+        """Try again to burn what resisted."""
+        for desk, held in list(self.stuck.items()):
+            if not self.clear(held):
+                del self.stuck[desk]
+
     def collect(self) -> None:
-        """Burn what keepers left that were killed."""
+        """Burn what keepers left that were killed; what resists stays listed, for the next one."""
         for desk in state.orphans(self.settings):
             state.bury(self.settings, self.hierarchies, desk, self.disk)
         state.sweep(self.settings)
-        for base in uids.stale(self.settings.run / "desks"):
-            uids.release(base)
+        uids.sweep(self.settings.run / "desks")
+        self.drop_layers()
+
+    def drop_layers(self) -> None:
+        """Delete disks of desks that are no more: a machine that lost power forgot the desks, not the pool."""
+        if not (self.settings.lib / "pool.btrfs").exists():
+            return
+        pool = self.disk()
+        for desk in pool.left():
+            if ID_SHAPE.fullmatch(desk) and not (self.settings.run / "desks" / desk).exists():
+                pool.drop(desk)
 
 
 def seclude(settings: config.Config) -> None:
@@ -360,6 +394,7 @@ def main() -> None:
     """Serve the owner at descriptor 3."""
     os.umask(0o022)
     owner = socket.socket(fileno=3)
+    owner.set_inheritable(False)
     settings = decode_settings(sys.argv[1])
     complain: Callable[[str], object] = lambda text: owner.send(json.dumps({"event": "unfit", "why": text}).encode())  # noqa: E731
     try:
@@ -377,6 +412,14 @@ def main() -> None:
     os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting
 
 
+def out_of_memory(held: Held) -> bool:
+    """Say whether the memory limit killed something in a desk."""
+    try:
+        return held.room.cgroup.oom_kills() > 0
+    except OSError:
+        return False
+
+
 def raise_core_limit() -> None:
     """Have the limit desks need: sudo leaves 0, which does not stop a piped core pattern."""
     try:
@@ -388,8 +431,13 @@ def raise_core_limit() -> None:
 def raise_file_table() -> None:
     """Leave the number of open files to memory limits, as systemd does: a full table would be the host's, too."""
     table = Path("/proc/sys/fs/file-max")
-    if int(table.read_text()) < FILE_TABLE:
-        table.write_text(str(FILE_TABLE))
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    try:
+        if int(table.read_text()) < FILE_TABLE:
+            table.write_text(str(FILE_TABLE))
+    except OSError:
+        pass  # this root may not; doctor's to tell
 
 
 def decode_settings(text: str) -> config.Config:

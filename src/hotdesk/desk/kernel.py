@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 32, 4096, 16384, 1 << 19
+MS_NOSUID, MS_NODEV = 2, 4
+MS_BIND, MS_REC, MS_SLAVE = 4096, 16384, 1 << 19
 MS_NOATIME, MS_PRIVATE = 1024, 1 << 18
 MNT_DETACH = 2
 
@@ -28,7 +28,7 @@ AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 MOVE_MOUNT_F_EMPTY_PATH = 4
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
 
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG = 4, 36, 38, 1
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 36, 38
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
@@ -110,9 +110,13 @@ def in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
             before = os.stat("/proc/thread-self/ns/net").st_ino
             unshare(CLONE_NEWNET)
             netns = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            if os.fstat(netns).st_ino == before:
-                raise OSError("the new network namespace is the host's own")
-            outcome.append((netns, work()))
+            try:
+                if os.fstat(netns).st_ino == before:
+                    raise OSError("the new network namespace is the host's own")
+                outcome.append((netns, work()))
+            except BaseException:
+                os.close(netns)
+                raise
         except BaseException as e:  # noqa: BLE001 - carried over to the caller's thread
             outcome.append(e)
 
@@ -155,7 +159,9 @@ def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
     try:
         os.close(ready_w)
         if os.read(ready_r, 1) != b"1":
-            raise OSError("cannot make a user namespace; is kernel.unprivileged_userns_clone or max_user_namespaces 0?")
+            raise OSError(
+                "no user namespace: see user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
+            )
         for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
             with open(f"/proc/{child}/{name}", "w") as file:
                 file.write(text)

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from hotdesk.errors import BriefError, DeskGone, LinkError
 from hotdesk_guest import wire
 
 Body: TypeAlias = dict[str, object]
 
-READ = 1 << 17
+READ = 1 << 16
 HELLO_SECONDS = 10.0
 MAX_CREDIT = 1 << 30
 SILENT_SECONDS = 60.0
@@ -211,6 +212,8 @@ class Link:
                     return
                 for kind, number, payload in self.reader.feed(data):
                     self.take(kind, number, payload)
+                if self.more:
+                    await anyio.lowlevel.checkpoint()  # a guest that floods gets its turn, not everybody's
         except wire.WireError as e:
             self.fail(LinkError(f"the desk's guest broke the protocol: {e}; open another desk"))
         except LinkError as e:
@@ -238,7 +241,8 @@ class Link:
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Sort one frame to its channel."""
-        self.moves += 1
+        if kind == wire.CREDIT and len(payload) != 4:
+            raise LinkError("the guest gave credit strangely")
         if kind == wire.HELLO:
             self.greet(payload)
             return
@@ -246,6 +250,7 @@ class Link:
             return
         channel = self.channels.get(number)
         if channel is not None and not channel.over:
+            self.moves += 1
             channel.deliver(kind, payload)
         elif not 0 < number <= self.last:
             raise LinkError("the guest spoke on a channel nobody opened")
@@ -302,7 +307,7 @@ class Link:
                     view = view[self.sock.send(view) :]
                 except BlockingIOError:
                     await self.writable(begun=len(view) < len(data))
-                except OSError as e:
+                except (OSError, anyio.ClosedResourceError) as e:
                     raise self.failure or DeskGone("the desk hung up") from e
 
     async def writable(self, begun: bool) -> None:

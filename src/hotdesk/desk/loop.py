@@ -8,7 +8,7 @@ import os
 import struct
 from pathlib import Path
 
-LOOP_CTL_GET_FREE, LOOP_CONFIGURE = 0x4C82, 0x4C0A
+LOOP_CTL_GET_FREE, LOOP_CONFIGURE, LOOP_GET_STATUS64 = 0x4C82, 0x4C0A, 0x4C05
 AUTOCLEAR = 4
 INFO64 = struct.Struct("=5Q4I64s64s32s2Q")
 CONFIG = struct.Struct(f"=2I{INFO64.size}s8Q")
@@ -37,13 +37,28 @@ def attach(file: int, name: str) -> tuple[str, int]:
     raise OSError(errno.EBUSY, f"no loop device was free in {TRIES} tries")
 
 
-def find(file: Path) -> str | None:
-    """Give the loop device that already shows this file."""
-    for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
+def find(file: Path) -> tuple[str, int] | None:
+    """Give the loop device that already shows this file, and a descriptor that keeps it until mounted.
+
+    By device and inode, never by name: sysfs names a file as whoever attached it saw it, and a second device on one
+    btrfs file is a second file system to the kernel.
+    """
+    wanted = os.stat(file)
+    for entry in Path("/sys/block").glob("loop*/loop"):
+        path = f"/dev/{entry.parent.name}"
         try:
-            shown = entry.read_text().rstrip("\n")
+            device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            continue  # it was detached while we looked
-        if shown == str(file):
-            return f"/dev/{entry.parts[3]}"
+            continue  # it is being detached
+        try:
+            shown, inode = INFO64.unpack(fcntl.ioctl(device, LOOP_GET_STATUS64, bytes(INFO64.size)))[:2]
+        except OSError:
+            os.close(device)
+            continue
+        if inode == wanted.st_ino and (os.major(shown), os.minor(shown)) == (
+            os.major(wanted.st_dev),
+            os.minor(wanted.st_dev),
+        ):
+            return path, device
+        os.close(device)
     return None

@@ -74,16 +74,17 @@ class KeeperClient:
     def take(self, message: dict[str, object], fds: list[int]) -> None:
         """Sort one message."""
         match message:
-            case {"re": int(number)}:
+            case {"re": int(number)} if number in self.waiting:
                 self.answers[number] = (message, fds)
-                if number in self.waiting:
-                    self.waiting[number].set()
+                self.waiting[number].set()
             case {"event": "ended", "desk": str(desk), "why": str(why)}:
                 self.ended[desk] = why
                 if desk in self.mourners:
                     self.mourners[desk].set()
             case {"event": "unfit", "why": str(why)}:
                 self.fail(HostError(f"no desk can be opened here: {why}"))
+            case _:
+                close_all(fds)  # the answer to a request whose asker was cancelled
 
     def fail(self, why: HotdeskError) -> None:
         """Note why the keeper is gone, and tell everyone who waits."""
@@ -113,6 +114,7 @@ class KeeperClient:
             message, fds = self.answers.pop(number)
         finally:
             del self.waiting[number]
+            close_all(self.answers.pop(number, ({}, []))[1])
         match message:
             case {"error": {"code": str(code), "text": str(text)}}:
                 raise ERRORS.get(code, KeeperError)(text)
@@ -269,6 +271,7 @@ async def bury(config: Config) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(undertaker.run)
         await undertaker.close()
+        tasks.cancel_scope.cancel()
 
 
 @contextlib.contextmanager
@@ -277,8 +280,13 @@ def closing(fds: list[int]) -> Iterator[None]:
     try:
         yield
     finally:
-        for fd in fds:
-            os.close(fd)
+        close_all(fds)
+
+
+def close_all(fds: list[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)
 
 
 def said(console: int) -> str:

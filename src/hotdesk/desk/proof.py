@@ -34,6 +34,7 @@ def flaws(pid: int, base: int, netns: int, userns: int) -> list[str]:
     wanted = {
         "Uid": "\t".join([user] * 4),
         "Gid": "\t".join([user] * 4),
+        "Groups": "",
         "NoNewPrivs": "1",
         "Seccomp": "2",
         **{f"Cap{kind}": "0" * 16 for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")},
@@ -49,7 +50,7 @@ def flaws(pid: int, base: int, netns: int, userns: int) -> list[str]:
 def read_status(pid: int) -> dict[str, str]:
     """Read /proc/PID/status."""
     with open(f"/proc/{pid}/status") as file:
-        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        return {name: value.strip() for name, _, value in (line.partition(":\t") for line in file)}
 
 
 def host_namespace(kind: str) -> int:

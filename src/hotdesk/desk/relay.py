@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from contextlib import suppress
 
 import anyio
 
 from hotdesk.desk.link import Link
 from hotdesk.desk.sockets import receive, send
-from hotdesk.errors import LinkError
+from hotdesk.errors import HotdeskError, LinkError
 from hotdesk_guest import wire
 
 MOST = 1 << 16
@@ -96,10 +97,10 @@ async def relay(sock: socket.socket, link: Link) -> None:
                 for kind, theirs, payload in reader.feed(data):
                     await loan.take(kind, theirs, payload)
             tasks.cancel_scope.cancel()
-    except* (OSError, wire.WireError, LinkError):
-        pass  # the borrower is gone, or speaks nonsense: its loan ends
+    except* (OSError, wire.WireError, HotdeskError):
+        pass  # the borrower is gone, or speaks nonsense, or the desk ended: so does its loan
     finally:
-        with anyio.move_on_after(5, shield=True):
+        with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
             await loan.give_back()
 
 

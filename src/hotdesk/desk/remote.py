@@ -35,7 +35,13 @@ class RemoteRuntime:
     async def open(self, spec: Spec) -> LinkedDesk:
         """Have the owner open a desk, and link to it."""
         answer = await self.call("POST", "/desks", {**asdict(spec), "env": dict(spec.env)})
-        return await self.find(as_id(str(answer.get("id"))))
+        desk = as_id(str(answer.get("id")))
+        try:
+            return await self.find(desk)
+        except BaseException:
+            with anyio.move_on_after(CALL_SECONDS, shield=True):
+                await self.burn(desk)
+            raise
 
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Link to an open desk."""

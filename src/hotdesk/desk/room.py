@@ -184,13 +184,16 @@ class Room:
 
     def clear(self) -> list[str]:
         """Take everything down, last made first; say what resisted."""
+        self.close()
         left = []
-        for step in (self.close, *reversed(self.undo), self.cgroup.remove):
+        kept = []
+        for step in (*reversed(self.undo), self.cgroup.remove):
             try:
                 step()
             except OSError as e:
                 left.append(str(e))
-        self.undo.clear()
+                kept.append(step)
+        self.undo = [step for step in reversed(kept) if step != self.cgroup.remove]
         return left
 
     def close(self) -> None:
@@ -202,6 +205,7 @@ class Room:
         for held in (self.gate, self.listener):
             if held is not None:
                 held.close()
+        self.gate = self.listener = None
 
 
 def open_gate() -> socket.socket:

@@ -139,11 +139,14 @@ def is_kept(folder: Path) -> bool:
 
 
 def take(folder: Path) -> int | None:
-    """Take a desk's lock if nobody holds it."""
+    """Take a desk's lock if nobody holds it; a folder that lost its lock gets one, so that it can be buried."""
     try:
-        lock = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(folder / "owner.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return None
+        try:
+            lock = os.open(folder / "owner.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock).st_ino == os.stat(folder / "owner.lock").st_ino:
@@ -155,7 +158,10 @@ def take(folder: Path) -> int | None:
 
 
 def sweep(config: Config) -> None:
-    """Remove folders of desks whose keeper was killed while they appeared or vanished."""
+    """Remove folders of desks whose keeper was killed while they appeared or vanished, and dead owners' sockets."""
+    for sock in (config.run / "control").glob("*.sock"):
+        if sock.stem.isdigit() and not Path(f"/proc/{sock.stem}").exists():
+            sock.unlink(missing_ok=True)
     for prefix in ("new-", "gone-"):
         for folder in (config.run / "desks").glob(f"{prefix}*"):
             with suppress(OSError):
@@ -181,13 +187,13 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
     try:
         cgroup.remove()
         disk().drop(desk)
-    except OSError as e:
+    except (OSError, HostError) as e:
         left.append(str(e))
     base = told.get("base")
     if not left:
         Record(folder, lock).leave()
         if isinstance(base, int):
-            uids.release(base)
+            uids.release(base, folder)
     else:
         os.close(lock)
     return left

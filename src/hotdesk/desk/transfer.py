@@ -99,7 +99,8 @@ class Fetch:
                     raise FileError(
                         f"more than {BYTES // GIB} GiB would come out; stopped at {printable(remote)}", "other"
                     )
-                file.write(data)
+                while data:
+                    data = data[file.write(data) :]
 
     def skip(self, remote: str, why: str) -> None:
         """Leave something out, and say so."""

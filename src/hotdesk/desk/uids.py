@@ -5,12 +5,10 @@ The only state that is global to the machine: several state directories must nev
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from hotdesk.desk.lock import locked
 from hotdesk.errors import HostError
 
 FIRST = 0x70000000
@@ -66,21 +64,9 @@ def is_reserved() -> bool:
     return all(file.exists() and entry in file.read_text().splitlines() for file in SUB_FILES)
 
 
-@contextmanager
-def locked(claims: Path) -> Iterator[None]:
-    """Hold the machine-wide allocator."""
-    claims.mkdir(mode=0o700, exist_ok=True)
-    fd = os.open(claims / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
 def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
     """Take a range for a desk and give its first host id. Slots go round, so a freed one rests as long as possible."""
-    with locked(claims):
+    with locked(claims / "lock"):
         cursor = claims / "next"
         start = int(os.readlink(cursor)) if cursor.is_symlink() else 0
         for step in range(SLOTS - 1):
@@ -95,13 +81,16 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
     raise HostError(f"all {SLOTS - 1} user id ranges are taken; burn desks, or run `hotdesk gc`")
 
 
-def release(base: int, claims: Path = CLAIMS) -> None:
-    """Give a range back: only once no process and no file has its ids."""
-    (claims / str((base - FIRST) // WIDTH)).unlink(missing_ok=True)
+def release(base: int, desk_dir: Path, claims: Path = CLAIMS) -> None:
+    """Give a desk's range back, if it is still that desk's: only once no process and no file has its ids."""
+    claim = claims / str((base - FIRST) // WIDTH)
+    with locked(claims / "lock"):
+        if claim.is_symlink() and os.readlink(claim) == str(desk_dir):
+            claim.unlink()
 
 
-def stale(desks: Path, claims: Path = CLAIMS) -> list[int]:
-    """List ranges claimed for a desk below `desks` that no longer exists."""
-    held = [file for file in claims.iterdir() if file.name.isdigit()] if claims.exists() else []
-    gone = [file for file in held if (desk := Path(os.readlink(file))).parent == desks and not desk.exists()]
-    return sorted(FIRST + int(file.name) * WIDTH for file in gone)
+def sweep(desks: Path, claims: Path = CLAIMS) -> None:
+    """Give back what is claimed for a desk below `desks` that no longer exists."""
+    for file in claims.iterdir() if claims.exists() else ():
+        if file.name.isdigit() and (desk := Path(os.readlink(file))).parent == desks and not desk.exists():
+            release(FIRST + int(file.name) * WIDTH, desk, claims)

@@ -90,8 +90,8 @@ def test_claims_go_round_so_that_a_freed_range_rests(tmp_path: Path) -> None:
     first = uids.claim(tmp_path / "a", claims)
     second = uids.claim(tmp_path / "b", claims)
     assert (first, second) == (FIRST, FIRST + WIDTH)
-    uids.release(first, claims)
-    uids.release(first, claims)
+    uids.release(first, tmp_path / "a", claims)
+    uids.release(first, tmp_path / "a", claims)
     assert uids.claim(tmp_path / "c", claims) == FIRST + 2 * WIDTH
     assert os.readlink(claims / "1") == str(tmp_path / "b")
 
@@ -126,11 +126,22 @@ def test_a_full_machine_is_told(tmp_path: Path) -> None:
         uids.claim(tmp_path / "late", claims)
 
 
-def test_a_claim_of_a_desk_that_is_gone_is_stale(tmp_path: Path) -> None:
+def test_claims_of_desks_that_are_gone_are_swept(tmp_path: Path) -> None:
     claims, desks = tmp_path / "claims", tmp_path / "desks"
     (desks / "alive").mkdir(parents=True)
-    uids.claim(desks / "alive", claims)
-    gone = uids.claim(desks / "gone", claims)
-    uids.claim(tmp_path / "other-state" / "gone", claims)
-    assert uids.stale(desks, claims) == [gone]
-    assert uids.stale(desks, tmp_path / "no-claims") == []
+    alive = uids.claim(desks / "alive", claims)
+    uids.claim(desks / "gone", claims)
+    other = uids.claim(tmp_path / "other-state" / "gone", claims)
+    uids.sweep(desks, claims)
+    left = {uids.FIRST + int(file.name) * uids.WIDTH for file in claims.iterdir() if file.name.isdigit()}
+    assert left == {alive, other}
+    uids.sweep(desks, tmp_path / "no-claims")
+
+
+def test_a_range_is_released_only_by_the_desk_that_has_it(tmp_path: Path) -> None:
+    claims = tmp_path / "claims"
+    base = uids.claim(tmp_path / "one", claims)
+    uids.release(base, tmp_path / "another", claims)
+    assert (claims / str((base - uids.FIRST) // uids.WIDTH)).is_symlink()
+    uids.release(base, tmp_path / "one", claims)
+    assert not (claims / str((base - uids.FIRST) // uids.WIDTH)).is_symlink()
