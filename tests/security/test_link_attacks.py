@@ -43,10 +43,10 @@ from hotdesk_guest import wire
 if os.fork() == 0:
     s = socket.socket(socket.AF_UNIX)
     s.connect("/run/hotdesk/link.sock")
-    s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 1, "home": "/impostor"})))
-    time.sleep(0.3)
     s.settimeout(5)
     try:
+        s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 1, "home": "/impostor"})))
+        time.sleep(0.3)
         said = s.recv(10)
     except ConnectionError:
         said = b""

@@ -463,3 +463,9 @@ async def test_a_guest_that_lets_a_timeout_pass_is_not_waited_for() -> None:
         process.deadline = anyio.current_time() + 0.2  # ten seconds of grace are long for a test
         done = await process.wait()
         assert (done.timed_out, done.exit_code) == (True, 137)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0\0\1", b"\0" * 5, b"\0" * 60000], ids=len)
+async def test_credit_is_four_bytes_or_the_link_ends(payload: bytes) -> None:
+    answer = frame(CREDIT, 1, payload)
+    assert isinstance(await answered(lambda desk: desk.run(["x"]), answer), LinkError)
