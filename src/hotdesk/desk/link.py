@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import socket
 from collections import deque
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import anyio
-import anyio.lowlevel
 
 from hotdesk.errors import BriefError, DeskGone, LinkError
 from hotdesk_guest import wire
@@ -67,8 +67,8 @@ class Channel:
         self.credit = wire.WINDOW
         """What we may still send."""
         self.over = False
-        self.news = anyio.Event()
-        self.allowance = anyio.Event()
+        self.news: anyio.Event | None = None
+        self.allowance: anyio.Event | None = None
 
     def deliver(self, kind: int, payload: bytes) -> None:
         """Take a guest's frame."""
@@ -82,7 +82,7 @@ class Channel:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
                 raise LinkError("the guest gave more credit than there is")
-            self.allowance.set()
+            self.wake()
         elif kind == wire.REPLY:
             body = wire.decode(payload)
             if not isinstance(body, dict):
@@ -97,7 +97,8 @@ class Channel:
         if self.window < 0:
             raise LinkError("the guest sent more than it was allowed")
         self.items.append((item, cost))
-        self.news.set()
+        if self.news is not None:
+            self.news.set()
 
     async def receive(self) -> Item:
         """Give the next thing the guest sent; give credit back for it."""
@@ -157,8 +158,9 @@ class Channel:
 
     def wake(self) -> None:
         """Let whoever waits look again."""
-        self.news.set()
-        self.allowance.set()
+        for event in (self.news, self.allowance):
+            if event is not None:
+                event.set()
 
 
 async def hung_up() -> DeskGone:
@@ -195,49 +197,53 @@ class Link:
         self.writing = anyio.Lock(fast_acquire=True)
         self.obituary: Callable[[], Awaitable[DeskGone]] = hung_up
         """Says why the other end is gone."""
-        self.more = False
-        """Whether the last read filled its buffer, so that the next need not wait."""
+        self.ending: LinkError | None = None
+        """What the guest did wrong."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.already = already
         """Bytes that were read with an upgrade's answer."""
 
     async def run(self) -> None:
-        """Read frames until the link ends; whoever waits on a channel then gets the reason."""
+        """Hear the guest until the link ends; whoever waits on a channel then gets the reason.
+
+        The event loop calls `listen` itself: waking a task for every read costs a tenth of a quick program's time.
+        """
+        loop = asyncio.get_running_loop()
+        over = anyio.Event()
         try:
-            while True:
-                data = await self.read()
-                if not data:
-                    self.fail(await self.obituary())
-                    return
-                for kind, number, payload in self.reader.feed(data):
-                    self.take(kind, number, payload)
-                if self.more:
-                    await anyio.lowlevel.checkpoint()  # a guest that floods gets its turn, not everybody's
-        except wire.WireError as e:
-            self.fail(LinkError(f"the desk's guest broke the protocol: {e}; open another desk"))
-        except LinkError as e:
-            self.fail(e)
-        except OSError as e:
-            self.fail(DeskGone(f"the link to the desk broke: {e}"))
+            self.hear(self.already, over)
+            loop.add_reader(self.sock, self.listen, over)
+            await over.wait()
+            self.fail(self.ending or await self.obituary())
         finally:
+            loop.remove_reader(self.sock)
             self.close()
 
-    async def read(self) -> bytes:
-        """Read what is there."""
-        if self.already:
-            first, self.already = self.already, b""
-            return first
-        while True:
-            if not self.more:
-                await anyio.wait_readable(self.sock)
-            try:
-                data = self.sock.recv(READ)
-            except BlockingIOError:
-                self.more = False
-                continue
-            self.more = len(data) == READ
-            return data
+    def listen(self, over: anyio.Event) -> None:
+        """Read once: a guest that floods gets its turn, not everybody's."""
+        try:
+            data = self.sock.recv(READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.hear(data, over)
+        else:
+            over.set()
+
+    def hear(self, data: bytes, over: anyio.Event) -> None:
+        """Take what the guest sent; one that breaks the protocol ends the link."""
+        try:
+            for kind, number, payload in self.reader.feed(data):
+                self.take(kind, number, payload)
+        except wire.WireError as e:
+            self.ending = LinkError(f"the desk's guest broke the protocol: {e}; open another desk")
+        except LinkError as e:
+            self.ending = e
+        if self.ending is not None:
+            over.set()
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Sort one frame to its channel."""
@@ -300,8 +306,13 @@ class Link:
         """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
         data = wire.frame(kind, number, payload)
         self.moves += 1
+        if not self.writing.locked() and (sent := self.send_now(data)):
+            if sent == len(data):
+                return
+        else:
+            sent = 0
         async with self.writing:
-            view = memoryview(data)
+            view = memoryview(data)[sent:]
             while view:
                 try:
                     view = view[self.sock.send(view) :]
@@ -309,6 +320,13 @@ class Link:
                     await self.writable(begun=len(view) < len(data))
                 except (OSError, anyio.ClosedResourceError) as e:
                     raise self.failure or DeskGone("the desk hung up") from e
+
+    def send_now(self, data: bytes) -> int:
+        """Write what the socket takes at once: nearly always all of it."""
+        try:
+            return self.sock.send(data)
+        except OSError:
+            return 0  # full, or closed: whoever waits for it will say which
 
     async def writable(self, begun: bool) -> None:
         """Wait until the socket takes more; cancelled amid a frame, the rest gets a moment, or the link ends."""

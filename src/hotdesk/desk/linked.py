@@ -45,18 +45,24 @@ class LinkedProcess:
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
         """Yield what it says until it ends."""
+        while (said := await self.next()) is not None:
+            yield said
+
+    async def next(self) -> tuple[Stream, bytes] | None:
+        """Give the next thing it says; None once it is over."""
         while self.done is None:
             item = await self.receive()
             if isinstance(item, Data):
                 if item.stream not in STREAMS:
                     raise LinkError("the guest sent an unknown stream")
-                yield STREAMS[item.stream], item.data
+                return STREAMS[item.stream], item.data
             elif isinstance(item, Reply):
                 await self.channel.drop()
                 check("the program", item.body)
                 self.done = as_done(item.body)
             elif item is not None:
                 raise LinkError("the guest spoke out of turn")
+        return None
 
     async def receive(self) -> Data | Told | Reply | None:
         """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
@@ -329,7 +335,8 @@ async def collect(process: LinkedProcess, limit: int) -> Done:
     kept: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
     room = limit
     truncated = False
-    async for stream, data in process.output():
+    while (said := await process.next()) is not None:
+        stream, data = said
         if len(data) > room:
             truncated = True
             data = data[:room]
