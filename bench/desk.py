@@ -112,8 +112,8 @@ async def measure(rounds: int, peers: dict[str, list[str]], held: str | None) ->
         for number in range(rounds + 1):
             note("open → true → result", await timed(cold))
             note("burn", await timed(lambda: host.burn(opened.pop().id)))
-            note("exec true", statistics.median([await timed(lambda: resident.run(["true"])) for _ in range(20)]))
-            note("subprocess.run true", statistics.median([plainly(["true"]) for _ in range(20)]))
+            note("exec true", statistics.median([await timed(lambda: resident.run(["true"])) for _ in range(50)]))
+            note("subprocess.run true", statistics.median([plainly(["true"]) for _ in range(50)]))
             note("hotdesk run -- true", seconds([HOTDESK, "run", "--", "true"]))
             for name, argv in peers.items():
                 note(name, seconds([*argv, "true"]))

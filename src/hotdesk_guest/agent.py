@@ -75,6 +75,7 @@ class Guest:
         self.channels: dict[int, Channel] = {}
         self.processes: dict[int, Process] = {}
         self.by_fd: dict[int, Process] = {}
+        self.timed: set[int] = set()
         self.link: _socket.socket | None = None
         self.reader = Reader(HOST_KINDS, HOST_LIMIT)
         self.out = bytearray()
@@ -244,7 +245,9 @@ class Guest:
         for fd in (process.stdout, process.stderr):
             self.by_fd[fd] = process
         self.follow(channel, process)
-        if ask["tell"]:
+        if process.due is not None:
+            self.timed.add(process.pid)
+        if ask.get("tell"):
             self.tell(channel, EVENT, encode({"pid": process.pid}))
         self.listen(process)
 
@@ -380,13 +383,15 @@ class Guest:
         for place, (when, pid) in enumerate(ended):
             if when < limit or place < len(ended) - KEPT_MOST:
                 del self.processes[pid]
+                self.timed.discard(pid)
 
     def expire(self) -> float:
         """Kill programs whose time is up; give seconds until the next is due."""
         now = time.monotonic()
         next_due = 3600.0
-        for process in list(self.processes.values()):
+        for process in [self.processes[pid] for pid in self.timed]:
             if process.over or process.due is None:
+                self.timed.discard(process.pid)
                 continue
             if process.due <= now:
                 process.timed_out = True

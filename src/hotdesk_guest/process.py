@@ -50,12 +50,12 @@ class Process:
         self.error: OSError | None = None
         self.pid = 0
         self.stdin = self.stdout = self.stderr = self.feeding = -1
-        timeout = ask["timeout"]
+        timeout = ask.get("timeout")
         self.due = None if timeout is None else time.monotonic() + timeout / 1000
         environment = dict(ENVIRONMENT)
-        environment.update(ask["env"])
+        environment.update(ask.get("env") or {})
         environment[MARK] = self.mark
-        self.start(environment, ask["cwd"], ask["stdin"])
+        self.start(environment, ask.get("cwd"), bool(ask.get("stdin")))
 
     def start(self, environment: dict[str, str], cwd: str | None, stdin: bool) -> None:
         """Spawn it; a program that cannot start leaves `error`."""
@@ -188,14 +188,18 @@ class Process:
         self.ended = time.monotonic()
 
     def outcome(self) -> dict[str, object]:
-        """Say how it ended."""
+        """Say how it ended; what is usual goes without saying."""
         if self.error is not None:
             code = 127 if self.error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
-            return {"code": code, "signal": None, "timed_out": False, "text": self.error.strerror}
+            return {"code": code, "text": self.error.strerror}
         status = self.status or 0
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        code = 128 + number if number is not None else os.WEXITSTATUS(status)
-        return {"code": code, "signal": number, "timed_out": self.timed_out, "text": ""}
+        if not os.WIFSIGNALED(status):
+            told: dict[str, object] = {"code": os.WEXITSTATUS(status)}
+        else:
+            told = {"code": 128 + os.WTERMSIG(status), "signal": os.WTERMSIG(status)}
+        if self.timed_out:
+            told["timed_out"] = True
+        return told
 
     def describe(self) -> dict[str, object]:
         """Describe it for a list."""

@@ -326,8 +326,9 @@ def ask_exec(
     if timeout is not None and not timeout < LONG:
         timeout = None
     limit = None if timeout is None else max(0, int(timeout * 1000))
-    ask: Body = {"op": "exec", "argv": list(argv), "env": dict(env or {}), "cwd": cwd, "timeout": limit}
-    return {**ask, "stdin": stdin, "tell": tell}, timeout
+    extra = {"env": dict(env or {}), "cwd": cwd, "timeout": limit, "stdin": stdin, "tell": tell}
+    said = {name: value for name, value in extra.items() if value or (value == 0 and value is not False)}
+    return {"op": "exec", "argv": list(argv), **said}, timeout
 
 
 async def collect(process: LinkedProcess, limit: int) -> Done:
@@ -373,7 +374,7 @@ async def receive(channel: Channel) -> Data | Told | Reply:
 
 def as_done(body: Body) -> Done:
     """Check how the guest says a program ended."""
-    code, signal, text = body.get("code"), body.get("signal"), body.get("text")
+    code, signal, text = body.get("code"), body.get("signal"), body.get("text", "")
     if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
         raise LinkError("the guest gave a strange exit")
     if signal is not None and (type(signal) is not int or not 1 <= signal <= 127):
