@@ -326,9 +326,13 @@ def ask_exec(
     if timeout is not None and not timeout < LONG:
         timeout = None
     limit = None if timeout is None else max(0, int(timeout * 1000))
-    extra = {"env": dict(env or {}), "cwd": cwd, "timeout": limit, "stdin": stdin, "tell": tell}
-    said = {name: value for name, value in extra.items() if value or (value == 0 and value is not False)}
-    return {"op": "exec", "argv": list(argv), **said}, timeout
+    ask: Body = {"op": "exec", "argv": list(argv)}
+    for name, value in (("env", dict(env or {})), ("cwd", cwd), ("stdin", stdin), ("tell", tell)):
+        if value:
+            ask[name] = value
+    if limit is not None:
+        ask["timeout"] = limit
+    return ask, timeout
 
 
 async def collect(process: LinkedProcess, limit: int) -> Done:
