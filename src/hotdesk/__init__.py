@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hotdesk.host import Host as Host
     from hotdesk.host import open_desk as open_desk
 
+__version__ = "0.1.0"
 PUBLIC = {
     "Desk": "hotdesk.desk.seam",
     "Done": "hotdesk.desk.seam",

@@ -276,8 +276,8 @@ async def test_home_is_where_programs_start(desk: Desk) -> None:
 
 
 async def test_a_relative_working_folder_lies_in_home(desk: Desk) -> None:
-    await desk.mkdir("work/deep")
-    assert (await desk.run(["pwd"], cwd="work/deep")).text == f"{desk.home}/work/deep\n"
+    await desk.mkdir("tasks/deep")
+    assert (await desk.run(["pwd"], cwd="tasks/deep")).text == f"{desk.home}/tasks/deep\n"
     assert (await desk.run(["pwd"], cwd="/")).text == "/\n"
 
 

@@ -11,12 +11,12 @@ import traceback
 from contextlib import suppress
 from importlib import import_module
 
+from hotdesk import __version__
 from hotdesk.cli import early
 from hotdesk.errors import BriefError, HotdeskError, printable
 
 FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
-VERSION = "0.1.0"
 COMMANDS = {
     "run": "Run a command on a fresh desk, then burn the desk.",
     "open": "Open a desk that stays, and print its id.",
@@ -46,7 +46,7 @@ def carry_out(argv: list[str]) -> int:
         print(overview())
         return 0
     if argv[0] == "--version":
-        print(f"hotdesk {VERSION}")
+        print(f"hotdesk {__version__}")
         return 0
     if argv[0] not in COMMANDS:
         raise BriefError(f"there is no command {argv[0]!r}; `hotdesk --help` lists them")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -28,6 +27,7 @@ from hotdesk.desk.filters import Filters
 from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
 from hotdesk.desk.seam import ID_SHAPE, Spec
+from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE
 from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
 
@@ -38,7 +38,6 @@ LONGEST = 3_600_000.0
 """Milliseconds of one poll; the call takes no more than 24 days."""
 RETRY = 2.0
 """Seconds until a desk that resisted burning is tried again."""
-FILE_TABLE = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -375,21 +374,6 @@ class Keeper:
                 pool.drop(desk)
 
 
-def seclude(settings: config.Config) -> None:
-    """Give this process a mount namespace of its own, with a private place for rooms.
-
-    The unified hierarchy of a hybrid host is hidden there: crun 1.8 refuses hosts on which it sees both.
-    """
-    kernel.unshare(kernel.CLONE_NEWNS)
-    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
-    unified = "/sys/fs/cgroup/unified"
-    if os.path.ismount(unified):
-        kernel.umount(unified)
-    private = settings.run / "private"
-    private.mkdir(mode=0o711, parents=True, exist_ok=True)
-    kernel.mount("rooms", str(private), "tmpfs", kernel.MS_NOSUID, "size=1m,mode=711")
-
-
 def main() -> None:
     """Serve the owner at descriptor 3."""
     os.umask(0o022)
@@ -418,26 +402,6 @@ def out_of_memory(held: Held) -> bool:
         return held.room.cgroup.oom_kills() > 0
     except OSError:
         return False
-
-
-def raise_core_limit() -> None:
-    """Have the limit desks need: sudo leaves 0, which does not stop a piped core pattern."""
-    try:
-        resource.setrlimit(resource.RLIMIT_CORE, (bundle.LIMITS["CORE"],) * 2)
-    except ValueError:
-        pass  # it was lower, and this root may not raise it
-
-
-def raise_file_table() -> None:
-    """Leave the number of open files to memory limits, as systemd does: a full table would be the host's, too."""
-    table = Path("/proc/sys/fs/file-max")
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    try:
-        if int(table.read_text()) < FILE_TABLE:
-            table.write_text(str(FILE_TABLE))
-    except OSError:
-        pass  # this root may not; doctor's to tell
 
 
 def decode_settings(text: str) -> config.Config:
