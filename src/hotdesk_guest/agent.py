@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     Steps = Iterator[tuple[int, bytes]]
 
 import _signal  # type: ignore[import-not-found]
-import _socket
 import errno
 import os
 import select
 import time
 
 from hotdesk_guest import files
+from hotdesk_guest.line import Line
 from hotdesk_guest.process import Process, kill_tree
 from hotdesk_guest.wire import (
     CREDIT,
@@ -28,29 +28,21 @@ from hotdesk_guest.wire import (
     DROP,
     END,
     EVENT,
-    HELLO,
-    HOST_KINDS,
-    HOST_LIMIT,
     OPEN,
     PING,
     PONG,
     REPLY,
     SIGNAL,
     STEP,
-    VERSION,
     WINDOW,
-    Reader,
     WireError,
     cost,
     decode,
     encode,
-    frame,
 )
 
 KEPT_SECONDS = 30
 KEPT_MOST = 64
-OUT_HIGH = 1 << 20
-READ = 1 << 16
 SLICE = 64
 """Steps one long operation takes before others get their turn."""
 
@@ -70,16 +62,12 @@ class Guest:
     """The loop, and everything the desk runs for its host."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
         self.poll = select.epoll()
         self.channels: dict[int, Channel] = {}
         self.processes: dict[int, Process] = {}
         self.by_fd: dict[int, Process] = {}
         self.timed: set[int] = set()
-        self.link: _socket.socket | None = None
-        self.reader = Reader(HOST_KINDS, HOST_LIMIT)
-        self.out = bytearray()
-        self.listening = 0
+        self.line = Line(path, self.poll)
         self.tidied = time.monotonic()
         self.wake, wake_w = os.pipe()
         os.set_blocking(self.wake, False)
@@ -91,74 +79,24 @@ class Guest:
 
     # -- the link ---------------------------------------------------------------------------------------------
 
-    def dial(self) -> bool:
-        """Connect to the host and say hello."""
-        link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
-        try:
-            link.connect(self.path)
-        except OSError:
-            link.close()
-            return False
-        link.setblocking(False)
-        self.link = link
-        self.reader = Reader(HOST_KINDS, HOST_LIMIT)
-        self.out = bytearray()
-        self.listening = select.EPOLLIN
-        self.poll.register(link.fileno(), select.EPOLLIN)
-        hello = {"version": VERSION, "pid": os.getpid(), "home": os.environ.get("HOME", "/")}
-        self.send(HELLO, 0, encode(hello))
-        return True
-
     def hang_up(self) -> None:
         """Drop the link and all channels; programs go on."""
-        if self.link is not None:
-            self.poll.unregister(self.link.fileno())
-            self.link.close()
-            self.link = None
+        self.line.hang_up()
         for number in list(self.channels):
             self.forget(number)
-
-    def send(self, kind: int, channel: int, payload: bytes = b"") -> None:
-        """Queue a frame, and write what the socket takes."""
-        self.out += frame(kind, channel, payload)
-        if len(self.out) < READ or not self.listening & select.EPOLLOUT:
-            self.flush()
 
     def tell(self, channel: Channel, kind: int, payload: bytes) -> None:
         """Send what counts against a channel's credit."""
         channel.credit -= cost(payload)
-        self.send(kind, channel.number, payload)
-
-    def flush(self) -> None:
-        """Write what the socket takes; the rest waits for it."""
-        if self.link is None:
-            return
-        try:
-            while self.out:
-                sent = self.link.send(memoryview(self.out)[:READ])
-                del self.out[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.out = bytearray()
-        wanted = select.EPOLLIN | (select.EPOLLOUT if self.out else 0)
-        if wanted != self.listening:
-            self.listening = wanted
-            self.poll.modify(self.link.fileno(), wanted)
+        self.line.send(kind, channel.number, payload)
 
     def receive(self) -> None:
         """Take what the host sent."""
-        assert self.link is not None
-        try:
-            data = self.link.recv(READ)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
+        frames = self.line.receive()
+        if frames is None:
             self.hang_up()
             return
-        for kind, number, payload in self.reader.feed(data):
+        for kind, number, payload in frames:
             self.take(kind, number, payload)
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
@@ -168,7 +106,7 @@ class Guest:
             self.begin(self.channels[number], table(payload))
             return
         if kind == PING:
-            self.send(PONG, 0, payload)
+            self.line.send(PONG, 0, payload)
             return
         channel = self.channels.get(number)
         if channel is None:
@@ -192,7 +130,7 @@ class Guest:
 
     def reply(self, channel: Channel, body: dict[str, object]) -> None:
         """Answer a channel for good."""
-        self.send(REPLY, channel.number, encode(body))
+        self.line.send(REPLY, channel.number, encode(body))
         self.forget(channel.number)
 
     def fail(self, channel: Channel, error: OSError) -> None:
@@ -281,7 +219,7 @@ class Guest:
             except OSError as e:
                 self.fail(channel, e)
                 return
-            self.send(CREDIT, channel.number, len(data).to_bytes(4, "big"))
+            self.line.send(CREDIT, channel.number, len(data).to_bytes(4, "big"))
 
     def finish(self, channel: Channel) -> None:
         """Take the end of what the host sends on a channel."""
@@ -302,7 +240,7 @@ class Guest:
         """Write to a program's standard input what it takes now, and give the host its credit back."""
         for number, size in process.feed():
             if number in self.channels:
-                self.send(CREDIT, number, size.to_bytes(4, "big"))
+                self.line.send(CREDIT, number, size.to_bytes(4, "big"))
         if process.stdin >= 0 and process.pending and process.stdin not in self.by_fd:
             self.by_fd[process.stdin] = process
             self.poll.register(process.stdin, select.EPOLLOUT)
@@ -321,7 +259,7 @@ class Guest:
 
     def listen(self, process: Process) -> None:
         """Read a program's output only while every follower can take it: reading slowly slows the program down."""
-        ready = len(self.out) < OUT_HIGH and process.room() > 0
+        ready = not self.line.full() and process.room() > 0
         for fd in process.open_outputs():
             if ready and fd not in process.heard:
                 self.poll.register(fd, select.EPOLLIN)
@@ -413,7 +351,7 @@ class Guest:
             if channel.steps is None:
                 continue
             for _ in range(SLICE):
-                if channel.credit < STEP or len(self.out) >= OUT_HIGH:
+                if channel.credit < STEP or self.line.full():
                     break
                 try:
                     step = next(channel.steps, None)
@@ -437,25 +375,25 @@ class Guest:
         """Serve for ever."""
         pause = 0.02
         while True:
-            if self.link is None:
-                if self.dial():
+            if self.line.sock is None:
+                if self.line.dial():
                     pause = 0.02
                 else:
                     pause = min(1.0, pause * 1.5)
             busy = self.pump()
             wait = self.expire()
-            if self.link is None:
+            if self.line.sock is None:
                 wait = min(wait, pause)
             for fd, event in self.poll.poll(0 if busy else wait):
                 if fd == self.wake:
                     os.read(self.wake, 4096)
                     self.reap()
-                elif self.link is not None and fd == self.link.fileno():
+                elif fd == self.line.number():
                     if event & select.EPOLLOUT:
-                        self.flush()
+                        self.line.flush()
                         for process in list(self.processes.values()):
                             self.listen(process)
-                    if event & ~select.EPOLLOUT and self.link is not None:
+                    if event & ~select.EPOLLOUT:
                         self.receive()
                 elif fd in self.by_fd:
                     process = self.by_fd[fd]
@@ -487,6 +425,6 @@ def hide() -> None:
 def main(path: str) -> None:
     """Serve the host that listens at a path."""
     guest = Guest(path)
-    guest.dial()
+    guest.line.dial()
     hide()
     guest.run()

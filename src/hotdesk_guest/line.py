@@ -1,0 +1,94 @@
+"""The guest's end of the link: a socket it dials and redials, and what waits to be written."""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+
+from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, Reader, encode, frame
+
+READ = 1 << 16
+HIGH = 1 << 20
+"""Bytes that may wait to be written before programs and files are read no further."""
+
+
+class Line:
+    """One link at a time, in the guest's poll."""
+
+    def __init__(self, path: str, poll: select.epoll) -> None:
+        self.path = path
+        self.poll = poll
+        self.sock: _socket.socket | None = None
+        self.reader = Reader(HOST_KINDS, HOST_LIMIT)
+        self.out = bytearray()
+        self.listening = 0
+
+    def number(self) -> int:
+        """Give the socket's descriptor; none is -1."""
+        return self.sock.fileno() if self.sock is not None else -1
+
+    def full(self) -> bool:
+        """Say whether enough waits to be written."""
+        return len(self.out) >= HIGH
+
+    def dial(self) -> bool:
+        """Connect to the host and say hello."""
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+        try:
+            sock.connect(self.path)
+        except OSError:
+            sock.close()
+            return False
+        sock.setblocking(False)
+        self.sock = sock
+        self.reader = Reader(HOST_KINDS, HOST_LIMIT)
+        self.out = bytearray()
+        self.listening = select.EPOLLIN
+        self.poll.register(sock.fileno(), select.EPOLLIN)
+        hello = {"version": VERSION, "pid": os.getpid(), "home": os.environ.get("HOME", "/")}
+        self.send(HELLO, 0, encode(hello))
+        return True
+
+    def hang_up(self) -> None:
+        """Close the link, if there is one."""
+        if self.sock is not None:
+            self.poll.unregister(self.sock.fileno())
+            self.sock.close()
+            self.sock = None
+
+    def send(self, kind: int, channel: int, payload: bytes = b"") -> None:
+        """Queue a frame, and write what the socket takes."""
+        self.out += frame(kind, channel, payload)
+        if len(self.out) < READ or not self.listening & select.EPOLLOUT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what the socket takes; the rest waits for it."""
+        if self.sock is None:
+            self.out = bytearray()
+            return
+        try:
+            while self.out:
+                sent = self.sock.send(memoryview(self.out)[:READ])
+                del self.out[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.out = bytearray()
+        wanted = select.EPOLLIN | (select.EPOLLOUT if self.out else 0)
+        if wanted != self.listening:
+            self.listening = wanted
+            self.poll.modify(self.sock.fileno(), wanted)
+
+    def receive(self) -> list[tuple[int, int, bytes]] | None:
+        """Give the frames that have come; None when the host hung up."""
+        if self.sock is None:
+            return []
+        try:
+            data = self.sock.recv(READ)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        return self.reader.feed(data) if data else None
