@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -143,6 +144,14 @@ async def weigh(host: Host, count: int = 10) -> dict[str, float]:
     return {"guest private MiB": private / (1 << 20), "machine MiB per idle desk": lost / (1 << 20)}
 
 
+def clear_cgroups() -> None:
+    """Remove the empty cgroups podman leaves."""
+    for parent in Path("/sys/fs/cgroup").glob("*/libpod_parent"):
+        for folder, _, _ in os.walk(parent, topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)  # one still in use is another run's
+
+
 def ratio(samples: Samples, one: str, other: str) -> float | None:
     """Give the median of the rounds' ratios."""
     if one not in samples or other not in samples:
@@ -212,6 +221,7 @@ def main() -> None:
                 subprocess.run(
                     ["podman", "--cgroup-manager=cgroupfs", "rm", "-f", "-t0", held], check=False, capture_output=True
                 )
+            clear_cgroups()
         kernel.umount("/dev/null")
         kernel.umount(folder)
     sys.exit(0 if report(samples, facts, chosen.json) else 1)
