@@ -12,9 +12,9 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import dedent
-from hotdesk.cli.terminal import run_interruptible
+from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, recipe, store
+from hotdesk.desk import guestlib, image, recipe, state, store
 from hotdesk.desk.build import build as build_image
 from hotdesk.desk.image import Image
 from hotdesk.desk.unpack import import_image
@@ -121,7 +121,7 @@ def rm(arguments: argparse.Namespace) -> None:
     """
     settings = config.load()
     for name in arguments.names:
-        store.rm(settings.images, name, in_use(settings.run))
+        store.rm(settings.images, name, {str(told.get("image")) for told in state.desks(settings)})
 
 
 def say(line: str) -> None:
@@ -168,17 +168,6 @@ def prove(settings: Config, made: Image, before: Image | None) -> None:
         raise ImageError(f"image {made.name!r} was taken back, because no desk works from it: {e}") from e
 
 
-def in_use(run: Path) -> set[str]:
-    """Name the images of open desks."""
-    names = set()
-    for path in run.glob("desks/*/desk.json"):
-        try:
-            names.add(str(json.loads(path.read_bytes()).get("image")))
-        except (OSError, ValueError, AttributeError):
-            continue
-    return names
-
-
 def described(each: Image) -> dict[str, object]:
     """Give an image as JSON has it."""
     return {
@@ -199,6 +188,4 @@ def table(images: list[Image]) -> list[str]:
     for each in images:
         built = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.built))
         rows.append((each.name, each.digest[:12], f"{each.size / 1e6:.0f} MB", built, each.source))
-    clean = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in clean) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in clean]
+    return aligned(rows)

@@ -11,10 +11,11 @@ import anyio
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.terminal import aligned
 from hotdesk.config import MIB, Config
 from hotdesk.desk import state
 from hotdesk.desk.remote import remote_runtime
-from hotdesk.errors import HostError, printable
+from hotdesk.errors import HostError
 from hotdesk.host import server
 
 
@@ -66,7 +67,5 @@ def main(arguments: argparse.Namespace) -> int:
         )
         for told in desks
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(printable(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print("\n".join(aligned(rows)))
     return 0

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.desk import uids
+from hotdesk.desk.spawn import send_now
 
 SOURCE = Path(__file__).resolve().parents[2]
 PROGRAM = "hotdesk.door.proxy"
@@ -78,7 +79,7 @@ class Doorman:
         if self.line is not None:
             fds = [gate.fileno() for gate in gates]
             try:
-                socket.send_fds(self.line, [json.dumps({"gate": desk}).encode()], fds, socket.MSG_DONTWAIT)
+                send_now(self.line, json.dumps({"gate": desk}).encode(), fds)
             except OSError:
                 self.give_up()
 

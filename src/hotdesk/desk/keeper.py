@@ -28,7 +28,7 @@ from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
-from hotdesk.desk.spawn import MESSAGE
+from hotdesk.desk.spawn import MESSAGE, send_now
 from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
 
 OPENING = 20.0
@@ -84,6 +84,7 @@ class Keeper:
         self.doorman = Doorman()
         self.stuck: dict[str, Held] = {}
         """Desks that resisted burning."""
+        self.retry_at = 0.0
         self.open_for_business = True
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -111,6 +112,7 @@ class Keeper:
         finally:
             for desk in list(self.held):
                 self.burn(desk, "owner gone")
+            self.retry_at = 0.0
             self.retry()
             self.doorman.close()
 
@@ -186,7 +188,7 @@ class Keeper:
     def send(self, message: dict[str, object], *fds: int) -> None:
         """Tell the owner; one that does not listen is gone."""
         try:
-            socket.send_fds(self.owner, [json.dumps(message).encode()], fds, socket.MSG_DONTWAIT)
+            send_now(self.owner, json.dumps(message).encode(), fds)
         except OSError:  # also when its queue is full: an owner that never reads must not stop the deadlines of others
             self.open_for_business = False
 
@@ -209,8 +211,9 @@ class Keeper:
             room.prepare(spec, picture, guest, self.filters.compiled)
             runtime, console = self.start_runtime(room)
         except BaseException:
-            left = room.clear() if room is not None else []
-            if not left:
+            if room is not None and room.clear():
+                self.stuck[desk] = Held(room, record, spec, 0, -1, number, 0.0, 0.0)
+            else:
                 record.leave()
                 if base is not None:
                     uids.release(base, record.folder)
@@ -330,6 +333,7 @@ class Keeper:
         left = self.clear(held)
         if left:
             self.stuck[desk] = held
+            self.retry_at = now() + RETRY
             with suppress(OSError):
                 held.record.note(state="stuck", why=why, left=left)
         if held.runtime:
@@ -351,10 +355,13 @@ class Keeper:
         return left
 
     def retry(self) -> None:
-        """Try again to burn what resisted."""
+        """Try again to burn what resisted, now and then: each try may take seconds that others wait."""
+        if not self.stuck or now() < self.retry_at:
+            return
         for desk, held in list(self.stuck.items()):
             if not self.clear(held):
                 del self.stuck[desk]
+        self.retry_at = now() + RETRY
 
     def collect(self) -> None:
         """Burn what keepers left that were killed; what resists stays listed, for the next one."""

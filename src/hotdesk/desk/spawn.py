@@ -6,6 +6,8 @@ import json
 import os
 import socket
 import sys
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -55,6 +57,12 @@ def start(config: Config) -> Started:
         os.close(null)
         theirs.close()
     return Started(ours, pid)
+
+
+def send_now(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:
+    """Send a message with descriptors, or fail at once: Python 3.11's `socket.send_fds` drops its flags."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+    sock.sendmsg([data], rights, socket.MSG_DONTWAIT)
 
 
 def missing_privilege() -> str:

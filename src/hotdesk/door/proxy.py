@@ -44,7 +44,6 @@ class Gate:
     def __init__(self, desk: str, listener: socket.socket) -> None:
         self.desk = desk
         self.listener = listener
-        self.server: asyncio.Server | None = None
         self.free = asyncio.Semaphore(CONNECTIONS)
 
     async def serve(self) -> None:
