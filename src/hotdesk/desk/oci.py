@@ -187,16 +187,22 @@ class ContainerRuntime:
         listener = socket.socket(fileno=os.dup(fds[0]))
         listener.setblocking(False)
         link = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.stop_waiting, desk, tasks.cancel_scope)
-            with listener:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.stop_waiting, desk, tasks.cancel_scope)
                 while link is None:
                     sock = await accept(listener)
                     if peer(sock) == (body["pid"], body["uid"]):
                         link = Link(sock)
                     else:
                         sock.close()
-            tasks.cancel_scope.cancel()
+                tasks.cancel_scope.cancel()
+        except BaseException:
+            if link is not None:
+                link.sock.close()  # cancelled when the guest had just called: nobody would read this link
+            raise
+        finally:
+            listener.close()
         if link is None:
             raise DeskGone(
                 f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}"
