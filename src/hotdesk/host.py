@@ -20,6 +20,7 @@ from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
+from hotdesk.event import Journal
 
 BURN_SECONDS = 20.0
 PARTS = {
@@ -45,7 +46,9 @@ class Host:
             if os.geteuid() != 0:
                 self.runtime = await self.stack.enter_async_context(part("remote")(server(self.config)))
                 return self
-            runtime = await self.stack.enter_async_context(container_runtime(self.config, self.keeper))
+            journal = Journal(self.config.lib / "journal.jsonl")
+            self.stack.callback(journal.close)
+            runtime = await self.stack.enter_async_context(container_runtime(self.config, self.keeper, journal.note))
             self.runtime = runtime
             if self.control:
                 await self.stack.enter_async_context(part("control")(runtime, control_path(self.config, os.getpid())))

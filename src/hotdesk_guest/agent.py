@@ -1,6 +1,7 @@
 """The guest: runs programs and handles files for its host, over one socket it dials and redials. Pid 1 of its desk.
 
 One thread, one poll loop. It imports only what the interpreter holds anyway, because every desk pays for its start.
+Where root is allowed a second guest, as root, is started on first need: the same, and what `sudo` talks to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from hotdesk_guest.acts import Acts
+    from hotdesk_guest.process import Process
+    from hotdesk_guest.watch import Watch
+
     Ask = dict[str, Any]
     Steps = Iterator[tuple[int, bytes]]
 
@@ -17,11 +22,10 @@ import _signal  # type: ignore[import-not-found]
 import errno
 import os
 import select
-import time
 
 from hotdesk_guest import files
 from hotdesk_guest.line import Line
-from hotdesk_guest.process import Process, kill_tree
+from hotdesk_guest.programs import Programs
 from hotdesk_guest.wire import (
     CREDIT,
     DATA,
@@ -41,8 +45,6 @@ from hotdesk_guest.wire import (
     encode,
 )
 
-KEPT_SECONDS = 30
-KEPT_MOST = 64
 SLICE = 64
 """Steps one long operation takes before others get their turn."""
 
@@ -56,6 +58,7 @@ class Channel:
         self.process: Process | None = None
         self.steps: Steps | None = None
         self.sink: files.Sink | None = None
+        self.watch: Watch | None = None
 
 
 class Guest:
@@ -64,11 +67,11 @@ class Guest:
     def __init__(self, path: str) -> None:
         self.poll = select.epoll()
         self.channels: dict[int, Channel] = {}
-        self.processes: dict[int, Process] = {}
-        self.by_fd: dict[int, Process] = {}
-        self.timed: set[int] = set()
         self.line = Line(path, self.poll)
-        self.tidied = time.monotonic()
+        self.programs = Programs(self)
+        self.watches: dict[int, Channel] = {}
+        """Channels that watch files, by the descriptor that tells of them."""
+        self.acts: Acts | None = None
         self.wake, wake_w = os.pipe()
         os.set_blocking(self.wake, False)
         os.set_blocking(wake_w, False)
@@ -114,19 +117,26 @@ class Guest:
         if kind == CREDIT:
             channel.credit += int.from_bytes(payload, "big")
             if channel.process is not None:
-                self.listen(channel.process)
+                self.programs.listen(channel.process)
+            elif self.acts is not None:
+                self.acts.propose()
         elif kind == DATA:
             self.consume(channel, payload[1:])
         elif kind == END:
             self.finish(channel)
-        elif kind == SIGNAL and channel.process is not None:
-            order = table(payload)
-            if order["tree"]:
-                kill_tree(channel.process)
-            else:
-                channel.process.signal(order["signal"])
+        elif kind == SIGNAL:
+            self.obey(channel, table(payload))
         elif kind == DROP:
             self.forget(number)
+
+    def obey(self, channel: Channel, order: Ask) -> None:
+        """Carry out an order about what a channel follows."""
+        if channel.process is not None:
+            self.programs.obey(channel.process, order)
+        elif channel.watch is not None:
+            channel.watch.drain(order["drain"])
+        elif self.acts is not None and self.acts.channel is channel:
+            self.acts.decide(order["act"], order["allow"])
 
     def reply(self, channel: Channel, body: dict[str, object]) -> None:
         """Answer a channel for good."""
@@ -144,75 +154,56 @@ class Guest:
             return
         if channel.sink is not None:
             channel.sink.close()
-        if channel.process is not None:
-            channel.process.followers.pop(number, None)
-            self.listen(channel.process)
+        if channel.watch is not None:
+            del self.watches[channel.watch.fd]
+            channel.watch.close()
+        self.programs.leave(channel)
+        if self.acts is not None and self.acts.channel is channel:
+            self.acts.leave()
 
     # -- what a host asks -------------------------------------------------------------------------------------
 
     def begin(self, channel: Channel, ask: Ask) -> None:
         """Start one operation."""
         try:
-            if ask["op"] == "exec":
-                self.execute(channel, ask)
-            elif ask["op"] == "attach":
-                self.attach(channel, ask["pid"])
-            elif ask["op"] == "processes":
-                self.tidy()
-                told = [one.describe() for one in self.processes.values()]
-                channel.steps = iter([(EVENT, encode([one])) for one in told])
-            elif ask["op"] == "write":
-                channel.sink = files.Sink(ask["path"], ask["mode"])
-            elif ask["op"] in files.STEPPED:
-                channel.steps = files.STEPPED[ask["op"]](ask)
-            else:
-                self.reply(channel, files.SIMPLE[ask["op"]](ask))
+            self.start(channel, ask["op"], ask)
         except OSError as e:
             self.fail(channel, e)
         except (ValueError, TypeError, KeyError, OverflowError, WireError) as e:
             self.fail(channel, OSError(errno.EINVAL, str(e)))
 
-    def execute(self, channel: Channel, ask: Ask) -> None:
-        """Start a program with this channel as its first follower, before it can write."""
-        self.tidy()
-        process = Process(ask)
-        if not process.pid:
-            self.reply(channel, process.outcome())
-            return
-        self.processes[process.pid] = process
-        for fd in (process.stdout, process.stderr):
-            self.by_fd[fd] = process
-        self.follow(channel, process)
-        if process.due is not None:
-            self.timed.add(process.pid)
-        if ask.get("tell"):
-            self.tell(channel, EVENT, encode({"pid": process.pid}))
-        self.listen(process)
-
-    def attach(self, channel: Channel, pid: int) -> None:
-        """Follow a program already started."""
-        self.tidy()
-        process = self.processes.get(pid)
-        if process is None:
-            raise OSError(errno.ENOENT, "no program with pid %d was started here" % pid)
-        self.tell(channel, EVENT, encode({"pid": pid}))
-        for message in process.recent:
-            self.tell(channel, DATA, message)
-        if process.over:
-            self.reply(channel, process.outcome())
+    def start(self, channel: Channel, operation: str, ask: Ask) -> None:
+        """Find who carries an operation out."""
+        if operation == "exec":
+            self.programs.execute(channel, ask)
+        elif operation == "attach":
+            self.programs.attach(channel, ask["pid"])
+        elif operation == "processes":
+            channel.steps = iter([(EVENT, encode([one])) for one in self.programs.describe()])
+        elif operation == "write":
+            channel.sink = files.Sink(ask["path"], ask["mode"])
+        elif operation == "watch":
+            self.begin_watch(channel, ask)
+        elif operation == "acts" and self.acts is not None:
+            self.acts.attend(channel)
+        elif operation in files.STEPPED:
+            channel.steps = files.STEPPED[operation](ask)
         else:
-            self.follow(channel, process)
-            self.listen(process)
+            self.reply(channel, files.SIMPLE[operation](ask))
 
-    def follow(self, channel: Channel, process: Process) -> None:
-        channel.process = process
-        process.followers[channel.number] = channel
+    def begin_watch(self, channel: Channel, ask: Ask) -> None:
+        """Watch a folder; few desks ever do, so the rest do not pay for it at their start."""
+        from hotdesk_guest.watch import Watch
+
+        channel.watch = Watch(files.resolve(ask["path"]), ask["recursive"])
+        self.watches[channel.watch.fd] = channel
+        self.poll.register(channel.watch.fd, select.EPOLLIN)
+        self.tell(channel, EVENT, encode([]))
 
     def consume(self, channel: Channel, data: bytes) -> None:
         """Take bytes for a program's standard input or a file."""
         if channel.process is not None:
-            channel.process.pending.append((channel.number, data))
-            self.feed(channel.process)
+            self.programs.consume(channel, channel.process, data)
         elif channel.sink is not None:
             try:
                 channel.sink.write(data)
@@ -224,8 +215,7 @@ class Guest:
     def finish(self, channel: Channel) -> None:
         """Take the end of what the host sends on a channel."""
         if channel.process is not None:
-            channel.process.ending = True
-            self.feed(channel.process)
+            self.programs.finish(channel.process)
         elif channel.sink is not None:
             try:
                 channel.sink.finish()
@@ -234,120 +224,14 @@ class Guest:
                 return
             self.reply(channel, {})
 
-    # -- programs ---------------------------------------------------------------------------------------------
-
-    def feed(self, process: Process) -> None:
-        """Write to a program's standard input what it takes now, and give the host its credit back."""
-        for number, size in process.feed():
-            if number in self.channels:
-                self.line.send(CREDIT, number, size.to_bytes(4, "big"))
-        if process.stdin >= 0 and process.pending and process.stdin not in self.by_fd:
-            self.by_fd[process.stdin] = process
-            self.poll.register(process.stdin, select.EPOLLOUT)
-        elif self.by_fd.get(process.feeding) is process and (process.stdin < 0 or not process.pending):
-            self.stop_feeding(process)
-
-    def stop_feeding(self, process: Process) -> None:
-        """Stop waiting for a program to take more; its descriptor may be another's once it is closed."""
-        fd, process.feeding = process.feeding, -1 if process.stdin < 0 else process.feeding
-        if self.by_fd.get(fd) is process:
-            del self.by_fd[fd]
-            try:
-                self.poll.unregister(fd)
-            except OSError:
-                pass  # closing it took it out
-
-    def listen(self, process: Process) -> None:
-        """Read a program's output only while every follower can take it: reading slowly slows the program down."""
-        ready = not self.line.full() and process.room() > 0
-        for fd in process.open_outputs():
-            if ready and fd not in process.heard:
-                self.poll.register(fd, select.EPOLLIN)
-                process.heard.add(fd)
-            elif not ready and fd in process.heard:
-                self.poll.unregister(fd)
-                process.heard.discard(fd)
-
-    def hear(self, process: Process, fd: int) -> None:
-        """Pass on what a program wrote."""
-        if process.room() <= 0:
-            self.listen(process)
-            return
-        message = process.read(fd)
-        if message:
-            for channel in list(process.followers.values()):
-                self.tell(channel, DATA, message)
-            self.listen(process)
-        elif message == b"":
-            self.hush(process, fd)
-            self.conclude(process)
-
-    def hush(self, process: Process, fd: int) -> None:
-        """Close an output; closing takes it out of the poll."""
-        process.heard.discard(fd)
-        self.by_fd.pop(fd, None)
-        process.close_output(fd)
-
-    def reap(self) -> None:
-        """Collect every exit: of programs started here, and of orphans that fell to pid 1."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except OSError:
-                return
-            if pid == 0:
-                return
-            process = self.processes.get(pid)
-            if process is not None and process.status is None:
-                process.status = status
-                self.conclude(process)
-
-    def conclude(self, process: Process) -> None:
-        """Tell the followers once a program is reaped and its output closed."""
-        if process.over or process.status is None or process.open_outputs():
-            return
-        self.stop_feeding(process)
-        process.end()
-        for channel in list(process.followers.values()):
-            self.reply(channel, process.outcome())
-
-    def tidy(self) -> None:
-        """Forget exits that were kept long enough."""
-        if len(self.processes) <= 2 * KEPT_MOST and time.monotonic() < self.tidied + KEPT_SECONDS:
-            return
-        self.tidied = time.monotonic()
-        ended = sorted((one.ended, pid) for pid, one in self.processes.items() if one.over)
-        limit = time.monotonic() - KEPT_SECONDS
-        for place, (when, pid) in enumerate(ended):
-            if when < limit or place < len(ended) - KEPT_MOST:
-                del self.processes[pid]
-                self.timed.discard(pid)
-
-    def expire(self) -> float:
-        """Kill programs whose time is up; give seconds until the next is due."""
-        now = time.monotonic()
-        next_due = 3600.0
-        for process in [self.processes[pid] for pid in self.timed]:
-            if process.over or process.due is None:
-                self.timed.discard(process.pid)
-                continue
-            if process.due <= now:
-                process.timed_out = True
-                kill_tree(process)
-                process.due = now + 0.2
-                if process.status is not None:
-                    for fd in process.open_outputs():  # something out of the tree's reach holds the pipe
-                        self.hush(process, fd)
-                    self.conclude(process)
-            next_due = min(next_due, process.due - now)
-        return max(0.0, next_due)
-
     # -- the loop ---------------------------------------------------------------------------------------------
 
     def pump(self) -> bool:
         """Take the next steps of long operations; say whether any can go on at once."""
         busy = False
         for channel in list(self.channels.values()):
+            if channel.watch is not None:
+                self.pass_on(channel, channel.watch)
             if channel.steps is None:
                 continue
             for _ in range(SLICE):
@@ -371,6 +255,15 @@ class Guest:
                 busy = True
         return busy
 
+    def pass_on(self, channel: Channel, watch: Watch) -> None:
+        """Tell what changed, as far as the host can take it; while it cannot, changes wait in the kernel."""
+        while channel.credit >= STEP and (batch := watch.take()):
+            self.tell(channel, EVENT, batch)
+        wanted = watch.wants_more()
+        if wanted != watch.heard:
+            watch.heard = wanted
+            self.poll.modify(watch.fd, select.EPOLLIN if wanted else 0)
+
     def run(self) -> None:
         """Serve for ever."""
         pause = 0.02
@@ -381,26 +274,29 @@ class Guest:
                 else:
                     pause = min(1.0, pause * 1.5)
             busy = self.pump()
-            wait = self.expire()
+            wait = self.programs.expire()
             if self.line.sock is None:
                 wait = min(wait, pause)
             for fd, event in self.poll.poll(0 if busy else wait):
-                if fd == self.wake:
-                    os.read(self.wake, 4096)
-                    self.reap()
-                elif fd == self.line.number():
-                    if event & select.EPOLLOUT:
-                        self.line.flush()
-                        for process in list(self.processes.values()):
-                            self.listen(process)
-                    if event & ~select.EPOLLOUT:
-                        self.receive()
-                elif fd in self.by_fd:
-                    process = self.by_fd[fd]
-                    if fd == process.feeding:
-                        self.feed(process)
-                    else:
-                        self.hear(process, fd)
+                self.ready(fd, event)
+
+    def ready(self, fd: int, event: int) -> None:
+        """Turn to whoever a descriptor belongs to."""
+        if fd == self.wake:
+            os.read(self.wake, 4096)
+            self.programs.reap()
+        elif fd == self.line.number():
+            if event & select.EPOLLOUT:
+                self.line.flush()
+                self.programs.listen_again()
+            if event & ~select.EPOLLOUT:
+                self.receive()
+        elif fd in self.watches:
+            watch = self.watches[fd].watch
+            if watch is not None:
+                watch.read()
+        elif not self.programs.ready(fd) and self.acts is not None:
+            self.acts.ready(fd)
 
 
 def table(payload: bytes) -> Ask:
@@ -422,9 +318,13 @@ def hide() -> None:
         pass  # an image without it: ptrace on pid 1 is refused all the same
 
 
-def main(path: str) -> None:
-    """Serve the host that listens at a path."""
+def main(path: str, sudo: int | None = None) -> None:
+    """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor."""
     guest = Guest(path)
+    if sudo is not None:
+        from hotdesk_guest.acts import Acts
+
+        guest.acts = Acts(guest, sudo)
     guest.line.dial()
     hide()
     guest.run()

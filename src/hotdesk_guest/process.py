@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 import _signal  # type: ignore[import-not-found]
 import errno
+import fcntl
 import os
+import sys
 import time
 
 from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, cost
@@ -26,6 +28,8 @@ NOTHING = os.open("/dev/null", os.O_RDONLY)
 MARKS = os.urandom(8).hex()
 found_programs: dict[tuple[str, str], str] = {}
 """Where programs were found last; looked at again before use."""
+TIOCSWINSZ = 0x5414
+END_OF_FILE = b"\x04"
 
 
 class Process:
@@ -55,61 +59,69 @@ class Process:
         environment = dict(ENVIRONMENT)
         environment.update(ask.get("env") or {})
         environment[MARK] = self.mark
-        self.start(environment, ask.get("cwd"), bool(ask.get("stdin")))
+        self.terminal = "pty" in ask
+        if self.terminal:
+            self.start_in_terminal(environment, ask.get("cwd"), ask["pty"])
+        else:
+            self.start(environment, ask.get("cwd"), bool(ask.get("stdin")))
 
     def start(self, environment: dict[str, str], cwd: str | None, stdin: bool) -> None:
-        """Spawn it; a program that cannot start leaves `error`."""
+        """Spawn it with pipes; a program that cannot start leaves `error`."""
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
         in_r, in_w = os.pipe() if stdin else (NOTHING, -1)
-        try:
-            os.chdir(os.path.join(HOME, cwd or ""))
-        except OSError as e:
-            self.error = OSError(e.errno, "working folder %r: %s" % ((cwd or "")[:200], e.strerror))
-        else:
-            self.spawn(environment, (in_r, out_w, err_w))
+        places = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((in_r, out_w, err_w))]
+        self.spawn(environment, cwd, places)
         os.close(out_w)
         os.close(err_w)
         if stdin:
             os.close(in_r)
+        self.hold(in_w, out_r, err_r)
+
+    def start_in_terminal(self, environment: dict[str, str], cwd: str | None, size: list[int]) -> None:
+        """Spawn it with a terminal of its own: opened by the leader of a session, it becomes the controlling one."""
+        ours, theirs = os.openpty()
+        self.stdout = ours
+        self.resize(size)
+        places = [
+            (os.POSIX_SPAWN_OPEN, 0, os.ttyname(theirs), os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, 0, 2),
+        ]
+        self.spawn(environment, cwd, places)
+        os.close(theirs)
+        self.hold(os.dup(ours), ours, -1)
+
+    def hold(self, stdin: int, stdout: int, stderr: int) -> None:
+        """Keep our ends of its streams, if it runs."""
+        held = [fd for fd in (stdin, stdout, stderr) if fd >= 0]
         if self.error is not None:
-            for fd in (out_r, err_r, in_w):
-                if fd >= 0:
-                    os.close(fd)
+            self.stdout = -1
+            for fd in held:
+                os.close(fd)
             return
-        for fd in (out_r, err_r, in_w):
-            if fd >= 0:
-                os.set_blocking(fd, False)
-        self.stdin, self.stdout, self.stderr = in_w, out_r, err_r
-        self.feeding = in_w
-        self.offer()
+        for fd in held:
+            os.set_blocking(fd, False)
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.feeding = stdin
+        offer(self.pid)
 
-    def offer(self) -> None:
-        """When memory is short, let the program go before its guest."""
+    def spawn(self, environment: dict[str, str], cwd: str | None, places: list[Any]) -> None:
+        """Start it in its folder; what went wrong is kept."""
         try:
-            fd = os.open("/proc/%d/oom_score_adj" % self.pid, os.O_WRONLY)
-            os.write(fd, b"700")
-            os.close(fd)
-        except OSError:
-            pass  # it has ended already
-
-    def spawn(self, environment: dict[str, str], fds: tuple[int, int, int]) -> None:
-        """Try the program along PATH, as a shell would."""
-        name = self.argv[0]
-        try:
-            self.pid = os.posix_spawn(
-                find_program(name, environment.get("PATH", os.defpath)),
-                self.argv,
-                environment,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(fds)],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGQUIT),
-            )
+            os.chdir(os.path.join(HOME, cwd or ""))
         except OSError as e:
-            self.error = OSError(e.errno, "%s: %s" % (name[:200], e.strerror))
-        except ValueError as e:
-            self.error = OSError(errno.EINVAL, str(e))
+            self.error = OSError(e.errno, "working folder %r: %s" % ((cwd or "")[:200], e.strerror))
+            return
+        try:
+            self.pid = spawn(self.argv, environment, places)
+        except OSError as e:
+            self.error = e
+
+    def resize(self, size: list[int]) -> None:
+        """Tell its terminal how large it is, in rows and columns."""
+        if self.terminal and self.stdout >= 0:
+            fcntl.ioctl(self.stdout, TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (*size, 0, 0)))
 
     def open_outputs(self) -> list[int]:
         """List the pipes it may still write to."""
@@ -165,8 +177,17 @@ class Process:
             else:
                 self.pending[0] = (number, data[written:])
         if self.ending and not self.pending:
-            self.close_stdin()
+            self.end_input()
         return consumed
+
+    def end_input(self) -> None:
+        """Let it read end of file; at a terminal that is what a person types for it."""
+        if self.terminal and self.stdin >= 0:
+            try:
+                os.write(self.stdin, END_OF_FILE)
+            except OSError:
+                pass  # it hung up
+        self.close_stdin()
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:
@@ -228,20 +249,48 @@ def find_program(name: str, path: str) -> str:
     return found
 
 
-def kill_tree(process: Process) -> None:
+def spawn(argv: list[str], environment: dict[str, str], places: list[Any]) -> int:
+    """Try a program along PATH, as a shell would, in a session of its own; give its pid."""
+    try:
+        return os.posix_spawn(
+            find_program(argv[0], environment.get("PATH", os.defpath)),
+            argv,
+            environment,
+            file_actions=places,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGINT, _signal.SIGQUIT),
+        )
+    except OSError as e:
+        raise OSError(e.errno, "%s: %s" % (argv[0][:200], e.strerror)) from None
+    except ValueError as e:
+        raise OSError(errno.EINVAL, str(e)) from None
+
+
+def offer(pid: int) -> None:
+    """When memory is short, let a program go before its guest."""
+    try:
+        fd = os.open("/proc/%d/oom_score_adj" % pid, os.O_WRONLY)
+        os.write(fd, b"700")
+        os.close(fd)
+    except OSError:
+        pass  # it has ended already
+
+
+def kill_tree(leader: int, mark: str, alive: bool) -> None:
     """Kill a program and its descendants: by parent, by session, and by the mark they inherited."""
-    mark = ("%s=%s" % (MARK, process.mark)).encode()
+    marked = ("%s=%s" % (MARK, mark)).encode()
     for _ in range(TREE_ROUNDS):
         parents, sessions = _survey()
-        doomed = {pid for pid, session in sessions.items() if session == process.pid}
-        if process.status is None:
-            doomed.add(process.pid)
+        doomed = {pid for pid, session in sessions.items() if session == leader}
+        if alive:
+            doomed.add(leader)
         grown = True
         while grown:
             more = {pid for pid, parent in parents.items() if parent in doomed and pid not in doomed}
             doomed |= more
             grown = bool(more)
-        doomed |= {pid for pid in parents if pid not in doomed and mark in _environment(pid)}
+        doomed |= {pid for pid in parents if pid not in doomed and marked in _environment(pid)}
         doomed.discard(os.getpid())
         killed = 0
         for pid in doomed:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hotdesk.desk.link import Body
-from hotdesk.desk.seam import Done, Entry, Kind, Running
+from hotdesk.desk.seam import Change, ChangeKind, Done, Entry, Kind, Running
 from hotdesk.errors import FILE_REASONS, FileError, LinkError
 
 TEXT_LIMIT = 500
@@ -12,6 +14,7 @@ KINDS: dict[str, Kind] = {
     "directory": "directory",
     "symlink": "symlink",
 }
+CHANGES: dict[str, ChangeKind] = {kind: kind for kind in get_args(ChangeKind)}
 
 
 def as_done(body: Body) -> Done:
@@ -50,6 +53,16 @@ def as_entry(value: object) -> Entry:
     size, mode, uid, gid, modified = numbers
     kind = KINDS.get(str(value.get("kind")), "other")
     return Entry(name, path, kind, size, mode & 0o7777, uid, gid, modified / 1e6, target)
+
+
+def as_change(value: object) -> Change:
+    """Check how the guest describes a change."""
+    if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
+        raise LinkError("the guest described a change strangely")
+    kind = CHANGES.get(str(value.get("kind")))
+    if kind is None:
+        raise LinkError("the guest described a change strangely")
+    return Change(kind, path)
 
 
 def as_running(value: object) -> Running:

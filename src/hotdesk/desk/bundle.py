@@ -29,6 +29,12 @@ STEADY_FILES = {"loadavg": "0.00 0.00 0.00 1/1 1\n"}
 LIMITS = {"NOFILE": 20000, "CORE": 1, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
 """Resource limits. RLIMIT_CORE 0 does not stop a piped core pattern; 1 does."""
 
+CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7}
+"""What root inside has, by number: what installing packages takes. All of it is worth nothing outside the desk."""
+CAPABILITY_BITS = sum(1 << number for number in CAPABILITIES.values())
+ROOT_HOME = "/root"
+SUDO = "usr/local/bin/sudo"
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -81,14 +87,28 @@ def config(room: Room) -> Json:
 
 def process(room: Room) -> Json:
     """Give pid 1: the guest, as an ordinary user without any privilege."""
+    return guest(room, uids.USER, [], environment(room.env), HOME, [LINK])
+
+
+def root_process(room: Room) -> Json:
+    """Give the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
+    env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
+    return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
+
+
+def guest(
+    room: Room, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
+) -> Json:
+    """Give a guest's process."""
+    held = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,
-        "user": {"uid": uids.USER, "gid": uids.USER, "umask": 0o022},
-        "args": [room.python, "-I", "-S", "-B", f"{LINK}/lib/hotdesk_guest/{room.guest}", LINK],
-        "env": [f"{key}={value}" for key, value in environment(room.env).items()],
-        "cwd": HOME,
+        "user": {"uid": uid, "gid": uid, "umask": 0o022},
+        "args": [room.python, "-I", "-S", "-B", f"{LINK}/lib/hotdesk_guest/{room.guest}", *arguments],
+        "env": [f"{key}={value}" for key, value in env.items()],
+        "cwd": cwd,
         "noNewPrivileges": True,
-        "capabilities": {name: [] for name in ("bounding", "effective", "inheritable", "permitted", "ambient")},
+        "capabilities": {**held, "inheritable": [], "ambient": []},
         "rlimits": [
             {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
             for name, most in LIMITS.items()
@@ -96,6 +116,15 @@ def process(room: Room) -> Json:
         ],
         "oomScoreAdj": 200,
     }
+
+
+def sudo(python: str) -> str:
+    """Give the program `sudo` is inside a desk that may have root."""
+    return (
+        f"#!{python} -ISB\n"
+        f"import sys\nsys.path.insert(0, {LINK + '/lib'!r})\n"
+        f"from hotdesk_guest import sudo\nsudo.main({LINK!r})\n"
+    )
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hotdesk.errors import HostError
 
-NEEDED = ("memory", "pids", "cpu", "devices", "freezer")
+NEEDED = ("memory", "pids", "cpu", "cpuacct", "devices", "freezer")
 PERIOD = 100_000
 KERNEL_TCP = 32 << 20
 """Socket buffers a v1 desk may fill; v1 charges them to nobody otherwise."""
@@ -84,6 +84,8 @@ class Cgroup:
     def __init__(self, hierarchies: Hierarchies, desk: str) -> None:
         self.version = hierarchies.version
         self.folders = hierarchies.folders(desk)
+        self.places = list(dict.fromkeys(self.folders.values()))
+        """Each folder once: v1 often mounts `cpu` and `cpuacct` together."""
 
     def folder(self, controller: str) -> Path:
         """Give the folder that holds a controller's files."""
@@ -93,7 +95,7 @@ class Cgroup:
         """Make it and set its limits, before anything runs in it."""
         if self.version == 2:
             self.open_above()
-        for folder in self.folders.values():
+        for folder in self.places:
             folder.mkdir()
         if self.version == 2:
             self.limit_v2(limits)
@@ -135,7 +137,7 @@ class Cgroup:
 
     def join(self) -> None:
         """Move the calling process in. Called between fork and exec."""
-        for folder in self.folders.values():
+        for folder in self.places:
             fd = os.open(folder / "cgroup.procs", os.O_WRONLY)
             os.write(fd, b"0")
             os.close(fd)
@@ -143,7 +145,7 @@ class Cgroup:
     def pids(self) -> set[int]:
         """List the processes in it."""
         found: set[int] = set()
-        for folder in self.folders.values():
+        for folder in self.places:
             try:
                 found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
             except OSError as e:
@@ -159,26 +161,57 @@ class Cgroup:
         else:
             self.put("freezer", "freezer.state", "FROZEN" if frozen else "THAWED")
 
-    def kill(self, seconds: float = 5.0) -> bool:
-        """Kill everything in it until it is empty; False when something outlives the time.
+    def frozen(self) -> bool:
+        """Say whether all of it has stopped."""
+        if self.version == 2:
+            return "frozen 1" in (self.folder("freezer") / "cgroup.events").read_text()
+        return (self.folder("freezer") / "freezer.state").read_text().strip() == "FROZEN"
 
-        A frozen v1 process takes SIGKILL only once thawed, so each round ends with a thaw.
+    def strike(self) -> set[int]:
+        """Send everything in it SIGKILL, once; give what was there.
+
+        A frozen v1 process takes the signal only once thawed. The first process takes its pid namespace along, so
+        that nothing in it can fork away from us.
         """
-        end = time.monotonic() + seconds
-        while pids := self.pids():
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        pids = self.pids()
+        if not pids:
+            return pids
+        for pid in pids:
             try:
-                self.freeze(False)
-            except OSError:
-                pass  # the folder went while we looked
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        try:
+            self.freeze(False)
+        except OSError:
+            pass  # the folder went while we looked
+        return pids
+
+    def kill(self, seconds: float = 5.0) -> bool:
+        """Strike until it is empty; False when something outlives the time."""
+        end = time.monotonic() + seconds
+        while self.strike():
             if time.monotonic() > end:
                 return False
             time.sleep(0.001)
         return True
+
+    def usage(self) -> dict[str, int | float]:
+        """Read what it uses: processor seconds, bytes of memory, processes, and kills by its memory limit."""
+        memory = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
+        return {
+            "cpu": self.cpu_seconds(),
+            "memory": int((self.folder("memory") / memory).read_text()),
+            "pids": int((self.folder("pids") / "pids.current").read_text()),
+            "oom_kills": self.oom_kills(),
+        }
+
+    def cpu_seconds(self) -> float:
+        """Read the processor time it has used."""
+        if self.version == 1:
+            return int((self.folder("cpuacct") / "cpuacct.usage").read_text()) / 1e9
+        stat = (self.folder("cpu") / "cpu.stat").read_text()
+        return next(int(line.split()[1]) / 1e6 for line in stat.splitlines() if line.startswith("usage_usec "))
 
     def oom_kills(self) -> int:
         """Count what the memory limit killed in it so far."""
@@ -188,17 +221,10 @@ class Cgroup:
                 return int(line.split()[1])
         return 0
 
-    def remove(self, seconds: float = 2.0) -> None:
-        """Delete its folders; the kernel may need a moment after the last exit."""
-        end = time.monotonic() + seconds
-        for folder in self.folders.values():
-            while True:
-                try:
-                    folder.rmdir()
-                    break
-                except FileNotFoundError:
-                    break
-                except OSError as e:
-                    if e.errno != errno.EBUSY or time.monotonic() > end:
-                        raise
-                    time.sleep(0.001)
+    def remove(self) -> None:
+        """Delete its folders; the kernel may need a moment after the last exit, which is an OSError until then."""
+        for folder in self.places:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                continue

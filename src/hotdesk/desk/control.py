@@ -3,8 +3,10 @@
 GET    /desks            what is open here
 POST   /desks            open one; the body is a spec
 DELETE /desks/ID         burn one
-GET    /desks/ID/oom     how many processes its memory limit killed
-GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel
+GET    /desks/ID/usage   what it uses
+POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
+GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
+GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import anyio
@@ -25,8 +27,8 @@ from hotdesk.desk import state
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.relay import relay
-from hotdesk.desk.request import parse_spec
+from hotdesk.desk.relay import join, relay
+from hotdesk.desk.request import parse_port, parse_spec
 from hotdesk.desk.seam import Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
@@ -57,24 +59,24 @@ class Control:
     async def talk(self, sock: socket.socket) -> None:
         """Answer one call; a caller that breaks off harms nobody."""
         sock.setblocking(False)
-        linked = None
         try:
             with anyio.fail_after(REQUEST_SECONDS):
                 request, body = await read_request(sock)
-            linked = await self.answer(sock, request, body)
-            if linked is not None:
-                await relay(sock, linked.link)
+            parts = request.target.decode("ascii", "replace").strip("/").split("/")
+            await self.answer(sock, request.method.decode(), parts, body)
         except Exception:  # noqa: BLE001, S110 - a rim: whatever a caller does must not end its owner
             pass
         finally:
             anyio.notify_closing(sock)
             sock.close()
 
-    async def answer(self, sock: socket.socket, request: h11.Request, body: bytes) -> LinkedDesk | None:
-        """Carry out one request; a desk to link to is the caller's next step."""
-        parts = request.target.decode("ascii", "replace").strip("/").split("/")
+    async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
+        """Carry out one request; what it did wrong is told."""
         try:
-            match request.method.decode(), parts:
+            if len(parts) > 2 and parts[0] == "desks":
+                await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:])
+                return
+            match method, parts:
                 case "GET", ["desks"]:
                     await respond(sock, 200, state.desks(self.runtime.config))
                 case "POST", ["desks"]:
@@ -82,22 +84,37 @@ class Control:
                 case "DELETE", ["desks", name]:
                     await self.runtime.burn(as_id(name))
                     await respond(sock, 200, {})
-                case "GET", ["desks", name, "oom"]:
-                    await respond(sock, 200, {"kills": await self.runtime.oom_kills(as_id(name))})
-                case "GET", ["desks", name, "link"]:
-                    found = await self.runtime.find(as_id(name))
-                    await send(
-                        sock,
-                        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n\r\n",
-                    )
-                    return found
                 case _:
                     raise BriefError("there is no such thing here")
         except (ValueError, RecursionError):
             await respond(sock, 400, {"code": BriefError.code, "text": "the body is not JSON"})
         except HotdeskError as e:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
-        return None
+
+    async def use(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str]) -> None:
+        """Do one thing with an open desk."""
+        match method, parts:
+            case "GET", ["usage"]:
+                await respond(sock, 200, asdict(await desk.usage()))
+            case "POST", ["pause"]:
+                await desk.pause()
+                await respond(sock, 200, {})
+            case "POST", ["resume"]:
+                await desk.resume()
+                await respond(sock, 200, {})
+            case "GET", ["link"]:
+                await switch(sock, "hotdesk-link")
+                await relay(sock, desk.link)
+            case "GET", ["root"]:
+                link = await desk.outside.root()
+                await switch(sock, "hotdesk-link")
+                await relay(sock, link)
+            case "GET", ["dial", port]:
+                with await desk.dial(parse_port(int(port))) as inside:
+                    await switch(sock, "hotdesk-stream")
+                    await join(sock, inside)
+            case _:
+                raise BriefError("there is no such thing here")
 
     async def open(self, sock: socket.socket, spec: Spec) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
@@ -129,6 +146,12 @@ async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
             return request, bytes(body)
         else:
             raise h11.RemoteProtocolError("the caller hung up")
+
+
+async def switch(sock: socket.socket, protocol: str) -> None:
+    """Tell a caller that its call is now a stream."""
+    answer = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+    await send(sock, answer.encode())
 
 
 async def respond(sock: socket.socket, status: int, value: object) -> None:

@@ -29,6 +29,9 @@ SUBVOL_CREATE, SNAP_DESTROY = 0x5000940E, 0x5000940F
 QUOTA_CTL, QGROUP_LIMIT = 0xC0109428, 0x8030942B
 QUOTA_ENABLE, QUOTA_ENABLE_SIMPLE = 1, 4
 LIMIT_MAX_REFERENCED = 1
+INO_LOOKUP, FS_INFO = 0xD0009412, 0x8400941F
+FIRST_INODE = 256
+"""The root folder of every subvolume."""
 
 
 class Disk(Protocol):
@@ -40,6 +43,10 @@ class Disk(Protocol):
 
     def drop(self, desk: str) -> None:
         """Delete a desk's layer, already unmounted. Absent is no error."""
+        ...
+
+    def used(self, desk: str, at: Path) -> int:
+        """Say how many bytes a desk's layer holds."""
         ...
 
     def left(self) -> list[str]:
@@ -55,6 +62,10 @@ class Memory:
         inodes = max(4096, size // MIB * INODES_PER_MIB)
         kernel.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
         return at
+
+    def used(self, desk: str, at: Path) -> int:
+        """Ask the file system."""
+        return taken(at)
 
     def drop(self, desk: str) -> None:
         """Do nothing: it went with its mount."""
@@ -90,6 +101,10 @@ class Ext4:
         with suppress(FileNotFoundError):
             (at / "lost+found").rmdir()
         return at
+
+    def used(self, desk: str, at: Path) -> int:
+        """Ask the file system."""
+        return taken(at)
 
     def drop(self, desk: str) -> None:
         """Delete a file whose keeper was killed before it could."""
@@ -160,6 +175,19 @@ class Btrfs:
                 self.enable_quota()
                 fcntl.ioctl(fd, QGROUP_LIMIT, asked)
 
+    def used(self, desk: str, at: Path) -> int:
+        """Read the kernel's account of a subvolume: what is written, and what waits to be."""
+        with opened(self.mounted / desk) as fd:
+            asked = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
+            fcntl.ioctl(fd, INO_LOOKUP, asked)
+            info = bytearray(1024)
+            fcntl.ioctl(fd, FS_INFO, info)
+        (number,) = struct.unpack_from("=Q", asked)
+        name = info[16:32].hex()
+        pool = f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+        account = Path("/sys/fs/btrfs", pool, "qgroups", f"0_{number}")
+        return sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
+
     def drop(self, desk: str) -> None:
         """Delete the subvolume; the kernel frees its blocks in the background."""
         with opened(self.mounted) as root:
@@ -214,6 +242,12 @@ def tool(*argv: str) -> None:
         raise HostError(f"{argv[0]} did not end within a minute; is the machine overloaded?") from e
     if done.returncode:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+
+
+def taken(folder: Path) -> int:
+    """Say how many bytes of a file system are taken."""
+    info = os.statvfs(folder)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "hotdesk_guest"
-FILES = ("__init__", "wire", "line", "files", "process", "agent", "start")
+FILES = ("__init__", "wire", "line", "files", "process", "programs", "agent", "watch", "acts", "sudo", "start")
 COMPILE = """
 import __future__, marshal, sys
 from importlib.util import MAGIC_NUMBER

@@ -15,58 +15,31 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.desk import bundle, guestlib, image, kernel, proof, state, uids
+from hotdesk.desk import bundle, guestlib, image, kernel, launch, proof, state, uids
+from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.filters import Filters
+from hotdesk.desk.held import Held, Root, now
 from hotdesk.desk.request import Request, parse
-from hotdesk.desk.room import Room
-from hotdesk.desk.seam import ID_SHAPE, Spec
+from hotdesk.desk.room import Room, call_port
+from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
-from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
 OPENING = 20.0
-"""Seconds the runtime may take to start a desk."""
-LOG_LIMIT = 4096
-LONGEST = 3_600_000.0
-"""Milliseconds of one poll; the call takes no more than 24 days."""
-RETRY = 2.0
-"""Seconds until a desk that resisted burning is tried again."""
-
-
-@dataclass(slots=True)
-class Held:
-    """One desk this keeper answers for."""
-
-    room: Room
-    record: state.Record
-    spec: Spec
-    runtime: int
-    """Pid of the runtime while it is starting the desk, else 0."""
-    console: int
-    """Read end of the desk's standard output; given to the owner, which may read it when a start fails."""
-    asked: int
-    """The number of the request to open it."""
-    hard: float
-    """When it must be over; while opening, when it must be open."""
-    touched: float
-    init: int = 0
-
-    def due(self) -> tuple[float, str]:
-        """Say when the desk must burn, and why."""
-        idle = self.touched + self.spec.idle
-        return (self.hard, "deadline") if self.hard <= idle else (idle, "idle")
-
-
-def now() -> float:
-    """Read a clock that nobody sets and that counts sleep."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+"""Seconds the runtime may take to start a desk, or root's guest in one."""
+FREEZING = 0.25
+"""Seconds a desk may take to stop."""
+ENDING = 10.0
+"""Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
+LONGEST = 3600.0
+"""Seconds of one poll; the call takes no more than 24 days."""
 
 
 class Keeper:
@@ -80,11 +53,9 @@ class Keeper:
         self.guest_sources = guestlib.sources()
         self.pool: Disk | None = None
         self.held: dict[str, Held] = {}
+        self.burning = Burning(settings, self.ended)
         self.filters = Filters(settings.lib / "cache", settings.runtime)
         self.doorman = Doorman()
-        self.stuck: dict[str, Held] = {}
-        """Desks that resisted burning."""
-        self.retry_at = 0.0
         self.open_for_business = True
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -103,18 +74,23 @@ class Keeper:
                     os.read(wake_r, 4096)
                 while self.owner.fileno() in heard and self.receive():
                     pass  # all that is asked comes before deadlines: among it may be that a desk is in use
-                if heard - {wake_r, self.owner.fileno()}:
-                    with suppress(OSError):
-                        self.doorman.start()
+                self.answer_calls(heard)
                 self.reap()
                 self.burn_due()
-                self.retry()
+                self.burning.turn()
         finally:
-            for desk in list(self.held):
-                self.burn(desk, "owner gone")
-            self.retry_at = 0.0
-            self.retry()
-            self.doorman.close()
+            self.close()
+
+    def close(self) -> None:
+        """Burn every desk; what resists stays listed, for the next keeper."""
+        for desk in list(self.held):
+            self.burn(desk, "owner gone")
+        end = now() + ENDING
+        while self.burning.fires and now() < end:
+            time.sleep(min(0.01, self.burning.patience() or 0.0))
+            self.reap()
+            self.burning.turn()
+        self.doorman.close()
 
     def warm(self) -> None:
         """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
@@ -125,24 +101,40 @@ class Keeper:
             pass
 
     def listen(self, wake: int) -> set[int]:
-        """Wait for the owner, a signal, a deadline, or a first call at a gate; a call is noticed, never read."""
+        """Wait for the owner, a signal, a deadline, or a first call at a gate or of `sudo`; no call is ever read."""
         poll = select.poll()
-        for fd in (self.owner.fileno(), wake, *self.doorman.waiting()):
+        for fd in (self.owner.fileno(), wake, *self.doorman.waiting(), *self.knocking()):
             poll.register(fd, select.POLLIN)
-        return {fd for fd, _ in poll.poll(self.patience())}
+        return {fd for fd, _ in poll.poll(self.patience() * 1000 + 1)}
+
+    def knocking(self) -> dict[int, Held]:
+        """Give the desks whose root is not up yet, by the socket at which `sudo` would call."""
+        return {fd: held for held in self.held.values() if (fd := held.knocks()) is not None}
+
+    def answer_calls(self, heard: set[int]) -> None:
+        """Start the door on a first call at a gate; tell the owner of a first call of `sudo`."""
+        if heard.intersection(self.doorman.waiting()):
+            with suppress(OSError):
+                self.doorman.start()
+        for fd, held in self.knocking().items():
+            if fd in heard:
+                held.knocked = True
+                self.send({"event": "knock", "desk": held.room.desk})
 
     def signalled(self, number: int, _frame: object) -> None:
         """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
         if number == signal.SIGTERM:
             self.open_for_business = False
 
-    def patience(self) -> float | None:
-        """Give milliseconds until the next deadline."""
-        if not self.held:
-            return RETRY * 1000 if self.stuck else None
-        wait = max(0.0, min(held.due()[0] for held in self.held.values()) - now()) * 1000 + 1
-        retry = RETRY * 1000 if self.stuck else LONGEST
-        return min(wait, retry, LONGEST if self.doorman.pid or self.doorman.rested() else 1000.0)
+    def patience(self) -> float:
+        """Give seconds until something is due."""
+        waits = [held.due()[0] - now() for held in self.held.values()]
+        waits += [held.root.hard - now() for held in self.held.values() if held.root and held.root.runtime]
+        if (fire := self.burning.patience()) is not None:
+            waits.append(fire)
+        if not self.doorman.pid and not self.doorman.rested():
+            waits.append(1.0)
+        return max(0.0, min(waits, default=LONGEST))
 
     def receive(self) -> bool:
         """Take one request and answer it, if there is one; an owner that hung up ends the service."""
@@ -160,9 +152,9 @@ class Keeper:
             number, request = parse(data)
             self.answer(number, request)
         except HotdeskError as e:
-            self.send({"re": number, "error": {"code": e.code, "text": str(e)}})
+            self.refuse(number, e)
         except OSError as e:
-            self.send({"re": number, "error": {"code": KeeperError.code, "text": str(e)}})
+            self.refuse(number, KeeperError(str(e)))
         return True
 
     def answer(self, number: int, request: Request) -> None:
@@ -171,19 +163,29 @@ class Keeper:
             case "open":
                 self.begin(number, request)
             case "burn":
-                self.burn(request.desk, "asked")
-                self.send({"re": number, "ok": {}})
+                self.burn(request.desk, "asked", number)
             case "touch":
                 if held := self.held.get(request.desk):
                     held.touched = now()
-            case "oom":
-                self.send({"re": number, "ok": {"kills": self.find(request.desk).room.cgroup.oom_kills()}})
+            case "usage":
+                self.send({"re": number, "ok": self.usage(self.find(request.desk))})
+            case "pause":
+                self.pause(self.find(request.desk))
+                self.send({"re": number, "ok": {}})
+            case "resume":
+                self.resume(self.find(request.desk))
+                self.send({"re": number, "ok": {}})
+            case "dial":
+                self.dial(number, self.find(request.desk), request.port)
+            case "root":
+                self.begin_root(number, self.find(request.desk))
 
     def find(self, desk: str) -> Held:
-        """Give a desk of ours."""
-        if desk not in self.held:
+        """Give an open desk of ours."""
+        held = self.held.get(desk)
+        if held is None or not held.init:
             raise DeskGone(f"desk {desk} is not open here")
-        return self.held[desk]
+        return held
 
     def send(self, message: dict[str, object], *fds: int) -> None:
         """Tell the owner; one that does not listen is gone."""
@@ -191,6 +193,10 @@ class Keeper:
             send_now(self.owner, json.dumps(message).encode(), fds)
         except OSError:  # also when its queue is full: an owner that never reads must not stop the deadlines of others
             self.open_for_business = False
+
+    def refuse(self, number: int, error: HotdeskError) -> None:
+        """Answer a request with what went wrong."""
+        self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
 
     # -- opening ----------------------------------------------------------------------------------------------
 
@@ -209,10 +215,10 @@ class Keeper:
             room = Room(desk, self.private / desk, Cgroup(self.hierarchies, desk), disk, base)
             guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
             room.prepare(spec, picture, guest, self.filters.compiled)
-            runtime, console = self.start_runtime(room)
+            runtime, console = launch.run(self.settings, room)
         except BaseException:
-            if room is not None and room.clear():
-                self.stuck[desk] = Held(room, record, spec, 0, -1, number, 0.0, 0.0)
+            if room is not None:
+                self.burning.begin(Held(room, record, spec, 0, -1, number, 0.0, 0.0), "did not start")
             else:
                 record.leave()
                 if base is not None:
@@ -228,61 +234,23 @@ class Keeper:
             self.pool = choose(self.settings)
         return self.pool
 
-    def start_runtime(self, room: Room) -> tuple[int, int]:
-        """Start the OCI runtime inside the desk's cgroup.
-
-        Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
-        """
-        argv = [
-            self.settings.runtime,
-            f"--root={self.settings.run / 'runtime'}",
-            f"--log={room.folder / 'runtime.log'}",
-            "--cgroup-manager=disabled",
-            "run",
-            "--detach",
-            f"--bundle={room.folder / 'bundle'}",
-            f"--pid-file={room.folder / 'pid'}",
-            room.desk,
-        ]
-        stdin_r, stdin_w = os.pipe()
-        console_r, console_w = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                room.cgroup.join()
-                for source, target in ((stdin_r, 0), (console_w, 1), (console_w, 2)):
-                    os.dup2(source, target)
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
-                    signal.signal(number, signal.SIG_DFL)
-                os.execvpe(argv[0], argv, {"PATH": bundle.PATH})  # noqa: S606 - a fixed program, no shell
-            finally:
-                os._exit(127)
-        for fd in (stdin_r, stdin_w, console_w):
-            os.close(fd)
-        return child, console_r
-
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
         held.runtime = 0
+        desk = held.room.desk
         try:
             if status != 0:
-                raise KeeperError(f"desk {held.room.desk} did not start: {self.complaint(held.room, status)}")
+                raise KeeperError(f"desk {desk} did not start: {launch.complaint(self.settings, held.room, status)}")
             self.hand_over(held)
         except (OSError, ValueError, KeeperError) as e:
-            self.burn(held.room.desk, "did not start")
-            self.send({"re": held.asked, "error": {"code": KeeperError.code, "text": str(e)}})
-
-    def complaint(self, room: Room, status: int) -> str:
-        """Give what the runtime said went wrong."""
-        log = room.folder / "runtime.log"
-        text = log.read_bytes()[:LOG_LIMIT].decode(errors="replace").strip() if log.exists() else ""
-        return text or f"{self.settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"
+            self.burn(desk, "did not start")
+            self.refuse(held.asked, KeeperError(str(e)))
 
     def hand_over(self, held: Held) -> None:
         """Prove the walls, then give the owner what it needs to talk to the desk."""
         desk, room = held.room.desk, held.room
         held.init = int((room.folder / "pid").read_text())
-        proof.check(held.init, room.base, room.netns, room.userns)
+        proof.check(held.init, room.base + uids.USER, 0, room.netns, room.userns)
         self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
         held.touched = now()
         held.hard = held.touched + held.spec.deadline
@@ -295,6 +263,85 @@ class Keeper:
         room.listener.close()
         os.close(held.console)
         held.console = -1
+
+    # -- root inside ------------------------------------------------------------------------------------------
+
+    def begin_root(self, number: int, held: Held) -> None:
+        """Start a desk's second guest, which is root inside; `finish_root` answers when it is up."""
+        held.knocked = False
+        if held.room.sudo is None:
+            raise BriefError(f"desk {held.room.desk} was opened without root; open one with `root`")
+        if held.paused or held.root is not None:
+            raise DeskError(f"desk {held.room.desk} {'is paused; resume it first' if held.paused else 'has its root'}")
+        held.room.listener = held.room.admit_root()
+        held.root = Root(launch.enter(self.settings, held.room, held.room.sudo), number, now() + OPENING)
+
+    def finish_root(self, held: Held, root: Root, status: int) -> None:
+        """Prove root's walls, then give the owner what it needs to talk to its guest."""
+        room, root.runtime = held.room, 0
+        assert room.listener is not None
+        try:
+            if status != 0:
+                told = launch.complaint(self.settings, room, status, "root.log")
+                raise KeeperError(f"root's guest did not start in desk {room.desk}: {told}")
+            root.init = int((room.folder / "root.pid").read_text())
+            proof.check(root.init, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
+        except (OSError, ValueError, KeeperError) as e:
+            self.end_root(held, root, KeeperError(str(e)))
+        else:
+            reply = {"desk": room.desk, "pid": root.init, "uid": room.base}
+            self.send({"re": root.asked, "ok": reply}, room.listener.fileno())
+        room.listener.close()
+        room.listener = None
+
+    def end_root(self, held: Held, root: Root, why: KeeperError) -> None:
+        """Give up a root that did not come up as it should."""
+        for pid in filter(None, (root.runtime, root.init)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        held.root = None
+        self.refuse(root.asked, why)
+
+    # -- what is done to an open desk -------------------------------------------------------------------------
+
+    def usage(self, held: Held) -> dict[str, object]:
+        """Read what a desk uses."""
+        return {**held.room.cgroup.usage(), "disk": held.room.disk.used(held.room.desk, held.room.folder / "disk")}
+
+    def pause(self, held: Held) -> None:
+        """Freeze a desk; one that does not stop goes on."""
+        if held.paused:
+            return
+        if held.root is not None and held.root.runtime:
+            raise DeskError(f"desk {held.room.desk} is starting its root; try again")
+        cgroup = held.room.cgroup
+        cgroup.freeze(True)
+        end = now() + FREEZING
+        while not cgroup.frozen():
+            if now() > end:
+                cgroup.freeze(False)
+                raise DeskError(f"desk {held.room.desk} did not stop within {FREEZING} s; it goes on")
+            time.sleep(0.0002)
+        held.paused = True
+        held.record.note(state="paused")
+
+    def resume(self, held: Held) -> None:
+        """Thaw a desk."""
+        if held.paused:
+            held.room.cgroup.freeze(False)
+            held.paused = False
+            held.touched = now()
+            held.record.note(state="open")
+
+    def dial(self, number: int, held: Held, port: int) -> None:
+        """Give the owner a connection to a server on the desk's own loopback."""
+        try:
+            caller = kernel.in_netns(held.room.netns, lambda: call_port(port))
+        except OSError as e:
+            raise DeskError(f"desk {held.room.desk}: {e.strerror or e}") from e
+        with caller:
+            held.touched = now()
+            self.send({"re": number, "ok": {}}, caller.fileno())
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -309,59 +356,57 @@ class Keeper:
                 return
             if self.doorman.ended(pid):
                 continue
+            self.burning.hurry(pid)
             for held in list(self.held.values()):
-                if pid == held.runtime:
-                    self.finish(held, os.waitstatus_to_exitcode(status))
-                elif pid == held.init:
-                    self.burn(held.room.desk, "out of memory" if out_of_memory(held) else "its first process ended")
+                self.note_exit(held, pid, os.waitstatus_to_exitcode(status))
+
+    def note_exit(self, held: Held, pid: int, status: int) -> None:
+        """Take an exit that may be one of a desk's."""
+        root = held.root
+        if pid == held.runtime:
+            self.finish(held, status)
+        elif pid == held.init:
+            self.burn(held.room.desk, "out of memory" if out_of_memory(held) else "its first process ended")
+        elif root is not None and pid == root.runtime:
+            self.finish_root(held, root, status)
+        elif root is not None and pid == root.init:
+            held.root = None
 
     def burn_due(self) -> None:
-        """Burn desks whose time is up."""
+        """Burn desks whose time is up, and give up roots that do not come."""
         for desk, held in list(self.held.items()):
             at, why = held.due()
             if at <= now():
                 self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
+            elif held.root is not None and held.root.runtime and held.root.hard <= now():
+                self.end_root(held, held.root, KeeperError(f"root's guest did not start within {OPENING:.0f} s"))
 
-    def burn(self, desk: str, why: str) -> None:
+    def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
         held = self.held.pop(desk, None)
         if held is None:
+            if asked is not None and not self.burning.wait_for(desk, asked):
+                self.send({"re": asked, "ok": {}})
             return
         self.doorman.remove(desk)
         if held.console >= 0:
             os.close(held.console)
-        left = self.clear(held)
-        if left:
-            self.stuck[desk] = held
-            self.retry_at = now() + RETRY
-            with suppress(OSError):
-                held.record.note(state="stuck", why=why, left=left)
+            held.console = -1
+        error = KeeperError(f"desk {desk} was burnt while it opened: {why}")
         if held.runtime:
-            text = f"desk {desk} was burnt while it opened: {why}"
-            self.send({"re": held.asked, "error": {"code": KeeperError.code, "text": text}})
-        self.send({"event": "ended", "desk": desk, "why": why, "left": left})
+            self.refuse(held.asked, error)
+        if held.root is not None and held.root.runtime:
+            self.refuse(held.root.asked, error)
+        with suppress(OSError):
+            held.record.note(state="burning", why=why)
+        self.burning.begin(held, why, asked)
 
-    def clear(self, held: Held) -> list[str]:
-        """Kill a desk's processes and remove everything of it; say what resisted."""
-        try:
-            if not held.room.cgroup.kill():
-                return [f"processes {sorted(held.room.cgroup.pids())} resist"]
-            left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
-            if not left:
-                held.record.leave()
-                uids.release(held.room.base, held.record.folder)
-        except OSError as e:
-            return [str(e)]
-        return left
-
-    def retry(self) -> None:
-        """Try again to burn what resisted, now and then: each try may take seconds that others wait."""
-        if not self.stuck or now() < self.retry_at:
-            return
-        for desk, held in list(self.stuck.items()):
-            if not self.clear(held):
-                del self.stuck[desk]
-        self.retry_at = now() + RETRY
+    def ended(self, fire: Fire, left: list[str]) -> None:
+        """Tell the owner that a desk is gone, or what is left of it."""
+        if fire.held.init or fire.held.runtime:
+            self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
+        for number in fire.asked:
+            self.send({"re": number, "ok": {}})
 
     def collect(self) -> None:
         """Burn what keepers left that were killed; what resists stays listed, for the next one."""

@@ -99,34 +99,55 @@ def mount_idmapped(source: str, target: str, userns: int) -> None:
 
 
 def in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
-    """Run work in a thread born and ended in a new network namespace; give that namespace and the result.
+    """Run work in a new network namespace; give that namespace and the result.
 
     The namespace is proven by its inode: were the unshare ever to fail silently, work would bind on the host.
     """
-    outcome: list[tuple[int, T] | BaseException] = []
+
+    def inside() -> tuple[int, T]:
+        before = os.stat("/proc/thread-self/ns/net").st_ino
+        unshare(CLONE_NEWNET)
+        netns = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(netns).st_ino == before:
+                raise OSError("the new network namespace is the host's own")
+            return netns, work()
+        except BaseException:
+            os.close(netns)
+            raise
+
+    return in_thread(inside)
+
+
+def in_netns(netns: int, work: Callable[[], T]) -> T:
+    """Run work in a network namespace held open; proven by its inode, as it would otherwise dial on the host."""
+
+    def inside() -> T:
+        check(libc.setns(netns, CLONE_NEWNET), "setns")
+        if os.stat("/proc/thread-self/ns/net").st_ino != os.fstat(netns).st_ino:
+            raise OSError("the network namespace is not the desk's")
+        return work()
+
+    return in_thread(inside)
+
+
+def in_thread(work: Callable[[], T]) -> T:
+    """Run work in a thread born and ended for it: namespaces it enters end with it."""
+    outcome: list[T] = []
+    failure: list[BaseException] = []
 
     def inside() -> None:
         try:
-            before = os.stat("/proc/thread-self/ns/net").st_ino
-            unshare(CLONE_NEWNET)
-            netns = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                if os.fstat(netns).st_ino == before:
-                    raise OSError("the new network namespace is the host's own")
-                outcome.append((netns, work()))
-            except BaseException:
-                os.close(netns)
-                raise
+            outcome.append(work())
         except BaseException as e:  # noqa: BLE001 - carried over to the caller's thread
-            outcome.append(e)
+            failure.append(e)
 
     thread = threading.Thread(target=inside)
     thread.start()
     thread.join()
-    result = outcome[0]
-    if isinstance(result, BaseException):
-        raise result
-    return result
+    if failure:
+        raise failure[0]
+    return outcome[0]
 
 
 def raise_loopback() -> None:

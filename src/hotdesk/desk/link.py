@@ -199,10 +199,14 @@ class Link:
         """Says why the other end is gone."""
         self.ending: LinkError | None = None
         """What the guest did wrong."""
+        self.paused = False
+        """Whether the desk was stopped on purpose, so that silence means nothing."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.already = already
         """Bytes that were read with an upgrade's answer."""
+        self.opening: Callable[[bytes], None] | None = None
+        """Hears every request before it goes out."""
 
     async def run(self) -> None:
         """Hear the guest until the link ends; whoever waits on a channel then gets the reason.
@@ -304,6 +308,8 @@ class Link:
 
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
+        if kind == wire.OPEN and self.opening is not None:
+            self.opening(payload)
         data = wire.frame(kind, number, payload)
         self.moves += 1
         if not self.writing.locked() and (sent := self.send_now(data)):
@@ -356,7 +362,11 @@ class Link:
 
     def hang_up(self) -> None:
         """End the link from our side; `run` then closes it."""
-        self.fail(DeskGone("the desk was burnt"))
+        self.break_off(DeskGone("the desk was burnt"))
+
+    def break_off(self, why: LinkError | DeskGone) -> None:
+        """End the link for a reason; `run` then closes it."""
+        self.fail(why)
         try:
             self.sock.shutdown(socket.SHUT_RDWR)
         except OSError:

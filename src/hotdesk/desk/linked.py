@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import os
+import socket
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import anyio
 
 from hotdesk.config import MIB
-from hotdesk.desk.answers import as_done, as_entry, as_error, as_running, check
+from hotdesk.desk.answers import as_change, as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.link import Body, Channel, Data, Link, Reply, Told
-from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Stream
-from hotdesk.errors import BriefError, FileError, LinkError
+from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, Size, Stream, Usage
+from hotdesk.errors import BriefError, DeskError, FileError, HostError, LinkError
 from hotdesk_guest import wire
 
 GRACE = 10.0
@@ -24,8 +27,49 @@ LONG = 366 * 86400.0
 """A program's time beyond this is none at all."""
 LISTED = 32 * MIB
 """Bytes one listing may take."""
+CHANGES = 100_000
+"""Changes one look at a watched folder may give."""
+DIAL_SECONDS = 10.0
 
-Count = Callable[[], Awaitable[int]]
+
+class Outside(Protocol):
+    """What is done to a desk from outside, by whoever holds it: nothing of it needs the guest's help."""
+
+    async def usage(self) -> Usage:
+        """Say what the desk uses."""
+        ...
+
+    async def pause(self, paused: bool) -> None:
+        """Stop the desk, or let it go on."""
+        ...
+
+    async def dial(self, port: int) -> socket.socket:
+        """Give a socket connected, or about to be, to a server on the desk's loopback."""
+        ...
+
+    async def root(self) -> Link:
+        """Give a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
+        ...
+
+
+class Unheld:
+    """A desk that nobody holds from outside: nobody counts, and nothing can be done to it."""
+
+    async def usage(self) -> Usage:
+        """Say nothing: nobody counts."""
+        return Usage(0.0, 0, 0, 0, 0)
+
+    async def pause(self, paused: bool) -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be paused")
+
+    async def dial(self, port: int) -> socket.socket:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be dialled")
+
+    async def root(self) -> Link:
+        """Refuse: it would be root of this machine."""
+        raise BriefError("a desk without a wall has no root")
 
 
 class LinkedProcess:
@@ -90,6 +134,10 @@ class LinkedProcess:
             raise BriefError(f"{number} is not a signal")
         await self.channel.order({"signal": number, "tree": False})
 
+    async def resize(self, size: Size) -> None:
+        """Tell its terminal its new size."""
+        await self.channel.order({"size": [size.rows, size.columns]})
+
     async def kill(self) -> None:
         """Kill it with all its descendants, and stop following it."""
         with anyio.move_on_after(GRACE, shield=True):
@@ -108,14 +156,56 @@ class LinkedProcess:
         await self.channel.drop()
 
 
+class LinkedWatch:
+    """A watched folder, told of over a channel."""
+
+    def __init__(self, channel: Channel, path: str) -> None:
+        self.channel = channel
+        self.path = path
+        self.asked = 0
+
+    async def changes(self) -> list[Change]:
+        """Give all that happened up to this moment: the guest looks once more, and marks where that look ends."""
+        self.asked += 1
+        await self.channel.order({"drain": self.asked})
+        found: list[Change] = []
+        while True:
+            told, marks = await self.next(timely=True)
+            if len(found) + len(told) > CHANGES:
+                raise FileError(f"more than {CHANGES} changes in {self.path}; ask more often", "other")
+            found += told
+            if self.asked in marks:
+                return found
+
+    async def wait(self) -> list[Change]:
+        """Wait until something happens, and give it."""
+        while not (told := (await self.next(timely=False))[0]):
+            pass
+        return told
+
+    async def next(self, timely: bool) -> tuple[list[Change], list[int]]:
+        """Take the guest's next word: changes, and marks it was asked to set."""
+        item = await (receive(self.channel) if timely else self.channel.receive())
+        if isinstance(item, Reply):
+            check(self.path, item.body)
+        if not isinstance(item, Told) or not isinstance(item.value, list):
+            raise LinkError("the guest spoke out of turn")
+        marks = [one["drained"] for one in item.value if isinstance(one, dict) and "drained" in one]
+        return [as_change(one) for one in item.value if not (isinstance(one, dict) and "drained" in one)], marks
+
+    async def close(self) -> None:
+        """Stop watching."""
+        await self.channel.drop()
+
+
 class LinkedDesk:
     """A desk whose guest we talk to."""
 
-    def __init__(self, desk: DeskId, link: Link, home: str, oom_kills: Count | None = None) -> None:
+    def __init__(self, desk: DeskId, link: Link, home: str, outside: Outside | None = None) -> None:
         self.id = desk
         self.link = link
         self.home = home
-        self.oom_kills = oom_kills
+        self.outside = outside or Unheld()
         self.kills = 0
         """What the memory limit had killed when we last asked."""
 
@@ -132,8 +222,9 @@ class LinkedDesk:
     ) -> Done:
         """Run a program to its end; cancelled, it is killed with all its descendants."""
         kills = self.kills
-        ask, timeout = ask_exec(argv, env, cwd, user, timeout, stdin=bool(stdin), tell=False)
-        process = LinkedProcess(await self.link.open(ask), 0, None, timeout)
+        ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=bool(stdin), tell=False)
+        link = await self.link_of(user)
+        process = LinkedProcess(await link.open(ask), 0, None, timeout)
         try:
             heard = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
         finally:
@@ -141,10 +232,18 @@ class LinkedDesk:
                 await process.kill()
         assert process.done is not None
         done = replace(process.done, stdout=heard.stdout, stderr=heard.stderr, truncated=heard.truncated)
-        if done.exit_code and not done.timed_out and self.oom_kills is not None:
-            self.kills = max(self.kills, await self.oom_kills())
+        if done.exit_code and not done.timed_out:
+            self.kills = max(self.kills, (await self.outside.usage()).oom_kills)
             done = replace(done, out_of_memory=self.kills > kills)
         return done
+
+    async def link_of(self, user: str | None) -> Link:
+        """Give the link to whoever runs programs as this user."""
+        if user in (None, "user", "1000"):
+            return self.link
+        if user in ("root", "0"):
+            return await self.outside.root()
+        raise BriefError(f"no user {user!r} in this desk; it has `user`, and `root` where its spec says so")
 
     async def start(
         self,
@@ -155,18 +254,21 @@ class LinkedDesk:
         user: str | None = None,
         timeout: float | None = None,
         stdin: bool = True,
+        pty: Size | None = None,
     ) -> LinkedProcess:
         """Start a program and follow it."""
-        ask, timeout = ask_exec(argv, env, cwd, user, timeout, stdin=stdin, tell=True)
-        return await self.follow(ask, timeout)
+        ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=stdin, tell=True)
+        if pty is not None:
+            ask["pty"] = [pty.rows, pty.columns]
+        return await self.follow(await self.link_of(user), ask, timeout)
 
     async def attach(self, pid: int) -> LinkedProcess:
         """Follow a program already started."""
-        return await self.follow({"op": "attach", "pid": pid}, None)
+        return await self.follow(self.link, {"op": "attach", "pid": pid}, None)
 
-    async def follow(self, ask: Body, timeout: float | None) -> LinkedProcess:
+    async def follow(self, link: Link, ask: Body, timeout: float | None) -> LinkedProcess:
         """Open a program's channel and take the guest's first word on it."""
-        channel = await self.link.open(ask)
+        channel = await link.open(ask)
         try:
             item = await receive(channel)
             match item:
@@ -261,6 +363,54 @@ class LinkedDesk:
         """Remove a path with all below it."""
         await self.ask({"op": "remove", "path": path}, path)
 
+    async def watch(self, path: str = ".", *, recursive: bool = True) -> LinkedWatch:
+        """Watch a folder."""
+        channel = await self.link.open({"op": "watch", "path": path, "recursive": recursive})
+        try:
+            item = await receive(channel)
+            if isinstance(item, Reply):
+                check(path, item.body)
+            if not isinstance(item, Told):
+                raise LinkError("the guest spoke out of turn")
+        except BaseException:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+            raise
+        return LinkedWatch(channel, path)
+
+    async def dial(self, port: int) -> socket.socket:
+        """Connect to a server on the desk's loopback."""
+        sock = await self.outside.dial(port)
+        try:
+            with anyio.move_on_after(DIAL_SECONDS) as scope:
+                await anyio.wait_writable(sock)
+            if scope.cancelled_caught:
+                raise DeskError(f"port {port} of desk {self.id} did not answer within {DIAL_SECONDS:.0f} s")
+            if failure := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def pause(self) -> None:
+        """Stop every program where it is."""
+        await self.outside.pause(True)
+        self.link.paused = True
+
+    async def resume(self) -> None:
+        """Let everything go on."""
+        await self.outside.pause(False)
+        self.link.paused = False
+
+    async def usage(self) -> Usage:
+        """Say what the desk uses."""
+        return await self.outside.usage()
+
+    def hang_up(self) -> None:
+        """Let go of the link."""
+        self.link.hang_up()
+
     async def ask(self, body: Body, path: str) -> Body:
         """Ask for something answered in one word."""
         channel = await self.link.open(body)
@@ -303,7 +453,6 @@ def ask_exec(
     argv: Sequence[str],
     env: Mapping[str, str] | None,
     cwd: str | None,
-    user: str | None,
     timeout: float | None,
     *,
     stdin: bool,
@@ -316,8 +465,6 @@ def ask_exec(
         raise BriefError("a program's arguments and working folder cannot hold a zero byte")
     if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
         raise BriefError("a program's variables are texts")
-    if user not in (None, "user", "1000"):
-        raise BriefError(f"no user {user!r} in this desk; it has `user`")
     if timeout is not None and not timeout < LONG:
         timeout = None
     limit = None if timeout is None else max(0, int(timeout * 1000))
@@ -365,7 +512,10 @@ async def feed(process: LinkedProcess, data: bytes) -> None:
 
 
 async def receive(channel: Channel) -> Data | Told | Reply:
-    """Wait for the guest, but not for ever."""
-    with anyio.move_on_after(SILENCE):
-        return await channel.receive()
+    """Wait for the guest, but not for ever; a paused one is given its time."""
+    while True:
+        with anyio.move_on_after(SILENCE):
+            return await channel.receive()
+        if not channel.link.paused:
+            break
     raise LinkError(f"the desk's guest said nothing for {SILENCE:.0f} s; burn it and open another")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import anyio
 from hotdesk.desk import guestlib
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.linked import LinkedDesk, Unheld
 from hotdesk.desk.seam import DeskId, Spec, new_id
 from hotdesk.desk.sockets import accept, listen
 from hotdesk.errors import DeskGone, HostError
@@ -26,6 +27,17 @@ from hotdesk.errors import DeskGone, HostError
 GREET_SECONDS = 10.0
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set: a program in a `local` desk is a program on this machine."""
+
+
+class Unwalled(Unheld):
+    """A directory from outside: its network is this machine's."""
+
+    async def dial(self, port: int) -> socket.socket:
+        """Call a server on this machine's own loopback."""
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        with contextlib.suppress(BlockingIOError):
+            sock.connect(("127.0.0.1", port))
+        return sock
 
 
 class LocalRuntime:
@@ -56,7 +68,7 @@ class LocalRuntime:
                 raise
         self.tasks.start(link.run)
         await link.ready()
-        self.open_desks[desk] = (LinkedDesk(desk, link, str(folder / "home")), guest, folder)
+        self.open_desks[desk] = (LinkedDesk(desk, link, str(folder / "home"), Unwalled()), guest, folder)
         return self.open_desks[desk][0]
 
     async def find(self, desk: DeskId) -> LinkedDesk:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import fields
 from typing import TypeAlias
 
 import anyio
@@ -15,17 +17,23 @@ from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.request import Request, write
-from hotdesk.desk.seam import DeskId, Spec, new_id
+from hotdesk.desk.request import Request, parse_port, write
+from hotdesk.desk.root import note_programs, supervise
+from hotdesk.desk.seam import DeskId, Spec, Usage, new_id
 from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import MESSAGE, Started, start
-from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, ImageError, KeeperError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, KeeperError
+from hotdesk.event import Note, ignore
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
 
 ERRORS: dict[str, type[HotdeskError]] = {
-    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DeskGone)
+    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DeskError, DeskGone)
 }
+ANSWER_SECONDS = 60.0
+"""Beyond what any request takes: a keeper that is silent for so long is stopped or broken."""
+REMEMBERED = 1024
+"""Ends of desks that are kept in mind."""
 GREET_SECONDS = 15.0
 BURN_SECONDS = 20.0
 CONSOLE = 4096
@@ -49,6 +57,8 @@ class KeeperClient:
         self.mourners: dict[str, anyio.Event] = {}
         self.failure: HotdeskError | None = None
         self.closing = False
+        self.knocked: Callable[[str], None] = lambda desk: None
+        """Told of a desk in which `sudo` calls and root is not up."""
 
     async def run(self) -> None:
         """Read answers and events until the keeper is gone."""
@@ -79,8 +89,12 @@ class KeeperClient:
                 self.waiting[number].set()
             case {"event": "ended", "desk": str(desk), "why": str(why)}:
                 self.ended[desk] = why
+                if len(self.ended) > REMEMBERED:
+                    del self.ended[next(iter(self.ended))]
                 if desk in self.mourners:
-                    self.mourners[desk].set()
+                    self.mourners.pop(desk).set()
+            case {"event": "knock", "desk": str(desk)}:
+                self.knocked(desk)
             case {"event": "unfit", "why": str(why)}:
                 self.fail(HostError(f"no desk can be opened here: {why}"))
             case _:
@@ -107,10 +121,12 @@ class KeeperClient:
         number = self.number
         self.waiting[number] = anyio.Event()
         try:
-            await self.send(write(number, request))
-            await self.waiting[number].wait()
+            with anyio.move_on_after(ANSWER_SECONDS):
+                await self.send(write(number, request))
+                await self.waiting[number].wait()
             if number not in self.answers:
-                raise self.failure or KeeperError("the keeper did not answer")
+                silent = f"the keeper did not answer within {ANSWER_SECONDS:.0f} s; is it stopped?"
+                raise self.failure or KeeperError(silent)
             message, fds = self.answers.pop(number)
         finally:
             del self.waiting[number]
@@ -157,13 +173,67 @@ def wait_for(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
+class Kept:
+    """A desk from outside, through its keeper."""
+
+    def __init__(self, runtime: ContainerRuntime, desk: DeskId) -> None:
+        self.runtime = runtime
+        self.desk = desk
+        self.roots: Link | None = None
+        self.rising = anyio.Lock()
+
+    async def usage(self) -> Usage:
+        """Ask the keeper what the desk uses."""
+        body, _ = await self.runtime.keeper.ask(Request("usage", self.desk))
+        return as_usage(body)
+
+    async def pause(self, paused: bool) -> None:
+        """Have the keeper stop the desk, or let it go on."""
+        await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+
+    async def dial(self, port: int) -> socket.socket:
+        """Have the keeper call a server inside."""
+        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=parse_port(port)))
+        return socket.socket(fileno=fds[0])
+
+    async def root(self) -> Link:
+        """Give the link to root's guest; the first call has the keeper start it."""
+        async with self.rising:
+            if self.roots is None or self.roots.failure is not None:
+                body, fds = await self.runtime.keeper.ask(Request("root", self.desk))
+                with closing(fds):
+                    self.roots = await self.runtime.answer(self.desk, body, fds[0])
+                note_programs(self.roots, self.desk, self.runtime.note)
+                self.runtime.tasks.start(functools.partial(supervise, self.roots, self.desk, self.runtime.note))
+            return self.roots
+
+    async def rise(self) -> None:
+        """Have root up; what fails is told to whoever asks next."""
+        with contextlib.suppress(HotdeskError):
+            await self.root()
+
+    def hang_up(self) -> None:
+        """Let go of root's link."""
+        if self.roots is not None:
+            self.roots.hang_up()
+
+
+def as_usage(body: dict[str, object]) -> Usage:
+    """Read what a desk uses, as its keeper or its owner tells."""
+    told = {field.name: body.get(field.name, 0) for field in fields(Usage)}
+    return Usage(**told)  # type: ignore[arg-type]
+
+
 class ContainerRuntime:
     """Desks in OCI containers, opened through one keeper."""
 
-    def __init__(self, config: Config, keeper: KeeperClient, tasks: Background) -> None:
+    def __init__(self, config: Config, keeper: KeeperClient, tasks: Background, note: Note = ignore) -> None:
         self.config = config
         self.keeper = keeper
+        self.keeper.knocked = self.rise
         self.tasks = tasks
+        self.note = note
+        self.kept: dict[DeskId, Kept] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.idle = IDLE_LONGEST
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
@@ -183,8 +253,14 @@ class ContainerRuntime:
         return self.desks[desk]
 
     async def greet(self, desk: DeskId, body: dict[str, object], fds: list[int]) -> LinkedDesk:
-        """Accept the guest's call: only from the desk's own first process."""
-        listener = socket.socket(fileno=os.dup(fds[0]))
+        """Take the guest's call, and its first word."""
+        link = await self.answer(desk, body, fds[0], fds[1])
+        self.kept[desk] = Kept(self, desk)
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.kept[desk])
+
+    async def answer(self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1) -> Link:
+        """Accept a guest's call: only from the very process the keeper started."""
+        listener = socket.socket(fileno=os.dup(listening))
         listener.setblocking(False)
         link = None
         try:
@@ -204,13 +280,17 @@ class ContainerRuntime:
         finally:
             listener.close()
         if link is None:
-            raise DeskGone(
-                f"desk {desk} did not come up: {self.keeper.ended.get(desk, 'its guest is silent')}{said(fds[1])}"
-            )
+            why = self.keeper.ended.get(desk, "its guest is silent")
+            raise DeskGone(f"desk {desk} did not come up: {why}{said(console)}")
         link.obituary = lambda: self.keeper.obituary(desk)
         self.tasks.start(link.run)
-        hello = await link.ready()
-        return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))
+        await link.ready()
+        return link
+
+    def rise(self, name: str) -> None:
+        """Have root's guest started in a desk where `sudo` calls."""
+        if kept := self.kept.get(DeskId(name)):
+            self.tasks.start(kept.rise)
 
     async def stop_waiting(self, desk: DeskId, scope: anyio.CancelScope) -> None:
         """Stop waiting for a guest's call when its desk ended, or its time is up."""
@@ -219,11 +299,6 @@ class ContainerRuntime:
             with anyio.move_on_after(GREET_SECONDS):
                 await event.wait()
         scope.cancel()
-
-    async def oom_kills(self, desk: DeskId) -> int:
-        """Ask how many processes the desk's memory limit has killed."""
-        body, _ = await self.keeper.ask(Request("oom", desk))
-        return int(str(body["kills"]))
 
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Give an open desk of this owner."""
@@ -252,20 +327,24 @@ class ContainerRuntime:
     def live(self) -> list[DeskId]:
         """List the desks that are open, letting go of those that ended."""
         for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
-            self.desks.pop(desk).link.hang_up()
+            self.let_go(desk)
         return list(self.desks)
 
     def hang_up(self) -> None:
-        """Let go of every desk's link."""
-        for desk in self.desks.values():
-            desk.link.hang_up()
+        """Let go of every desk's links."""
+        for desk in list(self.desks):
+            self.let_go(desk)
+
+    def let_go(self, desk: DeskId) -> None:
+        """Hang up on a desk, if it was open."""
+        for known in (self.desks.pop(desk, None), self.kept.pop(desk, None)):
+            if known is not None:
+                known.hang_up()
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk."""
-        opened = self.desks.pop(desk, None)
         await self.keeper.ask(Request("burn", desk))
-        if opened is not None:
-            opened.link.hang_up()
+        self.let_go(desk)
 
 
 async def bury(config: Config) -> None:
@@ -297,8 +376,8 @@ def close_all(fds: list[int]) -> None:
 
 def said(console: int) -> str:
     """Read what a desk that failed to start wrote, escaped."""
-    os.set_blocking(console, False)
     try:
+        os.set_blocking(console, False)
         text = os.read(console, CONSOLE).decode("utf-8", "replace").strip()
     except OSError:
         return ""
@@ -306,11 +385,13 @@ def said(console: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def container_runtime(config: Config, started: Started | None = None) -> AsyncIterator[ContainerRuntime]:
+async def container_runtime(
+    config: Config, started: Started | None = None, note: Note = ignore
+) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:
         keeper = KeeperClient(started or start(config))
-        runtime = ContainerRuntime(config, keeper, tasks)
+        runtime = ContainerRuntime(config, keeper, tasks, note)
         tasks.start(runtime.watch)
         tasks.start(runtime.pulse)
         try:

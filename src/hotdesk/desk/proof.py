@@ -8,36 +8,35 @@ from __future__ import annotations
 import os
 import time
 
-from hotdesk.desk import uids
 from hotdesk.errors import KeeperError
 
 SECONDS = 1.0
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
-def check(pid: int, base: int, netns: int, userns: int) -> None:
-    """Raise unless the process is the desk's user, without privilege, filtered, in namespaces of its own.
+def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> None:
+    """Raise unless the process is this user, with no more than these capabilities, filtered, in the desk's namespaces.
 
     A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
     """
     end = time.monotonic() + SECONDS
-    while wrong := flaws(pid, base, netns, userns):
+    while wrong := flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
             raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
         time.sleep(0.0005)
 
 
-def flaws(pid: int, base: int, netns: int, userns: int) -> list[str]:
+def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> list[str]:
     """List what is not as it was asked for."""
     status = read_status(pid)
-    user = str(base + uids.USER)
     wanted = {
-        "Uid": "\t".join([user] * 4),
-        "Gid": "\t".join([user] * 4),
+        "Uid": "\t".join([str(uid)] * 4),
+        "Gid": "\t".join([str(uid)] * 4),
         "Groups": "",
         "NoNewPrivs": "1",
         "Seccomp": "2",
-        **{f"Cap{kind}": "0" * 16 for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")},
+        **{f"Cap{kind}": f"{capabilities:016x}" for kind in ("Prm", "Eff", "Bnd")},
+        **{f"Cap{kind}": "0" * 16 for kind in ("Inh", "Amb")},
     }
     wrong = [f"{name} is {status.get(name)!r}" for name, value in wanted.items() if status.get(name) != value]
     spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}

@@ -1,4 +1,7 @@
-"""Lend a link to another process: its frames go to the guest under channel numbers of ours, and back."""
+"""Lend a link to another process: its frames go to the guest under channel numbers of ours, and back.
+
+And join two sockets, for a stream that has no frames.
+"""
 
 from __future__ import annotations
 
@@ -114,3 +117,18 @@ async def deliver(sock: socket.socket, loan: Loan, scope: anyio.CancelScope) -> 
             return
         loan.news = anyio.Event()
         await loan.news.wait()
+
+
+async def join(one: socket.socket, other: socket.socket) -> None:
+    """Pass bytes both ways until both sides have ended, or either breaks off."""
+    with suppress(OSError):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pour, one, other)
+            await pour(other, one)
+
+
+async def pour(source: socket.socket, target: socket.socket) -> None:
+    """Pass bytes one way, then their end."""
+    while data := await receive(source):
+        await send(target, data)
+    target.shutdown(socket.SHUT_WR)

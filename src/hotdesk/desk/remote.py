@@ -15,13 +15,45 @@ import h11
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import ERRORS
-from hotdesk.desk.seam import DeskId, Spec, as_id
+from hotdesk.desk.oci import ERRORS, as_usage
+from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import DeskError, DeskGone, HostError, KeeperError
 
 ANSWER_LIMIT = 1 << 22
 CALL_SECONDS = 60.0
+
+
+class Lent:
+    """A desk from outside, through its owner."""
+
+    def __init__(self, runtime: RemoteRuntime, desk: DeskId) -> None:
+        self.runtime = runtime
+        self.desk = desk
+        self.roots: Link | None = None
+
+    async def usage(self) -> Usage:
+        """Ask the owner what the desk uses."""
+        return as_usage(await self.runtime.call("GET", f"/desks/{self.desk}/usage"))
+
+    async def pause(self, paused: bool) -> None:
+        """Have the owner stop the desk, or let it go on."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
+
+    async def dial(self, port: int) -> socket.socket:
+        """Have the owner call a server inside, and pass bytes both ways."""
+        sock, rest = await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
+        if rest:
+            sock.close()
+            raise DeskError("the owner spoke before the stream began")
+        return sock
+
+    async def root(self) -> Link:
+        """Borrow the link to root's guest."""
+        if self.roots is None or self.roots.failure is not None:
+            self.roots = await self.runtime.link(f"/desks/{self.desk}/root")
+            self.runtime.links.setdefault(self.desk, []).append(self.roots)
+        return self.roots
 
 
 class RemoteRuntime:
@@ -30,7 +62,7 @@ class RemoteRuntime:
     def __init__(self, path: Path, tasks: Background) -> None:
         self.path = path
         self.tasks = tasks
-        self.links: dict[DeskId, Link] = {}
+        self.links: dict[DeskId, list[Link]] = {}
 
     async def open(self, spec: Spec) -> LinkedDesk:
         """Have the owner open a desk, and link to it."""
@@ -45,30 +77,40 @@ class RemoteRuntime:
 
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Link to an open desk."""
+        link = await self.link(f"/desks/{desk}/link")
+        self.links.setdefault(desk, []).append(link)
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), Lent(self, desk))
+
+    async def link(self, target: str) -> Link:
+        """Borrow a link to a guest."""
+        sock, rest = await self.upgrade(target, "hotdesk-link")
+        link = Link(sock, rest)
+        self.tasks.start(link.run)
+        await link.ready()
+        return link
+
+    async def upgrade(self, target: str, protocol: str) -> tuple[socket.socket, bytes]:
+        """Turn a call into a stream; give its socket, and what came with the answer."""
         sock = await self.dial()
         try:
-            upgrade = "Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: hotdesk-link\r\n\r\n"
-            await send(sock, f"GET /desks/{desk}/link HTTP/1.1\r\n{upgrade}".encode())
-            status, body, rest = await read_answer(sock)
+            with anyio.fail_after(CALL_SECONDS):
+                head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+                await send(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
+                status, body, rest = await read_answer(sock)
             if status != 101:
                 raise failure(body)
-            link = Link(sock, rest)
+        except TimeoutError:
+            sock.close()
+            raise KeeperError(f"the owner at {self.path} did not answer in {CALL_SECONDS:.0f} s") from None
         except BaseException:
             sock.close()
             raise
-        self.tasks.start(link.run)
-        self.links[desk] = link
-        hello = await link.ready()
-        return LinkedDesk(desk, link, str(hello.get("home", "/")), lambda: self.oom_kills(desk))
-
-    async def oom_kills(self, desk: DeskId) -> int:
-        """Ask how many processes the desk's memory limit has killed."""
-        return int(str((await self.call("GET", f"/desks/{desk}/oom")).get("kills", 0)))
+        return sock, rest
 
     async def burn(self, desk: DeskId) -> None:
         """Have the owner burn a desk."""
         await self.call("DELETE", f"/desks/{desk}")
-        if link := self.links.pop(desk, None):
+        for link in self.links.pop(desk, []):
             link.hang_up()
 
     async def call(self, method: str, target: str, value: object = None) -> dict[str, object]:
@@ -139,5 +181,5 @@ async def remote_runtime(path: Path) -> AsyncIterator[RemoteRuntime]:
         try:
             yield runtime
         finally:
-            for link in runtime.links.values():
+            for link in [link for links in runtime.links.values() for link in links]:
                 link.hang_up()

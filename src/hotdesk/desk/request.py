@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
 
-Verb = Literal["open", "burn", "touch", "oom"]
+Verb = Literal["open", "burn", "touch", "usage", "pause", "resume", "dial", "root"]
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),
     "cpus": (int, float),
@@ -20,6 +20,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "deadline": (int, float),
     "idle": (int, float),
     "env": (dict,),
+    "root": (bool,),
 }
 
 
@@ -30,6 +31,8 @@ class Request:
     verb: Verb
     desk: str
     spec: Spec = field(default_factory=Spec)
+    port: int = 0
+    """What to dial."""
 
 
 def write(number: int, request: Request) -> bytes:
@@ -37,6 +40,8 @@ def write(number: int, request: Request) -> bytes:
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     if request.verb == "open":
         message["spec"] = asdict(request.spec)
+    elif request.verb == "dial":
+        message["port"] = request.port
     return json.dumps(message).encode()
 
 
@@ -46,7 +51,7 @@ def parse(data: bytes) -> tuple[int, Request]:
         message = json.loads(data)
     except (ValueError, RecursionError) as e:
         raise BriefError("the keeper was sent something that is not JSON") from e
-    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec"}:
+    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec", "port"}:
         raise BriefError("the keeper was sent something that is not a request")
     number, verb, desk = message.get("n"), message.get("verb"), message.get("desk")
     if type(number) is not int or not 0 <= number < 1 << 63:
@@ -55,9 +60,18 @@ def parse(data: bytes) -> tuple[int, Request]:
         raise BriefError("the keeper does not know that verb")
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("a request for something that is not a desk's id")
-    if verb != "open":
-        return number, Request(cast(Verb, verb), desk)
-    return number, Request("open", desk, parse_spec(message.get("spec")))
+    if verb == "open":
+        return number, Request("open", desk, parse_spec(message.get("spec")))
+    if verb == "dial":
+        return number, Request("dial", desk, port=parse_port(message.get("port")))
+    return number, Request(cast(Verb, verb), desk)
+
+
+def parse_port(value: object) -> int:
+    """Read the port of a server inside a desk."""
+    if type(value) is not int or not 0 < value < 1 << 16:
+        raise BriefError(f"{str(value)[:20]!r} is not a port")
+    return value
 
 
 def parse_spec(value: object) -> Spec:
@@ -65,7 +79,7 @@ def parse_spec(value: object) -> Spec:
     if not isinstance(value, dict) or set(value) - set(TYPES):
         raise BriefError("a request to open with unknown fields")
     for name, given in value.items():
-        if not isinstance(given, TYPES[name]) or isinstance(given, bool):
+        if type(given) not in TYPES[name]:
             raise BriefError(f"a request to open whose {name} has the wrong type")
     env = value.get("env", {})
     if not all(isinstance(text, str) for pair in env.items() for text in pair):

@@ -50,6 +50,9 @@ class Room:
     netns: int = -1
     gate: socket.socket | None = None
     listener: socket.socket | None = None
+    sudo: socket.socket | None = None
+    """Where `sudo` calls, in a desk that may have root."""
+    plan: bundle.Room | None = None
 
     def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
         """Make every piece. On failure the caller runs `clear`."""
@@ -63,6 +66,8 @@ class Room:
         self.make_sys(spec)
         self.make_proc()
         self.make_link(guest)
+        if spec.root:
+            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
         self.make_root(spec, image)
         self.cgroup.make(Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus))
         self.write_config(spec, image, guest, compiled)
@@ -104,12 +109,25 @@ class Room:
         (link / "lib/hotdesk_guest").mkdir(mode=0o755, parents=True)
         for name, data in guest.items():
             (link / "lib/hotdesk_guest" / name).write_bytes(data)
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener = self.listen("link.sock", uids.USER, 0o600)
+
+    def listen(self, name: str, uid: int, mode: int) -> socket.socket:
+        """Listen in the folder a desk can read and not write, where this user inside finds it."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link = self.folder / "link"
+        (link / name).unlink(missing_ok=True)
         with opened(link) as fd:
-            self.listener.bind(f"/proc/self/fd/{fd}/link.sock")  # a socket's path is at most 107 bytes
-        os.chmod(link / "link.sock", 0o600)
-        os.chown(link / "link.sock", self.base + uids.USER, self.base + uids.USER)
-        self.listener.listen(16)
+            listener.bind(f"/proc/self/fd/{fd}/{name}")  # a socket's path is at most 107 bytes
+        os.chmod(link / name, mode)
+        os.chown(link / name, self.base + uid, self.base + uid)
+        listener.listen(16)
+        return listener
+
+    def admit_root(self) -> socket.socket:
+        """Prepare what root's guest needs; give the socket it will dial."""
+        assert self.plan is not None
+        (self.folder / "bundle/root.json").write_text(json.dumps(bundle.root_process(self.plan)))
+        return self.listen("root.sock", 0, 0o600)
 
     def make_root(self, spec: Spec, image: Image) -> None:
         """Lay the writable layer over the image, owners shifted into the desk's own ids."""
@@ -126,7 +144,7 @@ class Room:
         layer = self.disk.make(self.desk, spec.disk, self.folder / "disk")
         if layer == self.folder / "disk":
             self.undo.append(lambda: kernel.umount(str(layer)))
-        self.seed(layer / "up")
+        self.seed(layer / "up", bundle.sudo(image.python) if spec.root else None)
         (layer / "work").mkdir(mode=0o700)
         (self.folder / "root").mkdir()
         os.symlink(layer, self.folder / "w")
@@ -144,24 +162,33 @@ class Room:
         self.undo.append(lambda: os.close(fd))
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
-    def seed(self, upper: Path) -> None:
+    def seed(self, upper: Path, sudo: str | None) -> None:
         """Give the fresh layer the files that make this computer itself and no other."""
         files = {
             "etc/hostname": f"{self.desk[:12]}\n",
             "etc/hosts": f"127.0.0.1 localhost {self.desk[:12]}\n::1 localhost\n",
             "etc/machine-id": f"{os.urandom(16).hex()}\n",
             "etc/resolv.conf": "",
+            **({bundle.SUDO: sudo} if sudo else {}),
         }
-        (upper / "etc").mkdir(mode=0o755, parents=True)
+        made = [upper]
         for name, text in files.items():
+            for folder in (*reversed((upper / name).relative_to(upper).parents),):
+                if not (upper / folder).exists():
+                    (upper / folder).mkdir(mode=0o755, parents=True)
+                if upper / folder not in made:
+                    made.append(upper / folder)
             (upper / name).write_text(text)
-        for path in (upper, upper / "etc", *(upper / name for name in files)):
+            made.append(upper / name)
+        if sudo:
+            (upper / bundle.SUDO).chmod(0o755)
+        for path in made:
             os.chown(path, self.base, self.base)
 
     def write_config(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
         """Write the OCI bundle."""
         (self.folder / "bundle").mkdir(mode=0o700)
-        room = bundle.Room(
+        self.plan = bundle.Room(
             desk=self.desk,
             root=str(self.folder / "root"),
             dev=str(self.folder / "dev"),
@@ -180,7 +207,7 @@ class Room:
             limits=hard_limits(),
             env=spec.env,
         )
-        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(room)))
+        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
 
     def clear(self) -> list[str]:
         """Take everything down, last made first; say what resisted."""
@@ -202,10 +229,28 @@ class Room:
             if fd >= 0:
                 os.close(fd)
         self.userns = self.netns = -1
-        for held in (self.gate, self.listener):
+        for held in (self.gate, self.listener, self.sudo):
             if held is not None:
                 held.close()
-        self.gate = self.listener = None
+        self.gate = self.listener = self.sudo = None
+
+
+def call_port(port: int) -> socket.socket:
+    """Begin a connection to a server of the desk's; called inside its network namespace.
+
+    It never waits: a refusal on loopback is told at once, and whoever gets the socket waits for the rest.
+    """
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        caller = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK, socket.IPPROTO_TCP)
+        try:
+            caller.connect((address, port))
+        except BlockingIOError:
+            pass
+        except OSError:
+            caller.close()
+            continue
+        return caller
+    raise ConnectionRefusedError(f"nobody listens at port {port} of the desk")
 
 
 def open_gate() -> socket.socket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import socket
 import string
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class Spec:
     """Seconds without a call or a byte until it is burnt."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables every program in the desk gets."""
+    root: bool = False
+    """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it is nobody all the same."""
 
     def __post_init__(self) -> None:
         checks = {
@@ -127,6 +130,63 @@ class Running:
     exit_code: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a terminal is, in characters."""
+
+    rows: int = 24
+    columns: int = 80
+
+    def __post_init__(self) -> None:
+        if not (0 < self.rows < 1 << 15 and 0 < self.columns < 1 << 15):
+            raise BriefError(f"a terminal cannot have {self.rows} rows and {self.columns} columns")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a desk has used and uses now, as its keeper reads it: nothing here is the guest's word."""
+
+    cpu: float
+    """Seconds of processor time since it was opened."""
+    memory: int
+    """Bytes, page cache included."""
+    disk: int
+    """Bytes of its writable layer."""
+    pids: int
+    """Processes and threads."""
+    oom_kills: int
+    """Processes its memory limit has killed."""
+
+
+ChangeKind = Literal["create", "write", "remove", "rename", "chmod", "overflow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that happened in a watched folder. Every field is what the guest says: hostile."""
+
+    kind: ChangeKind
+    """`rename` is a name that went away; the new one is a `create`. `overflow`: more happened than could be told."""
+    path: str
+    """Below the watched folder."""
+
+
+class Watch(Protocol):
+    """A watched folder."""
+
+    async def changes(self) -> list[Change]:
+        """Give what happened since the last call: all of it, up to this moment."""
+        ...
+
+    async def wait(self) -> list[Change]:
+        """Wait until something happens, and give it."""
+        ...
+
+    async def close(self) -> None:
+        """Stop watching. Twice is no error."""
+        ...
+
+
 class Process(Protocol):
     """One program in a desk, with this subscriber's view of its output."""
 
@@ -149,6 +209,10 @@ class Process(Protocol):
 
     async def signal(self, number: int) -> None:
         """Send a signal to this one pid. A program that has ended is no error."""
+        ...
+
+    async def resize(self, size: Size) -> None:
+        """Tell its terminal its new size; a program without one takes no notice."""
         ...
 
     async def kill(self) -> None:
@@ -204,8 +268,13 @@ class Desk(Protocol):
         user: str | None = None,
         timeout: float | None = None,
         stdin: bool = True,
+        pty: Size | None = None,
     ) -> Process:
-        """Start a program and follow it from its first byte. It outlives whoever follows it."""
+        """Start a program and follow it from its first byte. It outlives whoever follows it.
+
+        With `pty` it gets a terminal of that size of its own, and all it says is `stdout`; closing its standard input
+        then types what ends a file there. `user` is `user`, or `root` in a desk whose spec has it.
+        """
         ...
 
     async def attach(self, pid: int) -> Process:
@@ -246,6 +315,29 @@ class Desk(Protocol):
 
     async def remove(self, path: str) -> None:
         """Remove a path with all below it. Absent is no error; a symbolic link is removed, not followed."""
+        ...
+
+    async def watch(self, path: str = ".", *, recursive: bool = True) -> Watch:
+        """Watch a folder from now on; folders made later below it, too."""
+        ...
+
+    async def dial(self, port: int) -> socket.socket:
+        """Connect to a server on the desk's loopback; give the socket, not blocking. Nobody listens: `DeskError`."""
+        ...
+
+    async def pause(self) -> None:
+        """Stop every program where it is, until `resume`. Calls wait meanwhile; the deadline does not.
+
+        Twice is no error.
+        """
+        ...
+
+    async def resume(self) -> None:
+        """Let everything go on. A desk that is not paused is no error."""
+        ...
+
+    async def usage(self) -> Usage:
+        """Say what the desk uses."""
         ...
 
 

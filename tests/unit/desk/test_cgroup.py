@@ -33,6 +33,7 @@ def test_v1_is_found_with_joint_mounts() -> None:
     assert found.version == 1
     assert found.mounts["cpu"] == Path("/sys/fs/cgroup/cpu,cpuacct")
     assert set(found.mounts) == set(NEEDED)
+    assert len(Cgroup(found, "i1").places) == len(NEEDED) - 1
 
 
 def test_a_hybrid_host_is_v1() -> None:

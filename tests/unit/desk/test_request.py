@@ -25,17 +25,23 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("verb", [verb for verb in get_args(Verb) if verb != "open"])
 def test_a_request_makes_the_round_trip(verb: Verb) -> None:
-    request = Request(verb, new_id())
+    request = Request(verb, new_id(), port=8000 if verb == "dial" else 0)
     assert parse(write(7, request)) == (7, request)
 
 
 def test_a_whole_spec_makes_the_round_trip() -> None:
-    spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""})
+    spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""}, root=True)
     assert parse(write(0, Request("open", DESK, spec))) == (0, Request("open", DESK, spec))
 
 
 def test_every_field_of_a_spec_has_its_types() -> None:
     assert set(TYPES) == set(Spec.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, 1 << 70, 80.0, True, None, "80"])
+def test_what_is_no_port_is_refused(port: object) -> None:
+    with pytest.raises(BriefError, match="port"):
+        parse(json.dumps({"n": 1, "verb": "dial", "desk": DESK, "port": port}).encode())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Desks that are ending: struck, emptied, cleared away, step by step, so that one that resists keeps nobody waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hotdesk.config import Config
+from hotdesk.desk import state, uids
+from hotdesk.desk.held import Held, now
+
+FIRST_LOOK, LAST_LOOK = 0.001, 0.05
+"""Seconds between two looks at a desk that is ending."""
+PATIENCE = 5.0
+"""Seconds until a desk is called stuck."""
+RETRY = 2.0
+"""Seconds between two tries at a desk that is stuck."""
+
+Ended = Callable[["Fire", list[str]], None]
+
+
+@dataclass(slots=True)
+class Fire:
+    """One desk's end."""
+
+    held: Held
+    why: str
+    since: float
+    look: float
+    pause: float = FIRST_LOOK
+    asked: list[int] = field(default_factory=list)
+    """Numbers of the requests that wait for it."""
+    stuck: bool = False
+
+
+class Burning:
+    """Every desk that is ending. `ended` is called when one is gone, or known to resist."""
+
+    def __init__(self, settings: Config, ended: Ended) -> None:
+        self.settings = settings
+        self.ended = ended
+        self.fires: dict[str, Fire] = {}
+
+    def begin(self, held: Held, why: str, asked: int | None = None) -> None:
+        """Begin to end a desk."""
+        fire = Fire(held, why, now(), now(), asked=[] if asked is None else [asked])
+        self.fires[held.room.desk] = fire
+        self.advance(fire)
+
+    def wait_for(self, desk: str, asked: int) -> bool:
+        """Have a request answered when a desk is gone; False when it is not ending, or resists."""
+        fire = self.fires.get(desk)
+        if fire is None or fire.stuck:
+            return False
+        fire.asked.append(asked)
+        return True
+
+    def hurry(self, pid: int) -> None:
+        """Look again at once at the desk whose first process has just ended."""
+        for fire in self.fires.values():
+            if fire.held.init == pid:
+                fire.look = now()
+
+    def patience(self) -> float | None:
+        """Give seconds until the next look; None when nothing burns."""
+        return max(0.0, min(fire.look for fire in self.fires.values()) - now()) if self.fires else None
+
+    def turn(self) -> None:
+        """Look at whatever is due."""
+        for fire in list(self.fires.values()):
+            if fire.look <= now():
+                self.advance(fire)
+
+    def advance(self, fire: Fire) -> None:
+        """Take one more step; a desk that resists for long is told of, and tried again now and then."""
+        left = self.clear(fire.held)
+        if not left:
+            del self.fires[fire.held.room.desk]
+            if not fire.stuck:
+                self.ended(fire, left)
+            return
+        fire.pause = min(fire.pause * 1.5, LAST_LOOK) if not fire.stuck else RETRY
+        fire.look = now() + fire.pause
+        if not fire.stuck and now() - fire.since > PATIENCE:
+            fire.stuck = True
+            with suppress(OSError):
+                fire.held.record.note(state="stuck", why=fire.why, left=left)
+            self.ended(fire, left)
+
+    def clear(self, held: Held) -> list[str]:
+        """Kill a desk's processes and remove everything of it; say what is left for now."""
+        try:
+            if pids := held.room.cgroup.strike():
+                return [f"processes {sorted(pids)[:20]} resist"]
+            left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
+            if not left:
+                held.record.leave()
+                uids.release(held.room.base, held.record.folder)
+        except OSError as e:
+            return [str(e)]
+        return left

@@ -1,0 +1,62 @@
+"""One desk a keeper answers for, and when it must end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from hotdesk.desk import state
+from hotdesk.desk.room import Room
+from hotdesk.desk.seam import Spec
+
+
+@dataclass(slots=True)
+class Root:
+    """A desk's second guest, which is root inside."""
+
+    runtime: int
+    """Pid of the runtime while it is starting it, else 0."""
+    asked: int
+    """The number of the request for it."""
+    hard: float
+    """When it must be up."""
+    init: int = 0
+
+
+@dataclass(slots=True)
+class Held:
+    """A desk, from its first mount to its last."""
+
+    room: Room
+    record: state.Record
+    spec: Spec
+    runtime: int
+    """Pid of the runtime while it is starting the desk, else 0."""
+    console: int
+    """Read end of the desk's standard output; given to the owner, which may read it when a start fails."""
+    asked: int
+    """The number of the request to open it."""
+    hard: float
+    """When it must be over; while opening, when it must be open."""
+    touched: float
+    init: int = 0
+    paused: bool = False
+    root: Root | None = None
+    knocked: bool = False
+    """Whether the owner was told that somebody calls `sudo`."""
+
+    def due(self) -> tuple[float, str]:
+        """Say when the desk must burn, and why. A paused one is not idle: somebody wants it kept."""
+        idle = self.touched + self.spec.idle
+        return (self.hard, "deadline") if self.hard <= idle or self.paused else (idle, "idle")
+
+    def knocks(self) -> int | None:
+        """Give the socket at which `sudo` calls, while nobody answers there."""
+        if self.knocked or self.root is not None or self.runtime or self.paused or self.room.sudo is None:
+            return None
+        return self.room.sudo.fileno()
+
+
+def now() -> float:
+    """Read a clock that nobody sets and that counts sleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

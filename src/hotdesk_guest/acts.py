@@ -1,0 +1,225 @@
+"""Root's acts for programs of the desk: `sudo` calls here, the host is asked, and what it allows is run as root.
+
+Only the second guest, which is root, has this. An act gets the caller's own streams, so nothing passes through us.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # the typing module costs a desk 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hotdesk_guest.agent import Channel, Guest
+
+import _socket
+import os
+import select
+
+from hotdesk_guest.process import HOME, MARK, MARKS, kill_tree, offer, spawn
+from hotdesk_guest.wire import EVENT, STEP, WireError, decode, encode
+
+MOST = 64
+"""Callers at a time; others wait in the listener's queue."""
+LONGEST = 24576
+"""Bytes of one request: what is asked must fit into one event for the host."""
+NAMES = ("HOME", "USER", "LOGNAME", "PATH")
+
+
+class Caller:
+    """One `sudo`, from its call to the exit of what it asked for."""
+
+    def __init__(self, sock: _socket.socket) -> None:
+        self.sock = sock
+        self.buffer = bytearray()
+        self.streams: list[int] = []
+        self.number = 0
+        self.ask: dict[str, Any] = {}
+        self.proposed = False
+        self.pid = 0
+
+    def close(self) -> None:
+        """Let go of its streams and the call."""
+        for fd in self.streams:
+            os.close(fd)
+        self.streams = []
+        self.sock.close()
+
+
+class Acts:
+    """Who calls, what the host decided, and what runs."""
+
+    def __init__(self, guest: Guest, listener: int) -> None:
+        self.guest = guest
+        self.listener = _socket.socket(fileno=listener)
+        self.listener.setblocking(False)
+        self.callers: dict[int, Caller] = {}
+        self.count = 0
+        self.channel: Channel | None = None
+        """Where the host listens; without it no act begins."""
+        self.listen()
+
+    def attend(self, channel: Channel) -> None:
+        """Take the host's channel, and ask about everyone who waits."""
+        self.channel = channel
+        for caller in self.callers.values():
+            caller.proposed = False
+        self.propose()
+
+    def leave(self) -> None:
+        """Lose the host's channel: what runs goes on, nothing more begins."""
+        self.channel = None
+
+    def listen(self) -> None:
+        """Take calls while there is room for more."""
+        if len(self.callers) < MOST:
+            self.guest.poll.register(self.listener.fileno(), select.EPOLLIN)
+
+    def ready(self, fd: int) -> None:
+        """Take a call, or what a caller sent."""
+        if fd == self.listener.fileno():
+            self.accept()
+        elif fd in self.callers:
+            caller = self.callers[fd]
+            if caller.number:
+                self.relay(caller)
+            else:
+                self.read(caller)
+
+    def accept(self) -> None:
+        """Take one call."""
+        try:
+            fd, _ = self.listener._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return
+        sock = _socket.socket(fileno=fd)
+        sock.setblocking(False)
+        self.callers[fd] = Caller(sock)
+        self.guest.poll.register(fd, select.EPOLLIN)
+        if len(self.callers) >= MOST:
+            self.guest.poll.unregister(self.listener.fileno())
+
+    def read(self, caller: Caller) -> None:
+        """Take a request: a length, a value of that length, and three streams with its first byte."""
+        try:
+            data, ancillary, _, _ = caller.sock.recvmsg(LONGEST, _socket.CMSG_SPACE(12))
+        except BlockingIOError:
+            return
+        except OSError:
+            data, ancillary = b"", []
+        for level, kind, rights in ancillary:
+            if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+                caller.streams += memoryview(rights[: len(rights) // 4 * 4]).cast("i").tolist()
+        caller.buffer += data
+        if not data or len(caller.buffer) > LONGEST or len(caller.streams) > 3:
+            self.drop(caller)
+        elif len(caller.buffer) >= 4 and len(caller.buffer) >= 4 + int.from_bytes(caller.buffer[:4], "big"):
+            self.take(caller, bytes(caller.buffer[4:]))
+
+    def take(self, caller: Caller, data: bytes) -> None:
+        """Check a request, number it and put it to the host."""
+        try:
+            ask = decode(data)
+        except WireError:
+            ask = None
+        if not is_request(ask) or len(caller.streams) != 3:
+            self.drop(caller)
+            return
+        self.count += 1
+        caller.number, caller.ask = self.count, ask  # type: ignore[assignment]
+        self.propose()
+
+    def propose(self) -> None:
+        """Tell the host what is asked; it decides. While it does not listen, or not fast enough, callers wait."""
+        for caller in self.callers.values():
+            if self.channel is None or self.channel.credit < STEP:
+                return
+            if caller.number and not caller.proposed:
+                caller.proposed = True
+                told = {"act": caller.number, "argv": caller.ask["argv"], "cwd": caller.ask["cwd"]}
+                self.guest.tell(self.channel, EVENT, encode(told))
+
+    def decide(self, number: int, allow: bool) -> None:
+        """Do what the host decided about an act."""
+        caller = next((one for one in self.callers.values() if one.number == number and one.streams), None)
+        if caller is None:
+            return
+        if not allow:
+            self.answer(caller, {"code": 1, "text": "sudo: refused by the host of this desk"})
+            return
+        try:
+            self.run(caller)
+        except OSError as e:
+            self.answer(caller, {"code": 127 if e.errno == 2 else 126, "text": "sudo: %s" % e.strerror})
+
+    def run(self, caller: Caller) -> None:
+        """Start an act with its caller's streams; root's own home and path, the rest of the variables as asked."""
+        environment = dict(caller.ask["env"])
+        environment.update({name: os.environ[name] for name in NAMES if name in os.environ})
+        environment[MARK] = mark(caller.number)
+        os.chdir(caller.ask["cwd"] or HOME)
+        places = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(caller.streams)]
+        caller.pid = spawn(caller.ask["argv"], environment, places)
+        offer(caller.pid)
+        for fd in caller.streams:
+            os.close(fd)
+        caller.streams = []
+        self.guest.programs.awaited[caller.pid] = lambda status: self.ended(caller, status)
+
+    def relay(self, caller: Caller) -> None:
+        """Pass signals on, a byte each; a caller that is gone takes its act along."""
+        try:
+            data = caller.sock.recv(64)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.drop(caller)
+        for number in data:
+            if caller.pid and 0 < number < 65:
+                try:
+                    os.killpg(caller.pid, number)
+                except OSError:
+                    pass  # it ended just now
+
+    def ended(self, caller: Caller, status: int) -> None:
+        """Tell host and caller how an act ended."""
+        code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        if self.channel is not None and self.channel.credit >= STEP:
+            self.guest.tell(self.channel, EVENT, encode({"act": caller.number, "code": code}))
+        caller.pid = 0
+        if caller.sock.fileno() >= 0:
+            self.answer(caller, {"code": code})
+
+    def answer(self, caller: Caller, body: dict[str, object]) -> None:
+        """Give a caller its last word."""
+        try:
+            caller.sock.send(encode(body))
+        except OSError:
+            pass  # it is gone
+        self.drop(caller)
+
+    def drop(self, caller: Caller) -> None:
+        """Let go of a call, and end what it started."""
+        full = len(self.callers) >= MOST
+        del self.callers[caller.sock.fileno()]
+        caller.close()
+        if caller.pid:
+            kill_tree(caller.pid, mark(caller.number), alive=True)
+        if full:
+            self.listen()
+
+
+def mark(number: int) -> str:
+    """Give the mark an act's descendants inherit."""
+    return "%s-root-%d" % (MARKS, number)
+
+
+def is_request(ask: object) -> bool:
+    """Say whether a value has the shape of what `sudo` sends."""
+    if not isinstance(ask, dict) or set(ask) != {"argv", "cwd", "env"}:
+        return False
+    argv, cwd, env = ask["argv"], ask["cwd"], ask["env"]
+    texts = [*argv, cwd] if isinstance(argv, list) and argv else [None]
+    texts += [*env.keys(), *env.values()] if isinstance(env, dict) else [None]
+    return all(isinstance(text, str) and "\0" not in text for text in texts)

@@ -1,0 +1,228 @@
+"""The programs of a desk: started for the host or for `sudo`, heard, fed, reaped, and ended when their time is up."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # the typing module costs a desk 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from hotdesk_guest.agent import Channel, Guest
+
+    Ask = dict[str, Any]
+
+import errno
+import os
+import select
+import time
+
+from hotdesk_guest.process import Process, kill_tree
+from hotdesk_guest.wire import CREDIT, DATA, EVENT, encode
+
+KEPT_SECONDS = 30
+KEPT_MOST = 64
+
+
+class Programs:
+    """What the guest started, and who follows it."""
+
+    def __init__(self, guest: Guest) -> None:
+        self.guest = guest
+        self.poll = guest.poll
+        self.line = guest.line
+        self.known: dict[int, Process] = {}
+        self.by_fd: dict[int, Process] = {}
+        self.timed: set[int] = set()
+        self.awaited: dict[int, Callable[[int], None]] = {}
+        """Who wants to know the exit of a child that no channel follows."""
+        self.tidied = time.monotonic()
+
+    def execute(self, channel: Channel, ask: Ask) -> None:
+        """Start a program with this channel as its first follower, before it can write."""
+        self.tidy()
+        process = Process(ask)
+        if not process.pid:
+            self.guest.reply(channel, process.outcome())
+            return
+        self.known[process.pid] = process
+        for fd in process.open_outputs():
+            self.by_fd[fd] = process
+        self.follow(channel, process)
+        if process.due is not None:
+            self.timed.add(process.pid)
+        if ask.get("tell"):
+            self.guest.tell(channel, EVENT, encode({"pid": process.pid}))
+        self.listen(process)
+
+    def attach(self, channel: Channel, pid: int) -> None:
+        """Follow a program already started."""
+        self.tidy()
+        process = self.known.get(pid)
+        if process is None:
+            raise OSError(errno.ENOENT, "no program with pid %d was started here" % pid)
+        self.guest.tell(channel, EVENT, encode({"pid": pid}))
+        for message in process.recent:
+            self.guest.tell(channel, DATA, message)
+        if process.over:
+            self.guest.reply(channel, process.outcome())
+        else:
+            self.follow(channel, process)
+            self.listen(process)
+
+    def follow(self, channel: Channel, process: Process) -> None:
+        channel.process = process
+        process.followers[channel.number] = channel
+
+    def leave(self, channel: Channel) -> None:
+        """Stop following; the program goes on."""
+        if channel.process is not None:
+            channel.process.followers.pop(channel.number, None)
+            self.listen(channel.process)
+
+    def describe(self) -> list[dict[str, object]]:
+        """List the programs that run, or whose exit is kept."""
+        self.tidy()
+        return [one.describe() for one in self.known.values()]
+
+    def obey(self, process: Process, order: Ask) -> None:
+        """Do to a program what its follower orders."""
+        if "size" in order:
+            process.resize(order["size"])
+        elif order["tree"]:
+            kill_tree(process.pid, process.mark, process.status is None)
+        else:
+            process.signal(order["signal"])
+
+    def ready(self, fd: int) -> bool:
+        """Take what a program's descriptor has to say; False when it is not one of theirs."""
+        process = self.by_fd.get(fd)
+        if process is None:
+            return False
+        if fd == process.feeding:
+            self.feed(process)
+        else:
+            self.hear(process, fd)
+        return True
+
+    def consume(self, channel: Channel, process: Process, data: bytes) -> None:
+        """Take bytes for a program's standard input."""
+        process.pending.append((channel.number, data))
+        self.feed(process)
+
+    def finish(self, process: Process) -> None:
+        """Let a program read end of file, once it has read the rest."""
+        process.ending = True
+        self.feed(process)
+
+    def feed(self, process: Process) -> None:
+        """Write to a program's standard input what it takes now, and give the host its credit back."""
+        for number, size in process.feed():
+            if number in self.guest.channels:
+                self.line.send(CREDIT, number, size.to_bytes(4, "big"))
+        if process.stdin >= 0 and process.pending and process.stdin not in self.by_fd:
+            self.by_fd[process.stdin] = process
+            self.poll.register(process.stdin, select.EPOLLOUT)
+        elif self.by_fd.get(process.feeding) is process and (process.stdin < 0 or not process.pending):
+            self.stop_feeding(process)
+
+    def stop_feeding(self, process: Process) -> None:
+        """Stop waiting for a program to take more; its descriptor may be another's once it is closed."""
+        fd, process.feeding = process.feeding, -1 if process.stdin < 0 else process.feeding
+        if self.by_fd.get(fd) is process:
+            del self.by_fd[fd]
+            try:
+                self.poll.unregister(fd)
+            except OSError:
+                pass  # closing it took it out
+
+    def listen(self, process: Process) -> None:
+        """Read a program's output only while every follower can take it: reading slowly slows the program down."""
+        ready = not self.line.full() and process.room() > 0
+        for fd in process.open_outputs():
+            if ready and fd not in process.heard:
+                self.poll.register(fd, select.EPOLLIN)
+                process.heard.add(fd)
+            elif not ready and fd in process.heard:
+                self.poll.unregister(fd)
+                process.heard.discard(fd)
+
+    def listen_again(self) -> None:
+        """Look at every program again: the line has room."""
+        for process in list(self.known.values()):
+            self.listen(process)
+
+    def hear(self, process: Process, fd: int) -> None:
+        """Pass on what a program wrote."""
+        if process.room() <= 0:
+            self.listen(process)
+            return
+        message = process.read(fd)
+        if message:
+            for channel in list(process.followers.values()):
+                self.guest.tell(channel, DATA, message)
+            self.listen(process)
+        elif message == b"":
+            self.hush(process, fd)
+            self.conclude(process)
+
+    def hush(self, process: Process, fd: int) -> None:
+        """Close an output; closing takes it out of the poll."""
+        process.heard.discard(fd)
+        self.by_fd.pop(fd, None)
+        process.close_output(fd)
+
+    def reap(self) -> None:
+        """Collect every exit: of programs started here, and of orphans that fell to pid 1."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except OSError:
+                return
+            if pid == 0:
+                return
+            process = self.known.get(pid)
+            if process is not None and process.status is None:
+                process.status = status
+                self.conclude(process)
+            elif pid in self.awaited:
+                self.awaited.pop(pid)(status)
+
+    def conclude(self, process: Process) -> None:
+        """Tell the followers once a program is reaped and its output closed."""
+        if process.over or process.status is None or process.open_outputs():
+            return
+        self.stop_feeding(process)
+        process.end()
+        for channel in list(process.followers.values()):
+            self.guest.reply(channel, process.outcome())
+
+    def tidy(self) -> None:
+        """Forget exits that were kept long enough."""
+        if len(self.known) <= 2 * KEPT_MOST and time.monotonic() < self.tidied + KEPT_SECONDS:
+            return
+        self.tidied = time.monotonic()
+        ended = sorted((one.ended, pid) for pid, one in self.known.items() if one.over)
+        limit = time.monotonic() - KEPT_SECONDS
+        for place, (when, pid) in enumerate(ended):
+            if when < limit or place < len(ended) - KEPT_MOST:
+                del self.known[pid]
+                self.timed.discard(pid)
+
+    def expire(self) -> float:
+        """Kill programs whose time is up; give seconds until the next is due."""
+        now = time.monotonic()
+        next_due = 3600.0
+        for process in [self.known[pid] for pid in self.timed]:
+            if process.over or process.due is None:
+                self.timed.discard(process.pid)
+                continue
+            if process.due <= now:
+                process.timed_out = True
+                kill_tree(process.pid, process.mark, process.status is None)
+                process.due = now + 0.2
+                if process.status is not None:
+                    for fd in process.open_outputs():  # something out of the tree's reach holds the pipe
+                        self.hush(process, fd)
+                    self.conclude(process)
+            next_due = min(next_due, process.due - now)
+        return max(0.0, next_due)

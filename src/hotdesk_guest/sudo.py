@@ -1,0 +1,107 @@
+"""`sudo` inside a desk: asks the desk's root guest to run something, with the caller's own streams.
+
+There is no password, and no setuid program: who may be root is decided outside, and every act is written down there.
+"""
+
+from __future__ import annotations
+
+import _socket
+import array
+import os
+import signal
+import sys
+
+from hotdesk_guest.wire import WireError, decode, encode
+
+USAGE = "usage: sudo [-EHSiknsv] [-u root] [NAME=value ...] [command [argument ...]]"
+KEPT = ("TERM", "LANG", "LC_ALL", "COLORTERM", "DEBIAN_FRONTEND", "DISPLAY", "http_proxy", "https_proxy", "no_proxy")
+"""Variables root gets from whoever calls; `-E` passes all."""
+FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+SHORT = set("EHSiknsv")
+LONG = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
+FAILED = 1
+
+
+class UsageError(Exception):
+    """Something this `sudo` does not do."""
+
+
+def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
+    """Read a command line: the command, its variables, the folder to run it in."""
+    flags = set()
+    while words and words[0].startswith("-") and words[0] != "--":
+        word = words.pop(0)
+        if word in ("-u", "--user", "-g", "--group"):
+            require_root(words.pop(0) if words else "")
+        elif word.startswith(("--user=", "--group=")):
+            require_root(word.partition("=")[2])
+        elif word in LONG:
+            flags.add(LONG[word])
+        elif set(word[1:]) <= SHORT:
+            flags.update(word[1:])
+        else:
+            raise UsageError("%s is not offered here" % word)
+    if words and words[0] == "--":
+        words.pop(0)
+    given = {}
+    while words and "=" in words[0].split("/")[0] and not words[0].startswith("="):
+        name, _, value = words.pop(0).partition("=")
+        given[name] = value
+    if flags & {"i", "s"}:
+        words = ["/bin/bash", *(["-l"] if "i" in flags else []), *(["-c", " ".join(words)] if words else [])]
+    if not words and flags & {"k", "v"}:
+        words = ["true"]
+    if not words:
+        raise UsageError("nothing to run")
+    env = dict(os.environ) if "E" in flags else {name: os.environ[name] for name in KEPT if name in os.environ}
+    env.update(given, SUDO_USER="user", SUDO_UID=str(os.getuid()), SUDO_GID=str(os.getgid()))
+    return words, env, "/root" if "i" in flags else os.getcwd()
+
+
+def require_root(name: str) -> None:
+    """Refuse to be anybody but root."""
+    if name not in ("root", "#0", "0"):
+        raise UsageError("nobody but root to be here, not %s" % (name or "nobody"))
+
+
+def call(path: str, request: bytes) -> int:
+    """Ask, pass signals on, and give the exit code of what ran."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    sock.connect(path)
+    streams = array.array("i", [0, 1, 2])
+    sent = sock.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+    while sent < len(request):
+        sent += sock.send(request[sent:])
+
+    def forward(number: int, _: object) -> None:
+        sock.send(bytes((number,)))
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
+    answer = b""
+    while data := sock.recv(4096):
+        answer += data
+    try:
+        told = decode(answer)
+    except WireError:
+        told = None
+    if not isinstance(told, dict):
+        raise OSError(0, "the desk's root hung up")
+    if told.get("text"):
+        print(told["text"], file=sys.stderr)
+    return int(told["code"])
+
+
+def main(folder: str) -> None:
+    """Be `sudo`."""
+    try:
+        words, env, cwd = parse(sys.argv[1:])
+        value = encode({"argv": words, "cwd": cwd, "env": env})
+        code = call(folder + "/sudo.sock", len(value).to_bytes(4, "big") + value)
+    except UsageError as e:
+        print("sudo: %s\n%s" % (e, USAGE), file=sys.stderr)
+        code = FAILED
+    except (OSError, WireError) as e:
+        print("sudo: no root here: %s" % (getattr(e, "strerror", None) or e), file=sys.stderr)
+        code = FAILED
+    sys.exit(code)

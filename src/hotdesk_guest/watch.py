@@ -1,0 +1,173 @@
+"""Changes in a folder, by inotify: what was created, written, removed, renamed away, or got another mode."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+
+from hotdesk_guest.wire import encode
+
+MODIFY, ATTRIB, MOVED_FROM, MOVED_TO = 0x2, 0x4, 0x40, 0x80
+CREATE, DELETE = 0x100, 0x200
+OVERFLOW, IGNORED, ONLYDIR, DONT_FOLLOW, ISDIR = 0x4000, 0x8000, 0x1000000, 0x2000000, 0x40000000
+KINDS = (
+    (CREATE | MOVED_TO, "create"),
+    (MODIFY, "write"),
+    (DELETE, "remove"),
+    (MOVED_FROM, "rename"),
+    (ATTRIB, "chmod"),
+)
+ASKED = CREATE | MOVED_TO | MODIFY | DELETE | MOVED_FROM | ATTRIB | ONLYDIR
+HEAD = struct.Struct("=iIII")
+READ = 1 << 16
+BATCH = 8192
+HIGH = 4096
+"""Changes that may wait for the host before no more are read."""
+MOST = 1 << 16
+"""More than the kernel ever keeps."""
+MOST_FOLDERS = 8192
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Watch:
+    """One watched folder, perhaps with all below it."""
+
+    def __init__(self, top: str, recursive: bool) -> None:
+        self.top = top
+        self.recursive = recursive
+        self.folders: dict[int, str] = {}
+        """Watched folders by the kernel's number: their path below the top, with a slash behind."""
+        self.found: set[str] = set()
+        """What a look into a new folder found; the kernel may tell of it once more."""
+        self.waiting: list[dict[str, object]] = []
+        self.heard = True
+        self.fd = check(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
+        try:
+            self.add("")
+            if recursive:
+                self.look("", tell=False)
+        except OSError:
+            os.close(self.fd)
+            raise
+
+    def add(self, below: str) -> None:
+        """Watch one folder."""
+        if len(self.folders) >= MOST_FOLDERS:
+            raise OSError(errno.ENOSPC, "more than %d folders cannot be watched" % MOST_FOLDERS)
+        flags = ASKED | (DONT_FOLLOW if below else 0)
+        path = os.path.join(self.top, below).encode("utf-8", "surrogateescape")
+        self.folders[check(libc.inotify_add_watch(self.fd, path, ctypes.c_uint32(flags)), self.top)] = below
+
+    def look(self, below: str, tell: bool) -> None:
+        """Watch the folders inside one; what they hold already is told of when they are new."""
+        waiting = [below]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                entries = sorted(os.scandir(os.path.join(self.top, folder)), key=lambda entry: entry.name)
+            except OSError:
+                continue  # it went, or is closed to us
+            for entry in entries:
+                path = folder + entry.name
+                if tell:
+                    self.found.add(path)
+                    self.waiting.append({"kind": "create", "path": path})
+                if entry.is_dir(follow_symlinks=False):
+                    try:
+                        self.add(path + "/")
+                    except OSError as e:
+                        if not tell and e.errno == errno.ENOSPC:
+                            raise
+                        continue
+                    waiting.append(path + "/")
+
+    def read(self, most: int = HIGH) -> None:
+        """Take what the kernel tells, until it has no more or enough waits."""
+        while len(self.waiting) < most:
+            try:
+                data = os.read(self.fd, READ)
+            except OSError:
+                self.found.clear()  # it has told of everything that happened before the look
+                return
+            at = 0
+            while at < len(data):
+                number, mask, _, length = HEAD.unpack_from(data, at)
+                at += HEAD.size
+                name = data[at : at + length].rstrip(b"\0").decode("utf-8", "surrogateescape")
+                at += length
+                self.note(number, mask, name)
+
+    def note(self, number: int, mask: int, name: str) -> None:
+        """Take down one event."""
+        if mask & OVERFLOW:
+            self.waiting.append({"kind": "overflow", "path": ""})
+        elif mask & IGNORED:
+            self.folders.pop(number, None)
+        elif number in self.folders and name:
+            self.change(mask, self.folders[number] + name)
+
+    def change(self, mask: int, path: str) -> None:
+        """Take down what happened to a path."""
+        kind = next((word for bits, word in KINDS if mask & bits), None)
+        if kind is None:
+            return
+        if kind == "create" and path in self.found:
+            self.found.discard(path)
+            return
+        self.waiting.append({"kind": kind, "path": path})
+        if self.recursive and mask & ISDIR:
+            if kind == "create":
+                self.enter(path + "/")
+            elif kind == "rename":
+                self.leave(path + "/")
+
+    def enter(self, below: str) -> None:
+        """Watch a folder that appeared, with what was put there before we could look."""
+        try:
+            self.add(below)
+        except OSError:
+            return  # it went again, or there are too many
+        self.look(below, tell=True)
+
+    def leave(self, below: str) -> None:
+        """Stop watching what was moved away."""
+        for number, path in list(self.folders.items()):
+            if path.startswith(below):
+                del self.folders[number]
+                libc.inotify_rm_watch(self.fd, number)
+
+    def drain(self, mark: int) -> None:
+        """Take everything the kernel has, then the host's mark: whatever happened before the order comes before it."""
+        self.read(most=MOST)
+        self.waiting.append({"drained": mark})
+
+    def take(self) -> bytes:
+        """Give the next changes for the host, as one event; nothing when there are none."""
+        batch: list[dict[str, object]] = []
+        size = 0
+        while self.waiting and size < BATCH:
+            batch.append(self.waiting[len(batch)])
+            size += len(str(batch[-1])) * 4
+            if len(batch) == len(self.waiting):
+                break
+        del self.waiting[: len(batch)]
+        return encode(batch) if batch else b""
+
+    def wants_more(self) -> bool:
+        """Say whether more may be read from the kernel before the host has taken some."""
+        return len(self.waiting) < HIGH
+
+    def close(self) -> None:
+        """Stop watching; closing takes it out of the poll."""
+        os.close(self.fd)
+
+
+def check(result: int, what: str) -> int:
+    """Turn a failed call's errno into an OSError."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (what, os.strerror(number)))
+    return result
