@@ -11,25 +11,33 @@ from importlib import import_module
 TYPE_CHECKING = False  # importing typing would cost every keeper 10 ms
 if TYPE_CHECKING:
     from hotdesk import blocking as blocking
+    from hotdesk.desk.seam import Change as Change
     from hotdesk.desk.seam import Desk as Desk
     from hotdesk.desk.seam import Done as Done
     from hotdesk.desk.seam import Entry as Entry
+    from hotdesk.desk.seam import Size as Size
     from hotdesk.desk.seam import Spec as Spec
+    from hotdesk.desk.seam import Usage as Usage
     from hotdesk.errors import HotdeskError as HotdeskError
     from hotdesk.host import Host as Host
     from hotdesk.host import open_desk as open_desk
 
 __version__ = "0.1.0"
 PUBLIC = {
+    "Change": "hotdesk.desk.seam",
     "Desk": "hotdesk.desk.seam",
     "Done": "hotdesk.desk.seam",
     "Entry": "hotdesk.desk.seam",
     "Host": "hotdesk.host",
     "HotdeskError": "hotdesk.errors",
+    "Size": "hotdesk.desk.seam",
     "Spec": "hotdesk.desk.seam",
+    "Usage": "hotdesk.desk.seam",
     "open_desk": "hotdesk.host",
 }
-__all__ = ["Desk", "Done", "Entry", "Host", "HotdeskError", "Spec", "blocking", "open_desk"]
+__all__ = [
+    "Change", "Desk", "Done", "Entry", "Host", "HotdeskError", "Size", "Spec", "Usage", "blocking", "open_desk",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -7,6 +7,7 @@ with hotdesk.blocking.open_desk() as desk:
 from __future__ import annotations
 
 import functools
+import socket
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import seam
-from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Spec
+from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, Spec, Usage
 from hotdesk.host import Host
 
 T = TypeVar("T")
@@ -80,6 +81,48 @@ class Desk:
     def remove(self, path: str) -> None:
         """Remove a path with all below it."""
         self._call(self._desk.remove, path)
+
+    def watch(self, path: str = ".", *, recursive: bool = True) -> Watch:
+        """Watch a folder."""
+        return Watch(self._portal, self._call(self._desk.watch, path, recursive=recursive))
+
+    def dial(self, port: int) -> socket.socket:
+        """Connect to a server on the desk's loopback; give the socket, blocking."""
+        sock = self._call(self._desk.dial, port)
+        sock.setblocking(True)
+        return sock
+
+    def pause(self) -> None:
+        """Stop every program where it is."""
+        self._call(self._desk.pause)
+
+    def resume(self) -> None:
+        """Let everything go on."""
+        self._call(self._desk.resume)
+
+    def usage(self) -> Usage:
+        """Say what the desk uses."""
+        return self._call(self._desk.usage)
+
+
+class Watch:
+    """A watched folder; each method waits for its async namesake in `hotdesk.desk.seam.Watch`."""
+
+    def __init__(self, portal: BlockingPortal, watch: seam.Watch) -> None:
+        self._portal = portal
+        self._watch = watch
+
+    def changes(self) -> list[Change]:
+        """Give what happened since the last call."""
+        return self._portal.call(self._watch.changes)
+
+    def wait(self) -> list[Change]:
+        """Wait until something happens, and give it."""
+        return self._portal.call(self._watch.wait)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._portal.call(self._watch.close)
 
 
 class Machine:

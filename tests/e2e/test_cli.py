@@ -163,3 +163,30 @@ def test_help_shows_examples_and_every_command(hotdesk: Hotdesk) -> None:
     for command in ("run", "open", "exec", "cp", "ps", "burn", "image", "setup"):
         assert command in text
     assert "hotdesk run -- python3" in hotdesk("run", "--help").stdout.decode()
+
+
+def test_a_desk_pauses_resumes_and_tells_what_it_uses(hotdesk: Hotdesk) -> None:
+    desk = hotdesk("open").stdout.decode().strip()
+    assert hotdesk("pause", desk).returncode == 0
+    assert json.loads(hotdesk("ps", "--json").stdout)[0]["state"] == "paused"
+    assert hotdesk("resume", desk).returncode == 0
+    assert json.loads(hotdesk("ps", "--json").stdout)[0]["state"] == "open"
+    used = json.loads(hotdesk("usage", desk, "--json").stdout)[0]
+    assert used["id"] == desk
+    assert used["pids"] >= 1
+    assert used["memory"] > 1 << 20
+    table = hotdesk("usage").stdout.decode().splitlines()
+    assert table[0].split()[:3] == ["ID", "CPU", "MEMORY"]
+    assert table[1].startswith(desk)
+    assert hotdesk("burn", desk).returncode == 0
+    assert hotdesk("usage", desk).returncode == 125
+
+
+def test_root_inside_is_there_only_where_it_was_allowed(hotdesk: Hotdesk) -> None:
+    assert hotdesk("run", "--root", "--", "sudo", "id", "-u").stdout == b"0\n"
+    assert hotdesk("run", "--", "sudo", "id", "-u").returncode == 127
+    desk = hotdesk("open").stdout.decode().strip()
+    done = hotdesk("exec", desk, "--user", "root", "--", "id")
+    assert done.returncode == 125
+    assert b"was opened without root; open one with `root`" in done.stderr
+    hotdesk("burn", desk)

@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desk", help="the desk's id")
     parser.add_argument("--cwd", help="folder to run it in")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="who runs it inside (user)")
     options.add_timeout(parser)
     options.add_env(parser)
     options.add_command(parser)
@@ -35,6 +36,8 @@ def main(arguments: argparse.Namespace) -> int:
     async def work() -> int:
         confine([])
         async with borrow(config.load(), as_id(arguments.desk)) as desk:
-            return await follow(desk, command, env=env, cwd=arguments.cwd, timeout=arguments.timeout)
+            return await follow(
+                desk, command, env=env, cwd=arguments.cwd, timeout=arguments.timeout, user=arguments.user
+            )
 
     return run_interruptible(work)

@@ -22,6 +22,9 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
         help="where that disk lies; in memory it counts as memory",
     )
     parser.add_argument("--pids", type=int, default=1024, help="processes it may have (1024)")
+    parser.add_argument(
+        "--root", action="store_true", help="allow root inside: sudo, and --user root of exec and shell"
+    )
     add_env(parser)
 
 
@@ -83,4 +86,5 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
         deadline=deadline,
         idle=idle,
         env=parse_env(arguments.env),
+        root=arguments.root,
     )

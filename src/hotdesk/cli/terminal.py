@@ -18,9 +18,17 @@ TIMED_OUT = 124
 CHUNK = 1 << 16
 
 
-async def follow(desk: Desk, argv: list[str], *, env: dict[str, str], cwd: str | None, timeout: float | None) -> int:
+async def follow(
+    desk: Desk,
+    argv: list[str],
+    *,
+    env: dict[str, str],
+    cwd: str | None,
+    timeout: float | None,
+    user: str | None = None,
+) -> int:
     """Run a command with this terminal's streams; give its exit code, 124 when its time was up."""
-    process = await desk.start(argv, env=env, cwd=cwd, timeout=timeout)
+    process = await desk.start(argv, env=env, cwd=cwd, timeout=timeout, user=user)
     done: Done | None = None
     deaf = False
     try:

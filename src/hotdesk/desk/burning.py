@@ -31,6 +31,8 @@ class Fire:
     pause: float = FIRST_LOOK
     asked: list[int] = field(default_factory=list)
     """Numbers of the requests that wait for it."""
+    children: set[int] = field(default_factory=set)
+    """Processes of it that are the keeper's to reap: a zombie still has the desk's user id."""
     stuck: bool = False
 
 
@@ -44,7 +46,7 @@ class Burning:
 
     def begin(self, held: Held, why: str, asked: int | None = None) -> None:
         """Begin to end a desk."""
-        fire = Fire(held, why, now(), now(), asked=[] if asked is None else [asked])
+        fire = Fire(held, why, now(), now(), asked=[] if asked is None else [asked], children=held.children())
         self.fires[held.room.desk] = fire
         self.advance(fire)
 
@@ -56,10 +58,11 @@ class Burning:
         fire.asked.append(asked)
         return True
 
-    def hurry(self, pid: int) -> None:
+    def reaped(self, pid: int) -> None:
         """Look again at once at the desk whose first process has just ended."""
         for fire in self.fires.values():
-            if fire.held.init == pid:
+            if pid in fire.children:
+                fire.children.discard(pid)
                 fire.look = now()
 
     def patience(self) -> float | None:
@@ -74,7 +77,7 @@ class Burning:
 
     def advance(self, fire: Fire) -> None:
         """Take one more step; a desk that resists for long is told of, and tried again now and then."""
-        left = self.clear(fire.held)
+        left = self.clear(fire)
         if not left:
             del self.fires[fire.held.room.desk]
             if not fire.stuck:
@@ -88,10 +91,11 @@ class Burning:
                 fire.held.record.note(state="stuck", why=fire.why, left=left)
             self.ended(fire, left)
 
-    def clear(self, held: Held) -> list[str]:
+    def clear(self, fire: Fire) -> list[str]:
         """Kill a desk's processes and remove everything of it; say what is left for now."""
+        held = fire.held
         try:
-            if pids := held.room.cgroup.strike():
+            if pids := held.room.cgroup.strike() | fire.children:
                 return [f"processes {sorted(pids)[:20]} resist"]
             left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
             if not left:

@@ -50,6 +50,11 @@ class Held:
         idle = self.touched + self.spec.idle
         return (self.hard, "deadline") if self.hard <= idle or self.paused else (idle, "idle")
 
+    def children(self) -> set[int]:
+        """Give the processes of it whose exits the keeper collects."""
+        root = (self.root.runtime, self.root.init) if self.root is not None else ()
+        return {pid for pid in (self.runtime, self.init, *root) if pid}
+
     def knocks(self) -> int | None:
         """Give the socket at which `sudo` calls, while nobody answers there."""
         if self.knocked or self.root is not None or self.runtime or self.paused or self.room.sudo is None:

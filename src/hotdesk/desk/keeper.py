@@ -134,7 +134,7 @@ class Keeper:
             waits.append(fire)
         if not self.doorman.pid and not self.doorman.rested():
             waits.append(1.0)
-        return max(0.0, min(waits, default=LONGEST))
+        return max(0.0, min([LONGEST, *waits]))
 
     def receive(self) -> bool:
         """Take one request and answer it, if there is one; an owner that hung up ends the service."""
@@ -356,9 +356,9 @@ class Keeper:
                 return
             if self.doorman.ended(pid):
                 continue
-            self.burning.hurry(pid)
             for held in list(self.held.values()):
                 self.note_exit(held, pid, os.waitstatus_to_exitcode(status))
+            self.burning.reaped(pid)
 
     def note_exit(self, held: Held, pid: int, status: int) -> None:
         """Take an exit that may be one of a desk's."""
