@@ -30,6 +30,8 @@ class Config:
     """Refuse to open a desk when the state directory's file system has less than this free."""
     memory_floor: int = 256 * MIB
     """Refuse to open a desk when the machine has less than this available."""
+    pids_floor: int = 512
+    """Refuse to open a desk when the kernel can start fewer processes than this."""
 
 
 def load(environ: dict[str, str] | None = None) -> Config:
@@ -37,7 +39,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
     env = dict(os.environ) if environ is None else environ
     run, lib, etc = folders(env)
     table = read_table(etc / "config.toml")
-    known = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int}
+    known = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int, "pids_floor": int}
     chosen: dict[str, object] = {}
     for name, kind in known.items():
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))

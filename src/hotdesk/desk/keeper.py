@@ -32,6 +32,10 @@ from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
+AT_ONCE = 2 * (os.cpu_count() or 1)
+"""Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
+QUEUED = 45.0
+"""Seconds a request to open may wait for its turn."""
 OPENING = 20.0
 """Seconds the runtime may take to start a desk, or root's guest in one."""
 FREEZING = 0.25
@@ -52,6 +56,8 @@ class Keeper:
         self.hierarchies = here()
         self.guest_sources = guestlib.sources()
         self.pool: Disk | None = None
+        self.queue: dict[str, tuple[float, int, Request]] = {}
+        """Requests to open, by desk, in the order they came: when, their number, and what they ask."""
         self.held: dict[str, Held] = {}
         self.burning = Burning(settings, self.ended)
         self.filters = Filters(settings.lib / "cache", settings.runtime)
@@ -78,6 +84,7 @@ class Keeper:
                 self.reap()
                 self.burn_due()
                 self.burning.turn()
+                self.open_next()
         finally:
             self.close()
 
@@ -132,6 +139,8 @@ class Keeper:
         waits += [held.root.hard - now() for held in self.held.values() if held.root and held.root.runtime]
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
+        if self.queue and self.has_hands():
+            waits.append(0.0)
         if not self.doorman.pid and not self.doorman.rested():
             waits.append(1.0)
         return max(0.0, min([LONGEST, *waits]))
@@ -147,21 +156,30 @@ class Keeper:
         if not data:
             self.open_for_business = False
             return False
-        number = -1
         try:
             number, request = parse(data)
-            self.answer(number, request)
+        except HotdeskError as e:
+            self.refuse(-1, e)
+        else:
+            self.attempt(number, request, self.answer)
+        return True
+
+    def attempt(self, number: int, request: Request, work: Callable[[int, Request], None]) -> None:
+        """Carry a request out, or say why not."""
+        try:
+            work(number, request)
         except HotdeskError as e:
             self.refuse(number, e)
         except OSError as e:
             self.refuse(number, KeeperError(str(e)))
-        return True
 
     def answer(self, number: int, request: Request) -> None:
         """Carry out one request of the vocabulary."""
         match request.verb:
             case "open":
-                self.begin(number, request)
+                if request.desk in self.queue:
+                    raise BriefError(f"desk {request.desk} is being opened already")
+                self.queue[request.desk] = (now(), number, request)
             case "burn":
                 self.burn(request.desk, "asked", number)
             case "touch":
@@ -199,6 +217,22 @@ class Keeper:
         self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
 
     # -- opening ----------------------------------------------------------------------------------------------
+
+    def has_hands(self) -> bool:
+        """Say whether one more desk may be started now."""
+        return sum(1 for held in self.held.values() if held.runtime) < AT_ONCE
+
+    def open_next(self) -> None:
+        """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""
+        if not self.queue or not self.has_hands():
+            return
+        desk = next(iter(self.queue))
+        since, number, request = self.queue.pop(desk)
+        if now() - since > QUEUED:
+            busy = f"no desk could be opened for {QUEUED:.0f} s; the machine is overloaded, try again later"
+            self.refuse(number, HostError(busy))
+        else:
+            self.attempt(number, request, self.begin)
 
     def begin(self, number: int, request: Request) -> None:
         """Prepare a room and start the runtime; `finish` answers when it is done."""
@@ -383,6 +417,8 @@ class Keeper:
 
     def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
+        if queued := self.queue.pop(desk, None):
+            self.refuse(queued[1], DeskGone(f"desk {desk} was burnt before it opened"))
         held = self.held.pop(desk, None)
         if held is None:
             if asked is not None and not self.burning.wait_for(desk, asked):

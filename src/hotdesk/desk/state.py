@@ -91,6 +91,15 @@ def check_floors(config: Config) -> None:
     available = available_memory()
     if available < config.memory_floor:
         raise HostError(f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor")
+    pids = available_pids()
+    if pids < config.pids_floor:
+        raise HostError(f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor")
+
+
+def available_pids(proc: Path = Path("/proc")) -> int:
+    """Read how many processes and threads the kernel can still start."""
+    most = min(int((proc / "sys/kernel" / name).read_text()) for name in ("pid_max", "threads-max"))
+    return most - int((proc / "loadavg").read_text().split()[3].partition("/")[2])
 
 
 def available_memory() -> int:
