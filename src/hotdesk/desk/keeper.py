@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.desk import bundle, guestlib, image, kernel, launch, proof, state, uids
+from hotdesk.desk import guestlib, image, kernel, launch, proof, state, uids, upkeep
 from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
@@ -26,20 +26,18 @@ from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, Root, now
 from hotdesk.desk.request import Request, parse
-from hotdesk.desk.room import Room, call_port
+from hotdesk.desk.room import Room
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
 QUEUED = 45.0
 """Seconds a request to open may wait for its turn."""
 OPENING = 20.0
-"""Seconds the runtime may take to start a desk, or root's guest in one."""
-FREEZING = 0.25
-"""Seconds a desk may take to stop."""
+"""Seconds the runtime may take to start a desk."""
 ENDING = 10.0
 """Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
 LONGEST = 3600.0
@@ -185,18 +183,19 @@ class Keeper:
             case "touch":
                 if held := self.held.get(request.desk):
                     held.touched = now()
+            case "root":
+                upkeep.start_root(self.settings, self.find(request.desk), number)
             case "usage":
-                self.send({"re": number, "ok": self.usage(self.find(request.desk))})
+                self.send({"re": number, "ok": upkeep.usage(self.find(request.desk))})
             case "pause":
-                self.pause(self.find(request.desk))
+                upkeep.pause(self.find(request.desk))
                 self.send({"re": number, "ok": {}})
             case "resume":
-                self.resume(self.find(request.desk))
+                upkeep.resume(self.find(request.desk))
                 self.send({"re": number, "ok": {}})
             case "dial":
-                self.dial(number, self.find(request.desk), request.port)
-            case "root":
-                self.begin_root(number, self.find(request.desk))
+                with upkeep.dial(self.find(request.desk), request.port) as caller:
+                    self.send({"re": number, "ok": {}}, caller.fileno())
 
     def find(self, desk: str) -> Held:
         """Give an open desk of ours."""
@@ -298,84 +297,24 @@ class Keeper:
         os.close(held.console)
         held.console = -1
 
-    # -- root inside ------------------------------------------------------------------------------------------
-
-    def begin_root(self, number: int, held: Held) -> None:
-        """Start a desk's second guest, which is root inside; `finish_root` answers when it is up."""
-        held.knocked = False
-        if held.room.sudo is None:
-            raise BriefError(f"desk {held.room.desk} was opened without root; open one with `root`")
-        if held.paused or held.root is not None:
-            raise DeskError(f"desk {held.room.desk} {'is paused; resume it first' if held.paused else 'has its root'}")
-        held.room.listener = held.room.admit_root()
-        held.root = Root(launch.enter(self.settings, held.room, held.room.sudo), number, now() + OPENING)
-
     def finish_root(self, held: Held, root: Root, status: int) -> None:
-        """Prove root's walls, then give the owner what it needs to talk to its guest."""
+        """Tell the owner how starting root's guest went."""
         room, root.runtime = held.room, 0
         assert room.listener is not None
         try:
-            if status != 0:
-                told = launch.complaint(self.settings, room, status, "root.log")
-                raise KeeperError(f"root's guest did not start in desk {room.desk}: {told}")
-            root.init = int((room.folder / "root.pid").read_text())
-            proof.check(root.init, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
+            upkeep.prove_root(self.settings, held, root, status)
         except (OSError, ValueError, KeeperError) as e:
-            self.end_root(held, root, KeeperError(str(e)))
+            self.end_root(held, root, str(e))
         else:
             reply = {"desk": room.desk, "pid": root.init, "uid": room.base}
             self.send({"re": root.asked, "ok": reply}, room.listener.fileno())
         room.listener.close()
         room.listener = None
 
-    def end_root(self, held: Held, root: Root, why: KeeperError) -> None:
-        """Give up a root that did not come up as it should."""
-        for pid in filter(None, (root.runtime, root.init)):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        held.root = None
-        self.refuse(root.asked, why)
-
-    # -- what is done to an open desk -------------------------------------------------------------------------
-
-    def usage(self, held: Held) -> dict[str, object]:
-        """Read what a desk uses."""
-        return {**held.room.cgroup.usage(), "disk": held.room.disk.used(held.room.desk, held.room.folder / "disk")}
-
-    def pause(self, held: Held) -> None:
-        """Freeze a desk; one that does not stop goes on."""
-        if held.paused:
-            return
-        if held.root is not None and held.root.runtime:
-            raise DeskError(f"desk {held.room.desk} is starting its root; try again")
-        cgroup = held.room.cgroup
-        cgroup.freeze(True)
-        end = now() + FREEZING
-        while not cgroup.frozen():
-            if now() > end:
-                cgroup.freeze(False)
-                raise DeskError(f"desk {held.room.desk} did not stop within {FREEZING} s; it goes on")
-            time.sleep(0.0002)
-        held.paused = True
-        held.record.note(state="paused")
-
-    def resume(self, held: Held) -> None:
-        """Thaw a desk."""
-        if held.paused:
-            held.room.cgroup.freeze(False)
-            held.paused = False
-            held.touched = now()
-            held.record.note(state="open")
-
-    def dial(self, number: int, held: Held, port: int) -> None:
-        """Give the owner a connection to a server on the desk's own loopback."""
-        try:
-            caller = kernel.in_netns(held.room.netns, lambda: call_port(port))
-        except OSError as e:
-            raise DeskError(f"desk {held.room.desk}: {e.strerror or e}") from e
-        with caller:
-            held.touched = now()
-            self.send({"re": number, "ok": {}}, caller.fileno())
+    def end_root(self, held: Held, root: Root, why: str) -> None:
+        """Give up a root that did not come up, and say so."""
+        upkeep.end_root(held, root)
+        self.refuse(root.asked, KeeperError(why))
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -413,7 +352,7 @@ class Keeper:
             if at <= now():
                 self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
             elif held.root is not None and held.root.runtime and held.root.hard <= now():
-                self.end_root(held, held.root, KeeperError(f"root's guest did not start within {OPENING:.0f} s"))
+                self.end_root(held, held.root, f"root's guest did not start within {upkeep.RISING:.0f} s")
 
     def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
