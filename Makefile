@@ -35,7 +35,8 @@ bench: setup  ## Measure what SPECIFICATION.md promises; PEERS=1 installs runc, 
 ifdef PEERS
 	$(APT) install --yes --no-install-recommends runc podman bubblewrap
 endif
-	$(SUDO) $(PYTHON) bench/desk.py
+	$(SUDO) $(PYTHON) -m bench.desk
+	$(SUDO) $(PYTHON) -m bench.crowd
 
 .PHONY: demo
 demo: setup  ## One minute: a desk is opened, misused and burnt, and nothing is left.

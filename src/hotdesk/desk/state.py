@@ -47,7 +47,7 @@ class Record:
         gone = self.folder.with_name(f"gone-{self.folder.name}")
         with suppress(FileNotFoundError):
             self.folder.rename(gone)  # whoever looks sees all of a desk's folder or nothing
-            shutil.rmtree(gone)
+            remove(gone)
         os.close(self.lock)
 
 
@@ -211,12 +211,19 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
 def clear_runtime(config: Config, desk: str) -> list[str]:
     """Remove what the OCI runtime noted about a desk."""
     try:
-        shutil.rmtree(config.run / "runtime" / desk)
+        remove(config.run / "runtime" / desk)
     except FileNotFoundError:
         pass
     except OSError as e:
         return [str(e)]
     return []
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that holds files only, as ours do: a general removal takes ten times as long."""
+    for name in os.listdir(folder):
+        os.unlink(folder / name)
+    os.rmdir(folder)
 
 
 def age(told: dict[str, object]) -> float:
