@@ -29,7 +29,9 @@ SUBVOL_CREATE, SNAP_DESTROY = 0x5000940E, 0x5000940F
 QUOTA_CTL, QGROUP_LIMIT = 0xC0109428, 0x8030942B
 QUOTA_ENABLE, QUOTA_ENABLE_SIMPLE = 1, 4
 LIMIT_MAX_REFERENCED = 1
-INO_LOOKUP, FS_INFO = 0xD0009412, 0x8400941F
+INO_LOOKUP, FS_INFO, SYNC = 0xD0009412, 0x8400941F, 0x9408
+ACCOUNTS = 64
+"""Accounts of deleted subvolumes that may wait for the kernel to close them."""
 FIRST_INODE = 256
 """The root folder of every subvolume."""
 
@@ -136,6 +138,8 @@ class Btrfs:
                 os.close(held)
             if fresh:
                 self.enable_quota()
+        with suppress(OSError):
+            self.tidy()
 
     def attach(self) -> tuple[str, int]:
         """Give the pool a loop device."""
@@ -180,13 +184,24 @@ class Btrfs:
         with opened(self.mounted / desk) as fd:
             asked = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
             fcntl.ioctl(fd, INO_LOOKUP, asked)
-            info = bytearray(1024)
-            fcntl.ioctl(fd, FS_INFO, info)
         (number,) = struct.unpack_from("=Q", asked)
+        account = self.accounts() / f"0_{number}"
+        return sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
+
+    def accounts(self) -> Path:
+        """Give the folder in which the kernel shows its accounts, one a subvolume."""
+        info = bytearray(1024)
+        with opened(self.mounted) as fd:
+            fcntl.ioctl(fd, FS_INFO, info)
         name = info[16:32].hex()
         pool = f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
-        account = Path("/sys/fs/btrfs", pool, "qgroups", f"0_{number}")
-        return sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
+        return Path("/sys/fs/btrfs", pool, "qgroups")
+
+    def tidy(self, most: int = ACCOUNTS) -> None:
+        """Have the kernel finish deletions when many wait: by itself it does so half a minute later."""
+        if len(os.listdir(self.accounts())) > most:
+            with opened(self.mounted) as fd:
+                fcntl.ioctl(fd, SYNC)
 
     def drop(self, desk: str) -> None:
         """Delete the subvolume; the kernel frees its blocks in the background."""

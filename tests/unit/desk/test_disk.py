@@ -23,7 +23,7 @@ from hotdesk.errors import HostError
 pytestmark = pytest.mark.container
 
 SCRIPT = """
-import json, os, sys
+import json, os, sys, time
 from pathlib import Path
 from hotdesk.desk import disk, kernel
 
@@ -67,6 +67,19 @@ for order in sys.stdin:
     elif order == "flags\\n":
         with open("/proc/self/mountinfo") as info:
             say(flags=[line.split()[5] for line in info if str(folder) in line.split()[4]])
+    elif order == "use\\n":
+        (layer / "file").write_bytes(bytes(8 << 20))
+        say(used=chosen.used(name, at))
+    elif order == "tidy\\n":
+        for number in range(100):
+            chosen.make(f"short{number}", size, at)
+            chosen.drop(f"short{number}")
+        before = len(os.listdir(chosen.accounts()))
+        chosen.tidy()
+        end = time.monotonic() + 10
+        while (after := len(os.listdir(chosen.accounts()))) > 50 and time.monotonic() < end:
+            time.sleep(0.05)
+        say(before=before, after=after)
     elif order == "end\\n":
         if layer == at:
             kernel.umount(str(at))
@@ -148,6 +161,18 @@ def test_a_layer_is_limited_and_dropped(kind: str, folder: Path) -> None:
         assert child.facts["name"] not in child.ask("end")["left"]
         assert child.process.wait(10) == 0
     assert list(folder.rglob("layer*")) == []
+
+
+def test_what_a_layer_holds_is_counted(kind: str, folder: Path) -> None:
+    with Child(kind, folder) as child:
+        assert 8 * MIB <= child.ask("use")["used"] < 12 * MIB
+
+
+def test_the_kernel_is_made_to_finish_deletions_when_many_wait(folder: Path) -> None:
+    with Child("btrfs", folder) as child:
+        counted = child.ask("tidy")
+        assert counted["before"] > 64
+        assert counted["after"] <= 50
 
 
 def test_space_comes_back(kind: str, folder: Path) -> None:
