@@ -15,13 +15,29 @@ What a file operation inside a desk could not do is `FileError`, a `DeskError` t
 
 from __future__ import annotations
 
+UNSEEN = frozenset(
+    chr(code)
+    for codes in ((0x34F,), range(0x115F, 0x1161), (0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0), range(0x180B, 0x1810),
+                  range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+    for code in codes
+)  # fmt: skip
+"""Characters that count as letters or marks and show nothing: fillers and variation selectors."""
+
 
 def printable(text: str) -> str:
     """Escape what could steer a terminal or hide in one: control, bidirectional and zero-width characters.
 
     Every text a desk may have had a hand in passes here before a person sees it.
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    if text.isascii() and text.isprintable():
+        return text
+    shown = (c if c.isprintable() and c not in UNSEEN else escaped(c) for c in text)
+    return "".join(shown)
+
+
+def escaped(character: str) -> str:
+    """Write a character as Python would in a string."""
+    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 class HotdeskError(Exception):

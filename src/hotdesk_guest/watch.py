@@ -148,11 +148,9 @@ class Watch:
         """Give the next changes for the host, as one event; nothing when there are none."""
         batch: list[dict[str, object]] = []
         size = 0
-        while self.waiting and size < BATCH:
+        while len(batch) < len(self.waiting) and size < BATCH:
             batch.append(self.waiting[len(batch)])
-            size += len(str(batch[-1])) * 4
-            if len(batch) == len(self.waiting):
-                break
+            size += len(encode(batch[-1]))
         del self.waiting[: len(batch)]
         return encode(batch) if batch else b""
 

@@ -85,11 +85,17 @@ class Burning:
             return
         fire.pause = min(fire.pause * 1.5, LAST_LOOK) if not fire.stuck else RETRY
         fire.look = now() + fire.pause
+        if fire.pause == LAST_LOOK:
+            self.note(fire, "burning", left)
         if not fire.stuck and now() - fire.since > PATIENCE:
             fire.stuck = True
-            with suppress(OSError):
-                fire.held.record.note(state="stuck", why=fire.why, left=left)
+            self.note(fire, "stuck", left)
             self.ended(fire, left)
+
+    def note(self, fire: Fire, condition: str, left: list[str]) -> None:
+        """Write down that a desk takes its time, for whoever lists desks."""
+        with suppress(OSError):
+            fire.held.record.note(state=condition, why=fire.why, left=left)
 
     def clear(self, fire: Fire) -> list[str]:
         """Kill a desk's processes and remove everything of it; say what is left for now."""

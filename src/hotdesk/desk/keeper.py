@@ -372,8 +372,6 @@ class Keeper:
             self.refuse(held.asked, error)
         if held.root is not None and held.root.runtime:
             self.refuse(held.root.asked, error)
-        with suppress(OSError):
-            held.record.note(state="burning", why=why)
         self.burning.begin(held, why, asked)
 
     def ended(self, fire: Fire, left: list[str]) -> None:

@@ -1,0 +1,34 @@
+"""What a person is shown of a hostile text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotdesk.errors import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text, ümläute, 日本語, 🙂", "plain text, ümläute, 日本語, 🙂"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\x9b31m", r"\x9b31m"),
+        ("line\nbreak\ttab\r", r"line\nbreak\ttab\r"),
+        ("\u202etxt.exe", r"\u202etxt.exe"),
+        ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
+        ("no\u00a0break", r"no\xa0break"),
+        ("filler\u3164\u115f\uffa0\u2800", r"filler\u3164\u115f\uffa0\u2800"),
+        ("selector\ufe0f\U000e0101", r"selector\ufe0f\U000e0101"),
+        ("lone \udc80", r"lone \udc80"),
+        ("", ""),
+    ],
+)
+def test_what_steers_or_hides_is_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters(codec=None)))
+def test_what_is_shown_is_one_line_of_seen_characters(text: str) -> None:
+    assert printable(text).isprintable()
