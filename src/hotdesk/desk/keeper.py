@@ -184,6 +184,7 @@ class Keeper:
                 if held := self.held.get(request.desk):
                     held.touched = now()
             case "root":
+                self.reap()  # an earlier root may have ended a moment ago
                 upkeep.start_root(self.settings, self.find(request.desk), number)
             case "usage":
                 self.send({"re": number, "ok": upkeep.usage(self.find(request.desk))})
