@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import socket
 from collections import deque
@@ -155,6 +156,13 @@ class Channel:
         if self.link.channels.pop(self.number, None) is not None and not self.over and self.link.failure is None:
             self.over = True
             await self.link.send(wire.DROP, self.number)
+
+    async def end_tree(self) -> None:
+        """Have the program killed with all its descendants, and forget the channel even when the order is stuck."""
+        try:
+            await self.order({"signal": 9, "tree": True})
+        finally:
+            await self.drop()
 
     def wake(self) -> None:
         """Let whoever waits look again."""
@@ -342,15 +350,22 @@ class Link:
         except TimeoutError:
             self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
             raise self.failure or LinkError("the desk's guest stopped reading") from None
+        except anyio.ClosedResourceError:
+            raise self.failure or DeskGone("the desk hung up") from None
         except BaseException:
+            if begun and self.failure is None:
+                await self.last_moment()
+            if not begun or self.failure is not None:
+                raise
+
+    async def last_moment(self) -> None:
+        """Give a guest a moment to take the rest of a frame whose writer was cancelled, or end the link."""
+        with contextlib.suppress(anyio.ClosedResourceError, OSError):  # the link ended meanwhile
             with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:
-                if begun:
-                    await anyio.wait_writable(self.sock)
+                await anyio.wait_writable(self.sock)
             if patience.cancelled_caught:
                 self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
                 self.sock.shutdown(socket.SHUT_RDWR)
-            if not begun or self.failure is not None:
-                raise
 
     def fail(self, why: LinkError | DeskGone) -> None:
         """Note why the link ended, and tell everyone who waits."""

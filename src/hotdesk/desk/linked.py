@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias, TypeVar
 
 import anyio
 
@@ -30,6 +30,10 @@ LISTED = 32 * MIB
 CHANGES = 100_000
 """Changes one look at a watched folder may give."""
 DIAL_SECONDS = 10.0
+
+Listed = TypeVar("Listed")
+Many: TypeAlias = list[Listed]
+"""A list; in a desk that word is a method."""
 
 
 class Outside(Protocol):
@@ -141,8 +145,7 @@ class LinkedProcess:
     async def kill(self) -> None:
         """Kill it with all its descendants, and stop following it."""
         with anyio.move_on_after(GRACE, shield=True):
-            await self.channel.order({"signal": 9, "tree": True})
-            await self.channel.drop()
+            await self.channel.end_tree()
 
     async def wait(self) -> Done:
         """Wait until it is over."""
@@ -281,14 +284,13 @@ class LinkedDesk:
             raise LinkError("the guest spoke out of turn")
         except BaseException:
             with anyio.move_on_after(GRACE, shield=True):
-                if ask["op"] == "exec":  # nobody will ever know its pid
-                    await channel.order({"signal": 9, "tree": True})
-                await channel.drop()
+                # nobody will ever know the pid of a program that was to be started
+                await (channel.end_tree() if ask["op"] == "exec" else channel.drop())
             raise
 
     async def processes(self) -> list[Running]:
         """List the programs started here."""
-        return [as_running(value) async for value in self.values({"op": "processes"}, "processes", 10_000)]
+        return await self.listed({"op": "processes"}, "processes", 10_000, as_running)
 
     async def read_stream(self, path: str) -> AsyncIterator[bytes]:
         """Yield a file's bytes."""
@@ -345,7 +347,7 @@ class LinkedDesk:
     async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
         """List a folder."""
         ask: Body = {"op": "list", "path": path, "depth": max(1, depth)}
-        return [as_entry(value) async for value in self.values(ask, path, limit)]
+        return await self.listed(ask, path, limit, as_entry)
 
     async def stat(self, path: str) -> Entry:
         """Describe one path."""
@@ -424,9 +426,10 @@ class LinkedDesk:
             with anyio.move_on_after(GRACE, shield=True):
                 await channel.drop()
 
-    async def values(self, body: Body, path: str, limit: int) -> AsyncIterator[object]:
-        """Yield what the guest lists, up to a limit."""
+    async def listed(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
+        """Give what the guest lists, each checked, up to a limit."""
         channel = await self.link.open(body)
+        found: Many[Listed] = []
         count = size = 0
         try:
             while True:
@@ -437,11 +440,10 @@ class LinkedDesk:
                         if count > limit or size > LISTED:
                             most = f"{limit} entries" if count > limit else f"{LISTED // MIB} MiB of names"
                             raise FileError(f"{path} has more than {most}; list less of it", "other")
-                        for value in batch:
-                            yield value
+                        found += [read(value) for value in batch]
                     case Reply(answer):
                         check(path, answer)
-                        return
+                        return found
                     case _:
                         raise LinkError("the guest spoke out of turn")
         finally:

@@ -1,0 +1,59 @@
+"""What every fuzzer gets: its share of the time, its seeds, and what a real guest says."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.fuzz.corpus import record
+from tests.fuzz.hostile import Corpus
+
+TOTAL = float(os.environ.get("HOTDESK_FUZZ_SECONDS") or 3600)
+"""Seconds for all long fuzzers together."""
+FIRST = int(os.environ.get("HOTDESK_FUZZ_SEED") or 0)
+"""The seed to begin with: the one a failure named, to see it again."""
+LONG_FUZZERS = 5
+GRACE = 300.0
+
+Seeds = Callable[[], Iterator[int]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give long fuzzers the time they need."""
+    for item in items:
+        if "tests/fuzz/" in str(item.path) and item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(TOTAL / LONG_FUZZERS + GRACE))
+
+
+@pytest.fixture
+def share() -> float:
+    """Give the seconds one long fuzzer may take."""
+    return TOTAL / LONG_FUZZERS
+
+
+@pytest.fixture
+def seeds(share: float, request: pytest.FixtureRequest) -> Seeds:
+    """Give seeds until a long fuzzer's time is up; say how many there were."""
+
+    def give() -> Iterator[int]:
+        begun = time.monotonic()
+        first = FIRST or time.time_ns() // 1000 % 10**9
+        print(f"\n{request.node.name}: first seed {first}")
+        count = 0
+        while time.monotonic() - begun < share:
+            yield first + count
+            count += 1
+        print(f"{request.node.name}: {count} cases in {time.monotonic() - begun:.0f} s")
+
+    return give
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Give what a real guest says."""
+    return anyio.run(record, tmp_path_factory.mktemp("corpus"))

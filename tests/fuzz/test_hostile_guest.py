@@ -1,0 +1,246 @@
+"""Guests that say nearly the right thing, or anything: every call ends with a value or an error of ours, in time."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+
+from hotdesk.config import MIB
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk, LinkedProcess
+from hotdesk.desk.seam import Done, Entry, Running, new_id
+from hotdesk.desk.transfer import Fetch
+from hotdesk.errors import DeskError, HotdeskError, LinkError
+from hotdesk_guest import wire
+from hotdesk_guest.wire import EVENT, REPLY, encode, frame
+from tests.fuzz.conftest import Seeds
+from tests.fuzz.hostile import (
+    DONE,
+    GREETING,
+    NOISE,
+    Corpus,
+    HostileGuest,
+    RealLoop,
+    Watch,
+    memory_within,
+    run,
+)
+
+pytestmark = pytest.mark.timeout(60)
+
+Call = Callable[[LinkedDesk, Path], Awaitable[object]]
+BOUND = 4000.0
+"""Seconds, of a clock that skips what nobody uses, in which any case must end."""
+SHORT = 400
+"""Cases in a short run."""
+
+
+# -- what an owner may ask ---------------------------------------------------------------------------------------
+
+
+async def run_with_input(desk: LinkedDesk, _: Path) -> object:
+    return await desk.run(["cat"], stdin=bytes(300_000), timeout=20)
+
+
+async def start_and_talk(desk: LinkedDesk, _: Path) -> object:
+    return await talk(await desk.start(["x"], timeout=20))
+
+
+async def attach_and_talk(desk: LinkedDesk, _: Path) -> object:
+    return await talk(await desk.attach(7))
+
+
+async def talk(process: LinkedProcess) -> Done:
+    try:
+        await process.send(bytes(1000))
+        await process.signal(10)
+        async for _, data in process.output():
+            assert data
+            await process.send(b"x")
+        await process.close_stdin()
+        return await process.wait()
+    finally:
+        with anyio.move_on_after(10, shield=True):
+            await process.detach()
+
+
+async def kill(desk: LinkedDesk, _: Path) -> object:
+    return await (await desk.start(["x"])).kill()
+
+
+async def write_stream(desk: LinkedDesk, _: Path) -> object:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(5):
+            yield bytes(100_000)
+
+    return await desk.write("file", parts(), mode=0o600)
+
+
+async def fetch(desk: LinkedDesk, folder: Path) -> object:
+    """Copy out what the guest pretends to have; nothing but plain files and folders may come of it."""
+    found = await desk.stat("home")
+    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        await Fetch(desk, lambda _: None, bytes_left=MIB, entries_left=60).entry(found, "home", above, "out", 0)
+    finally:
+        os.close(above)
+        for place, folders, names in os.walk(folder):
+            assert not any(os.path.islink(os.path.join(place, name)) for name in (*folders, *names))
+    return None
+
+
+CALLS: dict[str, Call] = {
+    "run": lambda desk, _: desk.run(["x"], timeout=20),
+    "run with input": run_with_input,
+    "start": start_and_talk,
+    "attach": attach_and_talk,
+    "kill": kill,
+    "processes": lambda desk, _: desk.processes(),
+    "read": lambda desk, _: desk.read("file", limit=150_000),
+    "write": lambda desk, _: desk.write("file", bytes(400_000)),
+    "write stream": write_stream,
+    "list": lambda desk, _: desk.list("home", depth=3, limit=1000),
+    "stat": lambda desk, _: desk.stat("file"),
+    "mkdir": lambda desk, _: desk.mkdir("home/made"),
+    "move": lambda desk, _: desk.move("a", "b"),
+    "remove": lambda desk, _: desk.remove("a"),
+    "fetch": fetch,
+}
+
+
+def check_value(value: object) -> None:
+    """Prove that what a call gave is what its signature says."""
+    match value:
+        case Done():
+            assert 0 <= value.exit_code <= 255
+            assert len(value.reason) <= 500
+        case Entry():
+            assert type(value.size) is int
+            assert isinstance(value.name, str)
+            assert 0 <= value.mode <= 0o7777
+            assert value.kind in ("file", "directory", "symlink", "other")
+        case Running():
+            assert type(value.pid) is int
+            assert all(isinstance(text, str) for text in value.argv)
+        case list():
+            for each in value:
+                check_value(each)
+        case _:
+            assert value is None or type(value) in (bytes, bool)
+
+
+# -- one case ----------------------------------------------------------------------------------------------------
+
+
+class Case:
+    """One link to one hostile guest, and what an owner asks it."""
+
+    def __init__(self, corpus: Corpus, seed: int, malice: float, folder: Path) -> None:
+        self.corpus = corpus
+        self.chance = Random(seed)
+        self.malice = malice
+        self.folder = folder
+        self.outcomes: list[object] = []
+        self.said = 0
+
+    async def play(self) -> None:
+        """Play it to its end, in bounded time, and prove that nothing is left."""
+        ours, theirs = socket.socketpair()
+        guest = HostileGuest(theirs, self.corpus, self.chance, self.malice)
+        link = Link(ours)
+        with anyio.fail_after(BOUND):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(link.run)
+                tasks.start_soon(guest.run)
+                await self.use(link)
+                link.hang_up()
+        self.said = guest.said
+        assert link.sock.fileno() == theirs.fileno() == -1
+        assert link.channels == {}, "a channel is left of a call that ended"
+
+    async def use(self, link: Link) -> None:
+        """Ask several things, some of them at once."""
+        try:
+            await link.ready()
+        except HotdeskError as e:
+            self.outcomes.append(e)
+        desk = LinkedDesk(new_id(), link, "/home/user")
+        for _ in range(self.chance.randint(1, 2)):
+            async with anyio.create_task_group() as tasks:
+                for name in self.chance.choices(sorted(CALLS), k=self.chance.randint(1, 3)):
+                    tasks.start_soon(self.attempt, name, desk)
+
+    async def attempt(self, name: str, desk: LinkedDesk) -> None:
+        """Make one call; an error of ours is an answer as well."""
+        try:
+            if self.chance.random() < 0.1:
+                with anyio.move_on_after(self.chance.random()):
+                    await CALLS[name](desk, self.folder)
+                return
+            value = await CALLS[name](desk, self.folder)
+        except HotdeskError as e:
+            assert str(e)
+            self.outcomes.append(e)
+        else:
+            check_value(value)
+            self.outcomes.append(value)
+
+
+def play(corpus: Corpus, seed: int, malice: float, folder: Path) -> tuple[Case, Watch]:
+    """Play the case of one seed; a failure says which."""
+    case = Case(corpus, seed, malice, folder)
+    try:
+        return case, run(case.play)
+    except BaseException as e:
+        raise AssertionError(f"HOTDESK_FUZZ_SEED={seed}") from e
+
+
+# -- the fuzzers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_fuzzers_guest_is_a_good_guest_when_it_does_no_wrong(corpus: Corpus, name: str, tmp_path: Path) -> None:
+    async def honest() -> None:
+        ours, theirs = socket.socketpair()
+        link = Link(ours)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(link.run)
+            tasks.start_soon(HostileGuest(theirs, corpus, Random(0), 0.0).run)
+            check_value(await CALLS[name](LinkedDesk(new_id(), link, "/"), tmp_path))
+            link.hang_up()
+
+    run(honest)
+
+
+def test_every_call_ends_whatever_its_guest_says(corpus: Corpus, tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    failed = worked = 0
+    with memory_within(64 * MIB):
+        for seed in range(SHORT):
+            case, _ = play(corpus, seed, 0.05 + seed % 5 * 0.15, tmp_path)
+            failed += sum(isinstance(each, HotdeskError) for each in case.outcomes)
+            worked += sum(not isinstance(each, HotdeskError) for each in case.outcomes)
+    assert min(failed, worked) > SHORT // 4  # a fuzzer that only ever breaks the greeting finds nothing
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.long
+def test_every_call_ends_whatever_its_guest_says_for_long(corpus: Corpus, tmp_path: Path, seeds: Seeds) -> None:
+    said = 0
+    longest = 0.0
+    before = len(os.listdir("/proc/self/fd"))
+    with memory_within(128 * MIB):
+        for seed in seeds():
+            case, watch = play(corpus, seed, Random(seed).random() * 0.8, tmp_path)
+            said += case.said
+            longest = max(longest, watch.longest)
+    assert len(os.listdir("/proc/self/fd")) == before
+    print(f"{said} answers; longest turn of the loop {longest * 1000:.1f} ms")
