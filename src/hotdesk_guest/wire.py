@@ -23,6 +23,8 @@ GUEST_LIMIT = 65536
 HOST_LIMIT = 8388608
 """The largest payload a guest takes from its host: a command with its environment."""
 DEPTH = 8
+PARTS = 2048
+"""The most parts, nested ones included, of a value that a host takes from a guest: a bound on the time it takes."""
 OVERHEAD = 64
 """What a DATA or EVENT frame from a guest costs beyond its payload, so that many tiny ones cannot fill a host."""
 STEP = CHUNK + 1 + OVERHEAD
@@ -50,14 +52,23 @@ class Reader:
         self.kinds = kinds
         self.limit = limit
         self.buffer = bytearray()
+        self.start = 0
+        """Where in the buffer the next frame begins."""
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
         """Add bytes; give the frames that are now whole."""
-        buffer = self.buffer
-        buffer += data
-        frames = []
-        start = 0
-        while len(buffer) - start >= HEADER:
+        self.buffer += data
+        frames: list[tuple[int, int, bytes]] = []
+        while True:
+            frame = self.next()
+            if frame is None:
+                return frames
+            frames.append(frame)
+
+    def next(self) -> tuple[int, int, bytes] | None:
+        """Give the next frame; None until more bytes come."""
+        buffer, start = self.buffer, self.start
+        if len(buffer) - start >= HEADER:
             length = int.from_bytes(buffer[start : start + 4], "big")
             kind = buffer[start + 4]
             if length > self.limit:
@@ -65,14 +76,14 @@ class Reader:
             if kind not in self.kinds:
                 raise WireError("a frame of kind %d" % kind)
             end = start + HEADER + length
-            if len(buffer) < end:
-                break
-            channel = int.from_bytes(buffer[start + 5 : start + 9], "big")
-            frames.append((kind, channel, bytes(buffer[start + HEADER : end])))
-            start = end
+            if len(buffer) >= end:
+                self.start = end
+                channel = int.from_bytes(buffer[start + 5 : start + 9], "big")
+                return kind, channel, bytes(buffer[start + HEADER : end])
         if start:
             del buffer[:start]
-        return frames
+            self.start = 0
+        return None
 
 
 def encode(value: object) -> bytes:
@@ -118,9 +129,9 @@ def _encode(value: object, out: list[bytes]) -> None:
         raise WireError("cannot send a " + type(value).__name__)
 
 
-def decode(data: bytes) -> object:
-    """Read one value that fills the data exactly; anything else is WireError."""
-    value, end = _decode(data, 0, DEPTH)
+def decode(data: bytes, most: int = HOST_LIMIT) -> object:
+    """Read one value of at most so many parts that fills the data exactly; anything else is WireError."""
+    value, end = _decode(data, 0, DEPTH, [most])
     if end != len(data):
         raise WireError("bytes after a value")
     return value
@@ -129,14 +140,17 @@ def decode(data: bytes) -> object:
 def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
     end = data.find(stop, at, at + 21)
     digits = data[at:end]
-    if end < 0 or not digits.lstrip(b"-").isdigit() or b"-" in digits[1:]:
+    if end < 0 or not (digits.isdigit() or (digits[:1] == b"-" and digits[1:].isdigit())):
         raise WireError("a bad number")
     return int(digits), end + 1
 
 
-def _decode(data: bytes, at: int, depth: int) -> tuple[object, int]:
+def _decode(data: bytes, at: int, depth: int, left: list[int]) -> tuple[object, int]:
     if depth == 0:
         raise WireError("a value too deep")
+    if left[0] == 0:
+        raise WireError("a value of too many parts")
+    left[0] -= 1
     tag = data[at : at + 1]
     at += 1
     if tag == b"i":
@@ -154,15 +168,15 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[object, int]:
     if tag == b"l":
         items = []
         while data[at : at + 1] != b"e":
-            item, at = _decode(data, at, depth - 1)
+            item, at = _decode(data, at, depth - 1, left)
             items.append(item)
         return items, at + 1
     if tag == b"d":
         pairs: dict[str, object] = {}
         while data[at : at + 1] != b"e":
-            key, at = _decode(data, at, depth - 1)
+            key, at = _decode(data, at, depth - 1, left)
             if not isinstance(key, str):
                 raise WireError("a key that is not text")
-            pairs[key], at = _decode(data, at, depth - 1)
+            pairs[key], at = _decode(data, at, depth - 1, left)
         return pairs, at + 1
     raise WireError("an unknown value")

@@ -1,10 +1,11 @@
-"""A guest that attacks its owner: it says what real guests said, spoilt; and a clock that makes waiting for it quick."""
+"""A guest that attacks its owner: it says what real guests said, spoilt. And a clock that makes waiting quick."""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -349,13 +350,60 @@ class HostileGuest:
                 return frames
 
 
-DONE = encode({"code": 0})
-NOISE: dict[str, Callable[[], bytes]] = {
-    "tiny frames": lambda: frame(PONG, 0) * 7000,
-    "credit": lambda: frame(CREDIT, 1, bytes(4)) * 5000,
-    "words on a channel that is over": lambda: frame(DATA, 1, b"\1x") * 6000,
-    "values of many parts": lambda: frame(EVENT, 1, b"l" + b"s0:" * 20_000 + b"e"),
-    "small values of many parts": lambda: frame(EVENT, 1, b"l" + b"n" * 4000 + b"e") * 16,
-    "large values on a channel that is over": lambda: frame(REPLY, 1, b"l" + b"le" * 30_000 + b"e"),
+class Flood(threading.Thread):
+    """A guest in a thread of its own: it greets, waits to be asked, then says one thing without end.
+
+    Within its credit if it is patient; else its channel must be over, or its link soon is.
+    """
+
+    def __init__(self, sock: socket.socket, noise: bytes, patient: bool) -> None:
+        super().__init__(daemon=True)
+        self.sock = sock
+        self.noise = noise
+        self.patient = patient
+        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.credit = wire.WINDOW
+        self.sent = 0
+
+    def run(self) -> None:
+        """Talk until hung up on."""
+        frames = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(self.noise)
+        price = sum(wire.cost(payload) for _, _, payload in frames)
+        with self.sock:
+            try:
+                self.sock.sendall(GREETING)
+                self.hear()
+                while True:
+                    while self.patient and self.credit < price:
+                        self.hear()
+                    self.sock.sendall(self.noise)
+                    self.credit -= price
+                    self.sent += len(self.noise)
+            except OSError:
+                pass
+
+    def hear(self) -> None:
+        """Take what the host says: credit."""
+        data = self.sock.recv(1 << 16)
+        if not data:
+            raise ConnectionResetError
+        for kind, _, payload in self.reader.feed(data):
+            if kind == CREDIT:
+                self.credit += int.from_bytes(payload, "big")
+
+
+IGNORED: dict[str, bytes] = {
+    "tiny frames": frame(PONG, 0) * 7000,
+    "credit": frame(CREDIT, 1, bytes(4)) * 5000,
+    "words on a channel that is over": frame(DATA, 1, b"\1x") * 6000,
+    "large values on a channel that is over": frame(REPLY, 1, b"l" + b"le" * 30_000 + b"e"),
 }
-"""What a guest may send without end."""
+"""What a guest may send without end and nobody reads."""
+HEARD: dict[str, bytes] = {
+    "bytes": frame(DATA, 1, b"\1" + bytes(wire.CHUNK)),
+    "single bytes": frame(DATA, 1, b"\1x") * 1000,
+    "tiny values": frame(EVENT, 1, b"n") * 1000,
+    "values of many parts": frame(EVENT, 1, b"l" + b"s0:" * 2000 + b"e") * 4,
+    "nested values": frame(EVENT, 1, b"l" + b"llleee" * 600 + b"e") * 8,
+}
+"""What a guest may send as fast as it is consumed."""

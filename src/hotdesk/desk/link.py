@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,9 +21,12 @@ Body: TypeAlias = dict[str, object]
 
 READ = 1 << 16
 HELLO_SECONDS = 10.0
-MAX_CREDIT = 1 << 30
+MAX_CREDIT = wire.WINDOW
+"""Credit is what was there in the beginning, given back: more is a lie, and a writer with too much never rests."""
 SILENT_SECONDS = 60.0
 """How long a writer waits for a guest that reads nothing."""
+SLICE = 0.002
+"""Seconds one link's frames may take before others get their turn."""
 STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
 
@@ -78,14 +82,14 @@ class Channel:
                 raise LinkError("the guest sent an empty frame")
             self.put(Data(payload[0], payload[1:]), wire.cost(payload))
         elif kind == wire.EVENT:
-            self.put(Told(wire.decode(payload), len(payload)), wire.cost(payload))
+            self.put(Told(wire.decode(payload, wire.PARTS), len(payload)), wire.cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
                 raise LinkError("the guest gave more credit than there is")
             self.wake()
         elif kind == wire.REPLY:
-            body = wire.decode(payload)
+            body = wire.decode(payload, wire.PARTS)
             if not isinstance(body, dict):
                 raise LinkError("the guest's reply is not a table")
             self.over = True
@@ -105,7 +109,7 @@ class Channel:
         """Give the next thing the guest sent; give credit back for it."""
         while not self.items:
             if self.link.failure is not None:
-                raise self.link.failure
+                raise self.link.lost()
             self.news = anyio.Event()
             await self.news.wait()
         item, cost = self.items.popleft()
@@ -137,7 +141,7 @@ class Channel:
     async def more_credit(self) -> None:
         """Wait until the guest gives credit or the channel is over."""
         if self.link.failure is not None:
-            raise self.link.failure
+            raise self.link.lost()
         self.allowance = anyio.Event()
         await self.allowance.wait()
 
@@ -224,8 +228,8 @@ class Link:
         loop = asyncio.get_running_loop()
         over = anyio.Event()
         try:
-            self.hear(self.already, over)
             loop.add_reader(self.sock, self.listen, over)
+            self.hear(self.already, over)
             await over.wait()
             self.fail(self.ending or await self.obituary())
         finally:
@@ -243,19 +247,44 @@ class Link:
         if data:
             self.hear(data, over)
         else:
-            over.set()
+            self.stop(over)
+
+    def stop(self, over: anyio.Event) -> None:
+        """Hear no more; at its end a socket is readable for ever."""
+        asyncio.get_running_loop().remove_reader(self.sock)
+        over.set()
 
     def hear(self, data: bytes, over: anyio.Event) -> None:
-        """Take what the guest sent; one that breaks the protocol ends the link."""
+        """Take what the guest sent; one that breaks the protocol ends the link.
+
+        Many small frames are taken in slices: while some are left nothing more is read.
+        """
+        self.reader.buffer += data
+        end = time.perf_counter() + SLICE
         try:
-            for kind, number, payload in self.reader.feed(data):
-                self.take(kind, number, payload)
+            while (said := self.reader.next()) is not None:
+                self.take(*said)
+                if time.perf_counter() > end:
+                    self.pause(over)
+                    break
         except wire.WireError as e:
             self.ending = LinkError(f"the desk's guest broke the protocol: {e}; open another desk")
         except LinkError as e:
             self.ending = e
         if self.ending is not None:
-            over.set()
+            self.stop(over)
+
+    def pause(self, over: anyio.Event) -> None:
+        """Let others have their turn before the next frame is taken."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self.sock)
+        loop.call_soon(self.resume, over)
+
+    def resume(self, over: anyio.Event) -> None:
+        """Take what was left, and read on."""
+        if not over.is_set() and self.sock.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self.sock, self.listen, over)
+            self.hear(b"", over)
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Sort one frame to its channel."""
@@ -275,7 +304,7 @@ class Link:
 
     def greet(self, payload: bytes) -> None:
         """Take the guest's first word, once."""
-        body = wire.decode(payload)
+        body = wire.decode(payload, wire.PARTS)
         if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
             raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
         self.hello = body
@@ -286,13 +315,15 @@ class Link:
         with anyio.move_on_after(HELLO_SECONDS):
             await self.greeted.wait()
         if self.hello is None:
-            raise self.failure or LinkError("the desk's guest did not greet in time; open another desk")
+            if self.failure is not None:
+                raise self.lost()
+            raise LinkError("the desk's guest did not greet in time; open another desk")
         return self.hello
 
     async def open(self, body: Body) -> Channel:
         """Open a channel with a request."""
         if self.failure is not None:
-            raise self.failure
+            raise self.lost()
         try:
             payload = wire.encode(body)
         except wire.WireError as e:
@@ -333,7 +364,7 @@ class Link:
                 except BlockingIOError:
                     await self.writable(begun=len(view) < len(data))
                 except (OSError, anyio.ClosedResourceError) as e:
-                    raise self.failure or DeskGone("the desk hung up") from e
+                    raise self.lost() from e
 
     def send_now(self, data: bytes) -> int:
         """Write what the socket takes at once: nearly always all of it."""
@@ -349,9 +380,9 @@ class Link:
                 await anyio.wait_writable(self.sock)
         except TimeoutError:
             self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
-            raise self.failure or LinkError("the desk's guest stopped reading") from None
+            raise self.lost() from None
         except anyio.ClosedResourceError:
-            raise self.failure or DeskGone("the desk hung up") from None
+            raise self.lost() from None
         except BaseException:
             if begun and self.failure is None:
                 await self.last_moment()
@@ -374,6 +405,11 @@ class Link:
         self.greeted.set()
         for channel in self.channels.values():
             channel.wake()
+
+    def lost(self) -> LinkError | DeskGone:
+        """Give why the link ended, to one caller: an error raised again and again keeps what every caller had."""
+        why = self.failure or DeskGone("the desk hung up")
+        return type(why)(*why.args)
 
     def hang_up(self) -> None:
         """End the link from our side; `run` then closes it."""
