@@ -338,6 +338,9 @@ async def test_a_link_whose_guest_hung_up_waits_for_the_reason_without_spinning(
 async def test_asking_a_dead_desk_again_and_again_keeps_nothing() -> None:
     async with linked() as (link, guest):
         guest.close()
+        with pytest.raises(DeskGone):
+            await (await link.open({})).receive()
+        await anyio.sleep(0.02)
         depths = []
         for _ in range(50):
             try:
