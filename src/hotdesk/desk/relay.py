@@ -10,7 +10,9 @@ from collections import deque
 from contextlib import suppress
 
 import anyio
+import anyio.lowlevel
 
+from hotdesk.config import MIB
 from hotdesk.desk.link import Link
 from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import HotdeskError, LinkError
@@ -18,6 +20,12 @@ from hotdesk_guest import wire
 
 MOST = 1 << 16
 """Frames that may wait for a borrower."""
+MOST_BYTES = 64 * MIB
+"""What they may take together."""
+CHANNELS = 4096
+"""What one borrower may have open."""
+SLICE = 64
+"""Frames of one borrower that are passed on before others get their turn."""
 
 
 class Borrowed:
@@ -27,6 +35,9 @@ class Borrowed:
         self.loan = loan
         self.theirs = theirs
         self.window = wire.WINDOW
+        """What the guest may still send."""
+        self.credit = wire.WINDOW
+        """What the borrower may still send."""
         self.over = False
 
     def deliver(self, kind: int, payload: bytes) -> None:
@@ -35,8 +46,25 @@ class Borrowed:
             self.window -= wire.cost(payload)
             if self.window < 0 or not payload:
                 raise LinkError("the guest sent more than it was allowed")
-        self.over = kind == wire.REPLY
+        elif kind == wire.CREDIT:
+            self.credit += int.from_bytes(payload, "big")
+            if self.credit > wire.WINDOW:
+                raise LinkError("the guest gave more credit than there is")
         self.loan.put(wire.frame(kind, self.theirs, payload))
+        if kind == wire.REPLY:
+            self.over = True
+            self.loan.forget(self.theirs)
+
+    def charge(self, kind: int, payload: bytes) -> None:
+        """Hold the borrower to its windows: a guest would believe it, and its owner then give up the guest."""
+        if kind == wire.CREDIT:
+            self.window += int.from_bytes(payload, "big")
+            if len(payload) != 4 or self.window > wire.WINDOW:
+                raise wire.WireError("a borrower gave credit it does not have")
+        elif kind == wire.DATA:
+            self.credit -= len(payload) - 1
+            if self.credit < 0 or not payload:
+                raise wire.WireError("a borrower sent more than it was allowed")
 
     def wake(self) -> None:
         """Let the borrower learn that the link ended."""
@@ -50,26 +78,33 @@ class Loan:
         self.link = link
         self.numbers: dict[int, int] = {}
         self.out: deque[bytes] = deque()
+        self.waiting = 0
+        """Bytes queued."""
         self.news = anyio.Event()
-        self.stuck = False
+        self.scope = anyio.CancelScope()
 
     def put(self, data: bytes) -> None:
-        """Queue a frame for the borrower; windows bound bytes, and one that never reads loses its loan."""
-        self.stuck = self.stuck or len(self.out) >= MOST
-        if not self.stuck:
-            self.out.append(data)
+        """Queue a frame for the borrower; one that never reads loses its loan."""
+        self.out.append(data)
+        self.waiting += len(data)
         self.news.set()
+        if len(self.out) > MOST or self.waiting > MOST_BYTES:
+            self.out.clear()
+            self.waiting = 0
+            self.scope.cancel()
 
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
         """Pass a borrower's frame on to the guest."""
         if kind == wire.OPEN:
+            if theirs in self.numbers or len(self.numbers) >= CHANNELS:
+                raise wire.WireError("a borrower opened a channel twice, or too many")
             self.numbers[theirs] = self.link.add(Borrowed(self, theirs))
         ours = self.numbers.get(theirs)
         if ours is None:
             return
         channel = self.link.channels.get(ours)
-        if kind == wire.CREDIT and isinstance(channel, Borrowed):
-            channel.window += int.from_bytes(payload[:4], "big")
+        if isinstance(channel, Borrowed):
+            channel.charge(kind, payload)
         if channel is not None and not channel.over:
             await self.link.send(kind, ours, payload)
         if kind == wire.DROP:
@@ -94,11 +129,9 @@ async def relay(sock: socket.socket, link: Link) -> None:
     loan.put(wire.frame(wire.HELLO, 0, wire.encode(link.hello)))
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(deliver, sock, loan, tasks.cancel_scope)
-            reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
-            while data := await receive(sock):
-                for kind, theirs, payload in reader.feed(data):
-                    await loan.take(kind, theirs, payload)
+            loan.scope = tasks.cancel_scope
+            tasks.start_soon(deliver, sock, loan)
+            await pass_on(sock, loan)
             tasks.cancel_scope.cancel()
     except* (OSError, wire.WireError, HotdeskError):
         pass  # the borrower is gone, or speaks nonsense, or the desk ended: so does its loan
@@ -107,13 +140,28 @@ async def relay(sock: socket.socket, link: Link) -> None:
             await loan.give_back()
 
 
-async def deliver(sock: socket.socket, loan: Loan, scope: anyio.CancelScope) -> None:
+async def pass_on(sock: socket.socket, loan: Loan) -> None:
+    """Pass the borrower's frames to the guest until it hangs up."""
+    reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+    count = 0
+    while data := await receive(sock):
+        reader.buffer += data
+        while (said := reader.next()) is not None:
+            await loan.take(*said)
+            count += 1
+            if count % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+
+
+async def deliver(sock: socket.socket, loan: Loan) -> None:
     """Write queued frames to the borrower."""
     while True:
         while loan.out:
-            await send(sock, loan.out.popleft())
-        if loan.link.failure is not None or loan.stuck:
-            scope.cancel()
+            data = loan.out.popleft()
+            loan.waiting -= len(data)
+            await send(sock, data)
+        if loan.link.failure is not None:
+            loan.scope.cancel()
             return
         loan.news = anyio.Event()
         await loan.news.wait()

@@ -1,0 +1,245 @@
+"""Borrowers that lie to the owner whose desk they use: they lose their loan, and the owner loses nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+
+import anyio
+import pytest
+
+from hotdesk.config import MIB
+from hotdesk.desk.background import background
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.relay import relay
+from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.seam import Spec, new_id
+from hotdesk.desk.sockets import accept, listen, receive, send
+from hotdesk.errors import DeskGone, HotdeskError
+from hotdesk_guest import wire
+from hotdesk_guest.wire import CREDIT, DATA, DROP, END, OPEN, PING, SIGNAL, WINDOW, encode, frame
+from tests.fuzz.conftest import Seeds
+from tests.fuzz.hostile import (
+    STRANGE,
+    Corpus,
+    Flood,
+    HostileGuest,
+    RealLoop,
+    memory_within,
+    render,
+    run,
+    spoil_bytes,
+)
+
+pytestmark = pytest.mark.timeout(60)
+
+SHORT = 150
+RUN = encode({"op": "exec", "argv": ["x"]})
+
+
+@asynccontextmanager
+async def lent(corpus: Corpus, chance: Random, malice: float) -> AsyncIterator[tuple[Link, socket.socket]]:
+    """Give an owner's link to a guest, and a borrower's end of a loan of it."""
+    ours, theirs = socket.socketpair()
+    lender, borrower = socket.socketpair()
+    link = Link(ours)
+    for end in (lender, borrower):
+        end.setblocking(False)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        tasks.start_soon(HostileGuest(theirs, corpus, chance, malice).run)
+        with suppress(HotdeskError):
+            await link.ready()
+        tasks.start_soon(serve, lender, link)
+        with borrower:
+            yield link, borrower
+        link.hang_up()
+
+
+async def serve(sock: socket.socket, link: Link) -> None:
+    """Lend, as an owner does."""
+    with sock:
+        if link.hello is not None:
+            await relay(sock, link)
+        anyio.notify_closing(sock)
+
+
+async def hear(sock: socket.socket, reader: wire.Reader) -> list[tuple[int, int, bytes]]:
+    """Give the next frames the owner passes on; none when it took the loan back."""
+    while True:
+        try:
+            data = await receive(sock)
+        except OSError:
+            return []
+        frames = reader.feed(data)
+        if frames or not data:
+            return frames
+
+
+async def taken_back(sock: socket.socket) -> bool:
+    """Say whether the owner ends the loan soon."""
+    with anyio.move_on_after(5):
+        while await hear(sock, wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)):
+            pass
+        return True
+    return False
+
+
+# -- lies --------------------------------------------------------------------------------------------------------
+
+LIES: dict[str, bytes] = {
+    "a channel opened twice": frame(OPEN, 1, encode({"op": "none"})) * 2,
+    "credit nobody used": frame(OPEN, 1, encode({"op": "none"})) + frame(CREDIT, 1, b"\0\0\0\1"),
+    "credit of eight bytes": frame(OPEN, 1, encode({"op": "none"})) + frame(CREDIT, 1, b"\0\0\0\0\xff\xff\xff\xff"),
+    "credit of none": frame(OPEN, 1, encode({"op": "none"})) + frame(CREDIT, 1, b""),
+    "more than the guest has room for": frame(OPEN, 1, encode({"op": "none"}))
+    + frame(DATA, 1, b"\0" + bytes(WINDOW + 1)),
+    "a guest's kind": frame(wire.REPLY, 1, encode({})),
+    "a frame over the limit": (wire.HOST_LIMIT + 1).to_bytes(4, "big") + bytes([OPEN, 0, 0, 0, 1]),
+    "noise": bytes(range(255, -1, -1)) * 40,
+    "more channels than there are": b"".join(frame(OPEN, n, encode({"op": "none"})) for n in range(1, 6000)),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_costs_the_borrower_its_loan_and_the_owner_nothing(corpus: Corpus, name: str) -> None:
+    async def play() -> None:
+        async with lent(corpus, Random(0), 0.0) as (link, borrower):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(say, borrower, LIES[name])
+                assert await taken_back(borrower)
+                tasks.cancel_scope.cancel()
+            assert (await LinkedDesk(new_id(), link, "/").stat("x")).name == "file"
+            await anyio.sleep(0.01)
+            assert link.channels == {}
+
+    run(play, loop=RealLoop)
+
+
+async def say(sock: socket.socket, data: bytes) -> None:
+    """Send, as long as somebody takes it."""
+    try:
+        await send(sock, data)
+    except OSError:
+        pass
+
+
+def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corpus) -> None:
+    async def play() -> None:
+        async with lent(corpus, Random(0), 0.0) as (link, borrower):
+            reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+            for number in range(1, 50):
+                await send(borrower, frame(OPEN, number, RUN))
+                while not any(kind == wire.REPLY for kind, _, _ in await hear(borrower, reader)):
+                    pass
+            assert link.channels == {}
+
+    run(play)
+
+
+def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None:
+    """It opens many channels, to a guest that answers each with much, and never reads."""
+    loud = {"exec": [(DATA, 1, b"\1" + bytes(60_000))] * 4 + [(wire.REPLY, 1, encode({"code": 0, "text": "x" * 60_000}))]}
+
+    async def play() -> None:
+        async with lent({**corpus, **loud}, Random(0), 0.0) as (link, borrower):
+            try:
+                with anyio.move_on_after(10):
+                    for number in range(1, 4000):
+                        await send(borrower, frame(OPEN, number, RUN))
+            except OSError:
+                pass  # it lost its loan
+            assert (await LinkedDesk(new_id(), link, "/").stat("x")).name == "file"
+
+    with memory_within(160 * MIB):
+        run(play, loop=RealLoop)
+
+
+def test_a_borrower_that_floods_leaves_others_their_turn(corpus: Corpus) -> None:
+    async def play() -> None:
+        async with lent(corpus, Random(0), 0.0) as (link, borrower), anyio.create_task_group() as tasks:
+            await send(borrower, frame(OPEN, 1, encode({"op": "none"})))
+            tasks.start_soon(say, borrower, frame(SIGNAL, 1) * 100_000)
+            answers = 0
+            end = time.monotonic() + 0.4
+            while time.monotonic() < end:
+                await LinkedDesk(new_id(), link, "/").stat("x")
+                answers += 1
+            tasks.cancel_scope.cancel()
+            assert answers > 10
+
+    assert run(play, loop=RealLoop).longest < 0.05
+
+
+# -- the fuzzer --------------------------------------------------------------------------------------------------
+
+
+def sentence(chance: Random) -> bytes:
+    """Say what a borrower says, or nearly."""
+    asks = ["exec", "read", "list", "stat", "write", "attach", "none"]
+    number = chance.choice((0, 1, 2, 3, 3, 4, 0xFFFFFFFF))
+    ask = {"op": chance.choice(asks), "path": "x", "argv": ["x"], "pid": 7, "tell": chance.random() < 0.5}
+    frames = [
+        frame(OPEN, number, encode(ask)),
+        frame(OPEN, number, render({**ask, chance.choice(sorted(ask)): chance.choice(STRANGE)})),
+        frame(DATA, number, b"\0" + bytes(chance.choice((0, 1, 1000, 40_000)))),
+        frame(CREDIT, number, chance.choice((0, 1, 64, 70_000, 1 << 31)).to_bytes(4, "big")),
+        frame(CREDIT, number, chance.randbytes(chance.randrange(9))),
+        frame(END, number),
+        frame(SIGNAL, number, encode({"signal": 9, "tree": True})),
+        frame(DROP, number),
+        frame(PING, number, b"x" * chance.randrange(100)),
+    ]
+    said = b"".join(chance.choices(frames, weights=(6, 1, 4, 3, 0.2, 2, 2, 3, 1), k=chance.randint(1, 8)))
+    return spoil_bytes(chance, said) if chance.random() < 0.1 else said
+
+
+async def case(corpus: Corpus, seed: int) -> None:
+    """Play one borrower; the owner's own calls then work as well as its guest allows."""
+    chance = Random(seed)
+    malice = chance.choice((0.0, 0.0, 0.0, 0.05, 0.3))
+    with anyio.fail_after(4000):
+        async with lent(corpus, chance, malice) as (link, borrower):
+            with anyio.move_on_after(100):
+                for _ in range(chance.randint(1, 10)):
+                    await say(borrower, sentence(chance))
+                    if chance.random() < 0.5:
+                        with anyio.move_on_after(1), suppress(OSError):
+                            await receive(borrower)
+            if chance.random() < 0.5:
+                borrower.close()
+            desk = LinkedDesk(new_id(), link, "/")
+            try:
+                await desk.run(["x"], timeout=5)
+            except HotdeskError as e:
+                assert malice, e  # noqa: PT017 - with an honest guest nothing a borrower says is felt
+            borrower.close()
+            await anyio.sleep(70)
+            assert link.channels == {}
+
+
+def play(corpus: Corpus, seed: int) -> None:
+    """Play the case of one seed; a failure says which."""
+    try:
+        run(case, corpus, seed)
+    except BaseException as e:
+        raise AssertionError(f"HOTDESK_FUZZ_SEED={seed}") from e
+
+
+def test_no_borrower_harms_an_owner(corpus: Corpus) -> None:
+    with memory_within(64 * MIB):
+        for seed in range(SHORT):
+            play(corpus, seed)
+
+
+@pytest.mark.long
+def test_no_borrower_harms_an_owner_for_long(corpus: Corpus, seeds: Seeds) -> None:
+    with memory_within(128 * MIB):
+        for seed in seeds():
+            play(corpus, seed)
