@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from random import Random
 
 import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.background import background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.relay import relay
-from hotdesk.desk.remote import RemoteRuntime
-from hotdesk.desk.seam import Spec, new_id
-from hotdesk.desk.sockets import accept, listen, receive, send
-from hotdesk.errors import DeskGone, HotdeskError
+from hotdesk.desk.seam import new_id
+from hotdesk.desk.sockets import receive, send
+from hotdesk.errors import HotdeskError
 from hotdesk_guest import wire
 from hotdesk_guest.wire import CREDIT, DATA, DROP, END, OPEN, PING, SIGNAL, WINDOW, encode, frame
 from tests.fuzz.conftest import Seeds
 from tests.fuzz.hostile import (
     STRANGE,
     Corpus,
-    Flood,
     HostileGuest,
     RealLoop,
     memory_within,
@@ -145,7 +140,8 @@ def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corp
 
 def test_a_borrower_that_reads_nothing_is_not_stored_for(corpus: Corpus) -> None:
     """It opens many channels, to a guest that answers each with much, and never reads."""
-    loud = {"exec": [(DATA, 1, b"\1" + bytes(60_000))] * 4 + [(wire.REPLY, 1, encode({"code": 0, "text": "x" * 60_000}))]}
+    ending = (wire.REPLY, 1, encode({"code": 0, "text": "x" * 60_000}))
+    loud = {"exec": [*[(DATA, 1, b"\1" + bytes(60_000))] * 4, ending]}
 
     async def play() -> None:
         async with lent({**corpus, **loud}, Random(0), 0.0) as (link, borrower):

@@ -17,7 +17,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import anyio
@@ -35,6 +35,10 @@ from hotdesk.errors import BriefError, DeskGone, HotdeskError
 
 BODY_LIMIT = 1 << 16
 REQUEST_SECONDS = 30.0
+CALLS = 256
+"""Calls that may be amid their request at once; more wait in the socket's queue."""
+PAUSE = 0.1
+REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 
 
@@ -46,22 +50,29 @@ class Control:
     tasks: Background
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
         """Take calls until cancelled."""
         while True:
-            sock = await accept(listener)
+            await self.free.acquire()
+            try:
+                sock = await accept(listener)
+            except OSError:
+                self.free.release()
+                await anyio.sleep(PAUSE)  # too many files are open: the call waits in the queue
+                continue
             if self.everyone or peer(sock)[1] in (os.geteuid(), 0):
                 self.tasks.start(functools.partial(self.talk, sock))
             else:
                 sock.close()
+                self.free.release()
 
     async def talk(self, sock: socket.socket) -> None:
         """Answer one call; a caller that breaks off harms nobody."""
         sock.setblocking(False)
         try:
-            with anyio.fail_after(REQUEST_SECONDS):
-                request, body = await read_request(sock)
+            request, body = await self.hear(sock)
             parts = request.target.decode("ascii", "replace").strip("/").split("/")
             await self.answer(sock, request.method.decode(), parts, body)
         except Exception:  # noqa: BLE001, S110 - a rim: whatever a caller does must not end its owner
@@ -69,6 +80,17 @@ class Control:
         finally:
             anyio.notify_closing(sock)
             sock.close()
+
+    async def hear(self, sock: socket.socket) -> tuple[h11.Request, bytes]:
+        """Read a call's request, and let the next one in."""
+        try:
+            with anyio.fail_after(REQUEST_SECONDS):
+                return await read_request(sock)
+        except BriefError as e:
+            await respond(sock, 413, {"code": e.code, "text": str(e)})
+            raise
+        finally:
+            self.free.release()
 
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
         """Carry out one request; what it did wrong is told."""
@@ -141,7 +163,7 @@ async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > BODY_LIMIT:
-                raise h11.RemoteProtocolError("a body too large")
+                raise BriefError(f"a request of more than {BODY_LIMIT} bytes is more than an owner takes; {REMEDY}")
         elif isinstance(event, h11.EndOfMessage) and request is not None:
             return request, bytes(body)
         else:
@@ -158,7 +180,8 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
     """Send one JSON answer."""
     body = json.dumps(value).encode()
     head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
-    await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+    with anyio.fail_after(REQUEST_SECONDS):
+        await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
 
 
 @contextlib.asynccontextmanager

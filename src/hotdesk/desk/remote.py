@@ -18,10 +18,12 @@ from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ERRORS, as_usage
 from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.desk.sockets import receive, send
-from hotdesk.errors import DeskError, DeskGone, HostError, KeeperError
+from hotdesk.desk.spawn import MESSAGE
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
 
 ANSWER_LIMIT = 1 << 22
 CALL_SECONDS = 60.0
+PAUSE = 0.02
 
 
 class Lent:
@@ -91,17 +93,12 @@ class RemoteRuntime:
 
     async def upgrade(self, target: str, protocol: str) -> tuple[socket.socket, bytes]:
         """Turn a call into a stream; give its socket, and what came with the answer."""
+        head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
         sock = await self.dial()
         try:
-            with anyio.fail_after(CALL_SECONDS):
-                head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
-                await send(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
-                status, body, rest = await read_answer(sock)
+            status, body, rest = await self.exchange(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
             if status != 101:
                 raise failure(body)
-        except TimeoutError:
-            sock.close()
-            raise KeeperError(f"the owner at {self.path} did not answer in {CALL_SECONDS:.0f} s") from None
         except BaseException:
             sock.close()
             raise
@@ -116,27 +113,54 @@ class RemoteRuntime:
     async def call(self, method: str, target: str, value: object = None) -> dict[str, object]:
         """Make one request and give its answer."""
         body = b"" if value is None else json.dumps(value).encode()
+        if len(body) > MESSAGE:
+            raise BriefError(f"a request of {len(body)} bytes is more than an owner takes; put it in a file")
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
-        sock = await self.dial()
-        with sock, anyio.move_on_after(CALL_SECONDS):
-            await send(sock, head.encode() + body)
-            status, answer, _ = await read_answer(sock)
-            if status >= 400:
-                raise failure(answer)
+        with await self.dial() as sock:
+            status, answer, _ = await self.exchange(sock, head.encode() + body)
+        if status >= 400:
+            raise failure(answer)
+        try:
             found = json.loads(answer)
-            return found if isinstance(found, dict) else {"items": found}
+        except (ValueError, RecursionError) as e:
+            raise KeeperError("the owner answered strangely") from e
+        return found if isinstance(found, dict) else {"items": found}
+
+    async def exchange(self, sock: socket.socket, data: bytes) -> tuple[int, bytes, bytes]:
+        """Say something, and wait for the answer but not for ever."""
+        try:
+            with anyio.move_on_after(CALL_SECONDS):
+                await send(sock, data)
+                return await read_answer(sock)
+        except (OSError, h11.RemoteProtocolError) as e:
+            raise DeskGone("the owner hung up, or speaks another language") from e
         raise KeeperError(f"the owner at {self.path} did not answer in {CALL_SECONDS:.0f} s")
 
     async def dial(self) -> socket.socket:
-        """Call the owner."""
+        """Call the owner; one that is busy has its caller wait in a queue, and when that is full, here."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.connect(str(self.path))
-        except OSError as e:
-            sock.close()
-            raise HostError(f"nobody answers at {self.path}: {e.strerror}; `hotdesk ps` says what is open") from e
         sock.setblocking(False)
-        return sock
+        try:
+            with anyio.move_on_after(CALL_SECONDS):
+                while True:
+                    if connected(sock, self.path):
+                        return sock
+                    await anyio.sleep(PAUSE)
+            raise KeeperError(f"the owner at {self.path} took no call for {CALL_SECONDS:.0f} s")
+        except BaseException:
+            sock.close()
+            raise
+
+
+def connected(sock: socket.socket, path: Path) -> bool:
+    """Connect, unless the owner's queue is full."""
+    try:
+        sock.connect(str(path))
+    except BlockingIOError:
+        return False
+    except OSError as e:
+        raise HostError(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
+    return True
 
 
 async def read_answer(sock: socket.socket) -> tuple[int, bytes, bytes]:
@@ -166,7 +190,7 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes, bytes]:
 
 def failure(body: bytes) -> Exception:
     """Make an error of an owner's answer."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         match json.loads(body):
             case {"code": str(code), "text": str(text)}:
                 return ERRORS.get(code, DeskError)(text)
