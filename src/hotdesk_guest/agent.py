@@ -45,6 +45,8 @@ from hotdesk_guest.wire import (
     encode,
 )
 
+MEANINGLESS = (WireError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What comes of words that are no request."""
 SLICE = 64
 """Steps one long operation takes before others get their turn."""
 
@@ -94,19 +96,34 @@ class Guest:
         self.line.send(kind, channel.number, payload)
 
     def receive(self) -> None:
-        """Take what the host sent."""
-        frames = self.line.receive()
+        """Take what the host sent; what makes no sense ends its channel, what cannot be read the link."""
+        try:
+            frames = self.line.receive()
+        except WireError:
+            frames = None
         if frames is None:
             self.hang_up()
             return
         for kind, number, payload in frames:
-            self.take(kind, number, payload)
+            try:
+                self.take(kind, number, payload)
+            except OSError as e:
+                self.refuse(number, e)
+            except MEANINGLESS as e:
+                self.refuse(number, OSError(errno.EINVAL, str(e)))
+
+    def refuse(self, number: int, error: OSError) -> None:
+        """Answer a channel, if it still is one, with what went wrong."""
+        if number in self.channels:
+            self.fail(self.channels[number], error)
 
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Handle one frame."""
         if kind == OPEN:
+            self.forget(number)
             self.channels[number] = Channel(number)
-            self.begin(self.channels[number], table(payload))
+            ask = table(payload)
+            self.start(self.channels[number], ask["op"], ask)
             return
         if kind == PING:
             self.line.send(PONG, 0, payload)
@@ -162,15 +179,6 @@ class Guest:
             self.acts.leave()
 
     # -- what a host asks -------------------------------------------------------------------------------------
-
-    def begin(self, channel: Channel, ask: Ask) -> None:
-        """Start one operation."""
-        try:
-            self.start(channel, ask["op"], ask)
-        except OSError as e:
-            self.fail(channel, e)
-        except (ValueError, TypeError, KeyError, OverflowError, WireError) as e:
-            self.fail(channel, OSError(errno.EINVAL, str(e)))
 
     def start(self, channel: Channel, operation: str, ask: Ask) -> None:
         """Find who carries an operation out."""
@@ -242,7 +250,7 @@ class Guest:
                 except OSError as e:
                     self.fail(channel, e)
                     break
-                except WireError as e:
+                except MEANINGLESS as e:
                     self.fail(channel, OSError(errno.EINVAL, str(e)))
                     break
                 if step is None:
@@ -300,7 +308,7 @@ class Guest:
 
 
 def table(payload: bytes) -> Ask:
-    """Read a request; a host that sends anything else is broken, and the link with it."""
+    """Read a request; anything else makes no sense."""
     value = decode(payload)
     if not isinstance(value, dict):
         raise WireError("not a table")

@@ -38,6 +38,7 @@ class Process:
     count = 0
 
     def __init__(self, ask: Ask) -> None:
+        check(ask)
         self.argv = ask["argv"]
         Process.count += 1
         self.mark = "%s-%d" % (MARKS, Process.count)
@@ -226,6 +227,19 @@ class Process:
         """Describe it for a list."""
         argv = [text[:256] for text in self.argv[:16]]
         return {"pid": self.pid, "argv": argv, "code": self.outcome()["code"] if self.over else None}
+
+
+def check(ask: Ask) -> None:
+    """Refuse what is no program, before anything is opened for it."""
+    texts = [ask.get("cwd") or "", *ask["argv"]]
+    for pair in (ask.get("env") or {}).items():
+        texts.extend(pair)
+    if not isinstance(ask["argv"], list) or not ask["argv"] or not all(isinstance(text, str) for text in texts):
+        raise ValueError("a program is a list of texts, and so are its variables and its folder")
+    if "pty" in ask:
+        rows, columns = ask["pty"]
+        if not 0 < rows < 1 << 16 or not 0 < columns < 1 << 16:
+            raise ValueError("no terminal has that size")
 
 
 def find_program(name: str, path: str) -> str:

@@ -74,9 +74,11 @@ class Programs:
         process.followers[channel.number] = channel
 
     def leave(self, channel: Channel) -> None:
-        """Stop following; the program goes on."""
+        """Stop following; the program goes on, and what it was sent is nobody's: the next host counts anew."""
         if channel.process is not None:
             channel.process.followers.pop(channel.number, None)
+            pending = channel.process.pending
+            pending[:] = [(0 if number == channel.number else number, data) for number, data in pending]
             self.listen(channel.process)
 
     def describe(self) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ import anyio
 from hotdesk.desk import guestlib
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.seam import new_id
+from hotdesk.desk.seam import Size, new_id
 from hotdesk.desk.sockets import accept, send
 from hotdesk_guest import wire
 from tests.fuzz.hostile import Corpus, asked
@@ -25,13 +25,15 @@ class RealGuest:
     """The guest as an ordinary process that dials a listener of ours."""
 
     def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.home.mkdir()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(str(folder / "link.sock"))
         self.listener.listen(1)
         self.listener.setblocking(False)
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", "-c", START, str(guestlib.SOURCE.parent), str(folder / "link.sock")],
-            env={"PATH": os.defpath, "HOME": str(folder)},
+            env={"PATH": os.defpath, "HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
@@ -65,7 +67,6 @@ async def overhear(source: socket.socket, sink: socket.socket, heard: bytearray)
 
 async def record(folder: Path) -> Corpus:
     """Ask a real guest everything; give its answers by what was asked."""
-    (folder / "home").mkdir()
     guest = RealGuest(folder)
     try:
         sock = await guest.call()
@@ -104,6 +105,13 @@ async def ask_everything(desk: LinkedDesk) -> None:
     await process.wait()
     await again.wait()
     await desk.processes()
+    terminal = await desk.start(["sh", "-c", "echo in a terminal"], pty=Size(24, 80))
+    await terminal.resize(Size(30, 90))
+    await terminal.wait()
+    watch = await desk.watch("home")
+    await desk.write("home/changed", b"x")
+    await watch.changes()
+    await watch.close()
     await desk.move("home/other", "home/moved")
     await desk.remove("home/moved")
     await desk.run(["cat"], stdin=b"y" * 10_000, timeout=20)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from hotdesk_guest import wire
-from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, PONG, REPLY, encode, frame
+from hotdesk_guest.wire import CREDIT, DATA, EVENT, HELLO, OPEN, PONG, REPLY, SIGNAL, encode, frame
 
 Frame: TypeAlias = tuple[int, int, bytes]
 Corpus: TypeAlias = dict[str, list[Frame]]
@@ -276,6 +276,8 @@ class HostileGuest:
         elif kind == DATA:
             size = len(payload) - 1 if not self.wicked() else self.chance.choice((0, 1, 1 << 20, (1 << 32) - 1))
             await self.say(frame(CREDIT, number, size.to_bytes(4, "big")))
+        elif kind == SIGNAL and "drain" in (order := self.request(payload)):
+            await self.answer(number, [(EVENT, number, encode([{"drained": order["drain"]}]))])
         elif self.wicked():
             await self.say(frame(*any_frame(self.chance, self.last)))
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from random import Random
 
@@ -18,8 +19,8 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.background import background
-from hotdesk.desk.remote import RemoteRuntime
-from hotdesk.desk.seam import Desk, Spec, new_id
+from hotdesk.desk.remote import Lent, RemoteRuntime
+from hotdesk.desk.seam import Desk, Spec, Usage, new_id
 from hotdesk.desk.sockets import accept, listen, receive, send
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.host import Host, control_path
@@ -27,6 +28,7 @@ from tests.fuzz.conftest import Seeds
 from tests.fuzz.hostile import memory_within, run, spoil_bytes
 from tests.fuzz.test_hostile_borrower import sentence
 
+PORTS = ("1", "0", "-1", "x", "99999", "9" * 5000)
 CROWD = """
 import resource, socket, sys, time
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -75,7 +77,9 @@ def request(chance: Random, desk: Desk) -> bytes:
     said = chance.choice(
         (
             b"GET /desks HTTP/1.1\r\nHost: x\r\n\r\n",
-            f"GET /desks/{desk.id}/oom HTTP/1.1\r\n{head}\r\n".encode(),
+            f"GET /desks/{desk.id}/usage HTTP/1.1\r\n{head}\r\n".encode(),
+            f"GET /desks/{desk.id}/root HTTP/1.1\r\n{head}\r\n".encode() + sentence(chance),
+            f"GET /desks/{desk.id}/dial/{chance.choice(PORTS)} HTTP/1.1\r\n{head}\r\n".encode(),
             f"GET /desks/{desk.id}/link HTTP/1.1\r\n{head}\r\n".encode() + sentence(chance),
             f"DELETE /desks/{new_id()} HTTP/1.1\r\n{head}\r\n".encode(),
             f"DELETE /desks/../{desk.id} HTTP/1.1\r\n{head}\r\n".encode(),
@@ -201,14 +205,24 @@ NONSENSE: dict[str, bytes] = {
     "an endless body": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + bytes(5 << 20),
     "a link that is none": UPGRADE + b"\xff" * 99,
     "a link that ends": UPGRADE,
-    "kills that are no number": b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"kills":[]}',
+    "memory that is no number": b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"memory":[]}',
 }
+
+
+async def dial(runtime: RemoteRuntime) -> None:
+    """Call a server inside, and hang up."""
+    (await Lent(runtime, new_id()).dial(80)).close()
+
+
 Ask = Callable[[RemoteRuntime], Awaitable[object]]
 ASKS: dict[str, Ask] = {
     "open": lambda runtime: runtime.open(Spec()),
     "find": lambda runtime: runtime.find(new_id()),
     "burn": lambda runtime: runtime.burn(new_id()),
-    "oom": lambda runtime: runtime.oom_kills(new_id()),
+    "usage": lambda runtime: Lent(runtime, new_id()).usage(),
+    "pause": lambda runtime: Lent(runtime, new_id()).pause(True),
+    "root": lambda runtime: Lent(runtime, new_id()).root(),
+    "dial": dial,
 }
 
 
@@ -233,10 +247,11 @@ def test_an_owner_that_answers_nonsense_is_an_error_of_ours(name: str, ask: str,
                 runtime = RemoteRuntime(tmp_path / "owner.sock", tasks)
                 try:
                     with anyio.fail_after(300):
-                        await ASKS[ask](runtime)
+                        given = await ASKS[ask](runtime)
+                    assert not isinstance(given, Usage) or all(type(n) in (int, float) for n in astuple(given))
                 except HotdeskError:
                     pass
-                for link in runtime.links.values():
+                for link in (each for links in runtime.links.values() for each in links):
                     link.hang_up()
 
     for reset in (False, True):

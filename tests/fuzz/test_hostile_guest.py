@@ -17,7 +17,7 @@ import pytest
 from hotdesk.config import MIB
 from hotdesk.desk.link import Channel, Link
 from hotdesk.desk.linked import LinkedDesk, LinkedProcess
-from hotdesk.desk.seam import Done, Entry, Running, new_id
+from hotdesk.desk.seam import Change, Done, Entry, Running, Size, new_id
 from hotdesk.desk.transfer import Fetch
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk_guest import wire
@@ -67,6 +67,24 @@ async def kill(desk: LinkedDesk, _: Path) -> object:
     return None
 
 
+async def talk_in_terminal(desk: LinkedDesk, _: Path) -> object:
+    process = await desk.start(["x"], timeout=20, pty=Size(24, 80))
+    await process.resize(Size(1, 1))
+    return await talk(process)
+
+
+async def watch(desk: LinkedDesk, _: Path) -> object:
+    watched = await desk.watch("home")
+    try:
+        found = await watched.changes()
+        if not found:
+            found = await watched.wait()
+        return [*found, *await watched.changes()]
+    finally:
+        with anyio.move_on_after(10, shield=True):
+            await watched.close()
+
+
 async def write_stream(desk: LinkedDesk, _: Path) -> object:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(5):
@@ -95,6 +113,8 @@ CALLS: dict[str, Call] = {
     "start": start_and_talk,
     "attach": attach_and_talk,
     "kill": kill,
+    "terminal": talk_in_terminal,
+    "watch": watch,
     "processes": lambda desk, _: desk.processes(),
     "read": lambda desk, _: desk.read("file", limit=150_000),
     "write": lambda desk, _: desk.write("file", bytes(400_000)),
@@ -122,6 +142,8 @@ def check_value(value: object) -> None:
         case Running():
             assert type(value.pid) is int
             assert all(isinstance(text, str) for text in value.argv)
+        case Change():
+            assert isinstance(value.path, str)
         case list():
             for each in value:
                 check_value(each)

@@ -221,6 +221,8 @@ class Kept:
 def as_usage(body: dict[str, object]) -> Usage:
     """Read what a desk uses, as its keeper or its owner tells."""
     told = {field.name: body.get(field.name, 0) for field in fields(Usage)}
+    if not all(type(number) in (int, float) for number in told.values()):
+        raise KeeperError("what the desk uses was told strangely")
     return Usage(**told)  # type: ignore[arg-type]
 
 
