@@ -23,6 +23,8 @@ GUEST_LIMIT = 65536
 HOST_LIMIT = 8388608
 """The largest payload a guest takes from its host: a command with its environment."""
 DEPTH = 8
+MOST = 10**18
+"""The largest number."""
 PARTS = 2048
 """The most parts, nested ones included, of a value that a host takes from a guest: a bound on the time it takes."""
 OVERHEAD = 64
@@ -101,7 +103,7 @@ def _encode(value: object, out: list[bytes]) -> None:
     elif value is False:
         out.append(b"f")
     elif isinstance(value, int):
-        if not -(10**18) <= value <= 10**18:
+        if not -MOST <= value <= MOST:
             raise WireError("a number of more than 18 digits")
         out.append(b"i%d;" % value)
     elif isinstance(value, bytes):
@@ -142,7 +144,10 @@ def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
     digits = data[at:end]
     if end < 0 or not (digits.isdigit() or (digits[:1] == b"-" and digits[1:].isdigit())):
         raise WireError("a bad number")
-    return int(digits), end + 1
+    number = int(digits)
+    if not -MOST <= number <= MOST:
+        raise WireError("a number of more than 18 digits")
+    return number, end + 1
 
 
 def _decode(data: bytes, at: int, depth: int, left: list[int]) -> tuple[object, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import select
 import socket
 import time
 import traceback
@@ -19,7 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
 from hotdesk.desk.link import Channel, Data, Link, Reply, Told
+from hotdesk.desk.root import NOTED, supervise
 from hotdesk.errors import DeskGone, LinkError
+from hotdesk.event import Event, RootAct
 from hotdesk_guest import wire
 from hotdesk_guest.wire import CREDIT, DATA, DROP, END, EVENT, HELLO, OPEN, REPLY, SIGNAL, WINDOW, cost, encode, frame
 
@@ -372,6 +376,79 @@ async def test_credit_beyond_what_was_used_is_a_lie() -> None:
         guest.sendall(frame(CREDIT, 1, (1).to_bytes(4, "big")))
         with pytest.raises(LinkError, match="more credit than there is"):
             await channel.receive()
+
+
+# -- root's guest, which tells of acts -------------------------------------------------------------------------------
+
+
+async def supervised(*said: bytes, full: bool = False, room: int = NOTED) -> tuple[list[Event], list[bytes]]:
+    """Hear what a root's guest says of acts; give what was noted, and what it was answered."""
+    noted: list[Event] = []
+
+    def note(event: Event) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "no space left")
+        noted.append(event)
+
+    async with linked() as (link, guest):
+        guest.settimeout(10)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(supervise, link, "desk", note, room)
+            await anyio.sleep(0.02)
+            reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+            orders: list[bytes] = []
+            for data in said:
+                await anyio.to_thread.run_sync(guest.sendall, data)
+                await anyio.sleep(0.02)
+                heard = reader.feed(guest.recv(1 << 20)) if readable(guest) else []
+                orders += [payload for kind, _, payload in heard if kind == SIGNAL]
+            link.hang_up()
+    return noted, orders
+
+
+def readable(sock: socket.socket) -> bool:
+    """Say whether something came."""
+    return bool(select.select([sock], [], [], 0)[0])
+
+
+def act(**words: object) -> bytes:
+    """Tell of an act."""
+    return frame(EVENT, 1, encode(words))
+
+
+STRANGE_ACTS: dict[str, bytes] = {
+    "a number of twenty digits": frame(EVENT, 1, b"ds3:acti99999999999999999999;s4:argvles3:cwds0:e"),
+    "a code of twenty digits": frame(EVENT, 1, b"ds3:acti1;s4:codei-99999999999999999999;e"),
+    "a command that is text": act(act=1, argv="sh", cwd=""),
+    "words of all kinds": act(act=1, argv=[None, 1, b"x", ["y"], {}], cwd="\udc80\ud7ff"),
+    "nothing": frame(EVENT, 1, b"n"),
+    "a yes for a number": act(act=True, argv=[], cwd=""),
+    "bytes": frame(DATA, 1, b"\1x"),
+    "a last word": frame(REPLY, 1, encode({"error": "other"})),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE_ACTS)
+async def test_a_strange_act_harms_no_owner(name: str) -> None:
+    await supervised(STRANGE_ACTS[name])
+
+
+async def test_an_act_is_noted_before_it_is_allowed() -> None:
+    noted, orders = await supervised(act(act=1, argv=["id"], cwd="/"))
+    assert noted == [RootAct("desk", "sudo", ("id",), "/", 1)]
+    assert orders == [encode({"act": 1, "allow": True})]
+
+
+async def test_what_cannot_be_noted_is_not_allowed() -> None:
+    noted, orders = await supervised(act(act=1, argv=["id"], cwd="/"), full=True)
+    assert noted == []
+    assert orders in ([], [encode({"act": 1, "allow": False})])
+
+
+async def test_no_desk_fills_its_owners_journal() -> None:
+    noted, orders = await supervised(act(act=1, code=0) * 1000, act(act=2, argv=["id"], cwd="/"), room=1000)
+    assert len(noted) < 100
+    assert orders == [encode({"act": 2, "allow": False})]
 
 
 # -- frames and values ---------------------------------------------------------------------------------------------
