@@ -30,6 +30,7 @@ found_programs: dict[tuple[str, str], str] = {}
 """Where programs were found last; looked at again before use."""
 TIOCSWINSZ = 0x5414
 END_OF_FILE = b"\x04"
+LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
 
 
 class Process:
@@ -45,6 +46,8 @@ class Process:
         self.followers: dict[int, Any] = {}
         self.heard: set[int] = set()
         self.pending: list[tuple[int, bytes]] = []
+        self.typed = b""
+        """The last byte of its input so far."""
         self.recent: list[bytes] = []
         self.recent_size = 0
         self.ending = False
@@ -178,17 +181,14 @@ class Process:
             else:
                 self.pending[0] = (number, data[written:])
         if self.ending and not self.pending:
-            self.end_input()
+            self.close_stdin()
         return consumed
 
     def end_input(self) -> None:
-        """Let it read end of file; at a terminal that is what a person types for it."""
-        if self.terminal and self.stdin >= 0:
-            try:
-                os.write(self.stdin, END_OF_FILE)
-            except OSError:
-                pass  # it hung up
-        self.close_stdin()
+        """Let it read end of file after the rest; at a terminal that is what a person types, twice amid a line."""
+        self.ending = True
+        if self.terminal:
+            self.pending.append((0, END_OF_FILE if self.typed in LINE_ENDS else END_OF_FILE * 2))
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:

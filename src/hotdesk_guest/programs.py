@@ -109,11 +109,12 @@ class Programs:
     def consume(self, channel: Channel, process: Process, data: bytes) -> None:
         """Take bytes for a program's standard input."""
         process.pending.append((channel.number, data))
+        process.typed = data[-1:]
         self.feed(process)
 
     def finish(self, process: Process) -> None:
         """Let a program read end of file, once it has read the rest."""
-        process.ending = True
+        process.end_input()
         self.feed(process)
 
     def feed(self, process: Process) -> None:
