@@ -14,6 +14,7 @@ import anyio
 from hotdesk.config import MIB
 from hotdesk.desk.answers import as_change, as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.link import Body, Channel, Data, Link, Reply, Told
+from hotdesk.desk.request import parse_port
 from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, Size, Stream, Usage
 from hotdesk.errors import BriefError, DeskError, FileError, HostError, LinkError
 from hotdesk_guest import wire
@@ -382,7 +383,9 @@ class LinkedDesk:
 
     async def dial(self, port: int) -> socket.socket:
         """Connect to a server on the desk's loopback."""
-        sock = await self.outside.dial(port)
+        if self.link.failure is not None:
+            raise self.link.failure
+        sock = await self.outside.dial(parse_port(port))
         try:
             with anyio.move_on_after(DIAL_SECONDS) as scope:
                 await anyio.wait_writable(sock)

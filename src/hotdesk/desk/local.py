@@ -20,9 +20,10 @@ from hotdesk.desk import guestlib
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk, Unheld
+from hotdesk.desk.room import call_port
 from hotdesk.desk.seam import DeskId, Spec, new_id
 from hotdesk.desk.sockets import accept, listen
-from hotdesk.errors import DeskGone, HostError
+from hotdesk.errors import DeskError, DeskGone, HostError
 
 GREET_SECONDS = 10.0
 SWITCH = "HOTDESK_ALLOW_LOCAL"
@@ -34,10 +35,10 @@ class Unwalled(Unheld):
 
     async def dial(self, port: int) -> socket.socket:
         """Call a server on this machine's own loopback."""
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        with contextlib.suppress(BlockingIOError):
-            sock.connect(("127.0.0.1", port))
-        return sock
+        try:
+            return call_port(port)
+        except OSError as e:
+            raise DeskError(str(e)) from e
 
 
 class LocalRuntime:

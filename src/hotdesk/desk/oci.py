@@ -17,7 +17,7 @@ from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.request import Request, parse_port, write
+from hotdesk.desk.request import Request, write
 from hotdesk.desk.root import note_programs, supervise
 from hotdesk.desk.seam import DeskId, Spec, Usage, new_id
 from hotdesk.desk.sockets import accept, peer
@@ -193,8 +193,10 @@ class Kept:
 
     async def dial(self, port: int) -> socket.socket:
         """Have the keeper call a server inside."""
-        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=parse_port(port)))
-        return socket.socket(fileno=fds[0])
+        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port))
+        sock = socket.socket(fileno=fds[0])
+        sock.setblocking(False)
+        return sock
 
     async def root(self) -> Link:
         """Give the link to root's guest; the first call has the keeper start it."""

@@ -5,10 +5,12 @@ Everything is mounted in the keeper's private mount namespace: a keeper that is 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import resource
+import select
 import socket
 import stat
 from collections.abc import Callable
@@ -22,6 +24,8 @@ from hotdesk.desk.image import Image
 from hotdesk.desk.seam import Spec
 
 GATE = ("127.0.0.1", 3128)
+CALL_MOMENT = 10
+"""Milliseconds a server of a desk may take to refuse a call before its caller has to wait for it."""
 NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 LINKS = {
     "fd": "/proc/self/fd",
@@ -238,18 +242,20 @@ class Room:
 def call_port(port: int) -> socket.socket:
     """Begin a connection to a server of the desk's; called inside its network namespace.
 
-    It never waits: a refusal on loopback is told at once, and whoever gets the socket waits for the rest.
+    A refusal on loopback comes within a moment, and then the other family is tried; whoever gets the socket waits for
+    the rest.
     """
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         caller = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK, socket.IPPROTO_TCP)
-        try:
-            caller.connect((address, port))
-        except BlockingIOError:
-            pass
-        except OSError:
-            caller.close()
-            continue
-        return caller
+        failure = caller.connect_ex((address, port))
+        if failure == errno.EINPROGRESS:
+            poll = select.poll()
+            poll.register(caller, select.POLLOUT)
+            poll.poll(CALL_MOMENT)
+            failure = caller.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not failure:
+            return caller
+        caller.close()
     raise ConnectionRefusedError(f"nobody listens at port {port} of the desk")
 
 
