@@ -36,6 +36,8 @@ class Caller:
         self.ask: dict[str, Any] = {}
         self.proposed = False
         self.pid = 0
+        self.signals = b""
+        """Signals that came before the act began."""
 
     def close(self) -> None:
         """Let go of its streams and the call."""
@@ -50,6 +52,7 @@ class Acts:
 
     def __init__(self, guest: Guest, listener: int) -> None:
         self.guest = guest
+        os.set_inheritable(listener, False)
         self.listener = _socket.socket(fileno=listener)
         self.listener.setblocking(False)
         self.callers: dict[int, Caller] = {}
@@ -62,7 +65,7 @@ class Acts:
         """Take the host's channel, and ask about everyone who waits."""
         self.channel = channel
         for caller in self.callers.values():
-            caller.proposed = False
+            caller.proposed = bool(caller.pid)
         self.propose()
 
     def leave(self) -> None:
@@ -101,7 +104,7 @@ class Acts:
     def read(self, caller: Caller) -> None:
         """Take a request: a length, a value of that length, and three streams with its first byte."""
         try:
-            data, ancillary, _, _ = caller.sock.recvmsg(LONGEST, _socket.CMSG_SPACE(12))
+            data, ancillary, _, _ = caller.sock.recvmsg(LONGEST, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
@@ -112,8 +115,9 @@ class Acts:
         caller.buffer += data
         if not data or len(caller.buffer) > LONGEST or len(caller.streams) > 3:
             self.drop(caller)
-        elif len(caller.buffer) >= 4 and len(caller.buffer) >= 4 + int.from_bytes(caller.buffer[:4], "big"):
-            self.take(caller, bytes(caller.buffer[4:]))
+        elif len(caller.buffer) >= 4 and len(caller.buffer) >= (end := 4 + int.from_bytes(caller.buffer[:4], "big")):
+            caller.signals = bytes(caller.buffer[end:])
+            self.take(caller, bytes(caller.buffer[4:end]))
 
     def take(self, caller: Caller, data: bytes) -> None:
         """Check a request, number it and put it to the host."""
@@ -164,6 +168,7 @@ class Acts:
             os.close(fd)
         caller.streams = []
         self.guest.programs.awaited[caller.pid] = lambda status: self.ended(caller, status)
+        self.signal(caller, caller.signals)
 
     def relay(self, caller: Caller) -> None:
         """Pass signals on, a byte each; a caller that is gone takes its act along."""
@@ -175,8 +180,15 @@ class Acts:
             data = b""
         if not data:
             self.drop(caller)
-        for number in data:
-            if caller.pid and 0 < number < 65:
+        elif caller.pid:
+            self.signal(caller, data)
+        else:
+            caller.signals = (caller.signals + data)[-MOST:]
+
+    def signal(self, caller: Caller, numbers: bytes) -> None:
+        """Signal an act and what it started in its group."""
+        for number in numbers:
+            if 0 < number < 65:
                 try:
                     os.killpg(caller.pid, number)
                 except OSError:

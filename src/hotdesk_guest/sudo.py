@@ -16,7 +16,17 @@ from hotdesk_guest.wire import WireError, decode, encode
 USAGE = "usage: sudo [-EHSiknsv] [-u root] [NAME=value ...] [command [argument ...]]"
 KEPT = ("TERM", "LANG", "LC_ALL", "COLORTERM", "DEBIAN_FRONTEND", "DISPLAY", "http_proxy", "https_proxy", "no_proxy")
 """Variables root gets from whoever calls; `-E` passes all."""
-FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+FORWARDED = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGWINCH,
+)
+LONGEST = 24576
+"""Bytes of one request."""
 SHORT = set("EHSiknsv")
 LONG = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
 FAILED = 1
@@ -67,20 +77,30 @@ def require_root(name: str) -> None:
 def call(path: str, request: bytes) -> int:
     """Ask, pass signals on, and give the exit code of what ran."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    asked = False  # until then the first byte must be the request's
+
+    def forward(number: int, _: object) -> None:
+        if not asked and number != signal.SIGWINCH:
+            sys.exit(128 + number)
+        try:
+            sock.send(bytes((number,)) if asked else b"")
+        except OSError:
+            pass  # what it was for has just ended
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
     sock.connect(path)
     streams = array.array("i", [0, 1, 2])
     sent = sock.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     while sent < len(request):
         sent += sock.send(request[sent:])
-
-    def forward(number: int, _: object) -> None:
-        sock.send(bytes((number,)))
-
-    for number in FORWARDED:
-        signal.signal(number, forward)
+    asked = True
     answer = b""
-    while data := sock.recv(4096):
-        answer += data
+    try:
+        while data := sock.recv(4096):
+            answer += data
+    except ConnectionResetError:
+        pass  # root hung up with a signal unread: its answer came before
     try:
         told = decode(answer)
     except WireError:
@@ -94,9 +114,12 @@ def call(path: str, request: bytes) -> int:
 
 def main(folder: str) -> None:
     """Be `sudo`."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         words, env, cwd = parse(sys.argv[1:])
         value = encode({"argv": words, "cwd": cwd, "env": env})
+        if len(value) + 4 > LONGEST:
+            raise UsageError("a command with its variables of %d bytes is too long; put it in a file" % len(value))
         code = call(folder + "/sudo.sock", len(value).to_bytes(4, "big") + value)
     except UsageError as e:
         print("sudo: %s\n%s" % (e, USAGE), file=sys.stderr)
