@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from hotdesk.errors import HostError
+
 VERSION = 1
 
 
@@ -37,11 +39,17 @@ class RootActEnded:
 
 Event: TypeAlias = RootAct | RootActEnded
 Note: TypeAlias = Callable[[Event], None]
-"""Takes an event down."""
+"""Takes an event down; `HostError` when it cannot."""
 
 
 def ignore(event: Event) -> None:
     """Take nothing down."""
+
+
+def line(event: Event) -> bytes:
+    """Write an event as its line in a journal."""
+    told = {"version": VERSION, "at": round(time.time(), 3), "event": type(event).__name__, **asdict(event)}
+    return json.dumps(told).encode() + b"\n"
 
 
 class Journal:
@@ -53,8 +61,10 @@ class Journal:
 
     def note(self, event: Event) -> None:
         """Write one event, whole; it survives this process, though not a loss of power."""
-        line = {"version": VERSION, "at": round(time.time(), 3), "event": type(event).__name__, **asdict(event)}
-        os.write(self.fd, json.dumps(line).encode() + b"\n")
+        try:
+            os.write(self.fd, line(event))
+        except OSError as e:
+            raise HostError(f"what root does in a desk cannot be noted: {e.strerror}; is the disk full?") from e
 
     def close(self) -> None:
         """Close the file."""

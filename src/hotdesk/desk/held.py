@@ -19,8 +19,10 @@ class Root:
     asked: int
     """The number of the request for it."""
     hard: float
-    """When it must be up."""
+    """When it must be up, and its walls be proven."""
     init: int = 0
+    proven: bool = False
+    """Whether its walls were seen to stand, and the owner was told of it."""
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class Held:
     root: Root | None = None
     knocked: bool = False
     """Whether the owner was told that somebody calls `sudo`."""
+    rest: float = 0.0
+    """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
 
     def due(self) -> tuple[float, str]:
         """Say when the desk must burn, and why. A paused one is not idle: somebody wants it kept."""
@@ -57,9 +61,9 @@ class Held:
 
     def knocks(self) -> int | None:
         """Give the socket at which `sudo` calls, while nobody answers there."""
-        if self.knocked or self.root is not None or self.runtime or self.paused or self.room.sudo is None:
+        if self.knocked or self.root is not None or self.runtime or self.paused or self.rest > now():
             return None
-        return self.room.sudo.fileno()
+        return self.room.sudo.fileno() if self.room.sudo is not None else None
 
 
 def now() -> float:

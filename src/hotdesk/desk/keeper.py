@@ -24,9 +24,10 @@ from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.filters import Filters
-from hotdesk.desk.held import Held, Root, now
+from hotdesk.desk.held import Held, now
 from hotdesk.desk.request import Request, parse
 from hotdesk.desk.room import Room
+from hotdesk.desk.roots import Roots
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
@@ -57,6 +58,7 @@ class Keeper:
         self.queue: dict[str, tuple[float, int, Request]] = {}
         """Requests to open, by desk, in the order they came: when, their number, and what they ask."""
         self.held: dict[str, Held] = {}
+        self.roots = Roots(settings, self.held, self)
         self.burning = Burning(settings, self.ended)
         self.filters = Filters(settings.lib / "cache", settings.runtime)
         self.doorman = Doorman()
@@ -80,6 +82,7 @@ class Keeper:
                     pass  # all that is asked comes before deadlines: among it may be that a desk is in use
                 self.answer_calls(heard)
                 self.reap()
+                self.roots.turn()
                 self.burn_due()
                 self.burning.turn()
                 self.open_next()
@@ -134,7 +137,7 @@ class Keeper:
     def patience(self) -> float:
         """Give seconds until something is due."""
         waits = [held.due()[0] - now() for held in self.held.values()]
-        waits += [held.root.hard - now() for held in self.held.values() if held.root and held.root.runtime]
+        waits += self.roots.patience()
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
         if self.queue and self.has_hands():
@@ -185,7 +188,7 @@ class Keeper:
                     held.touched = now()
             case "root":
                 self.reap()  # an earlier root may have ended a moment ago
-                upkeep.start_root(self.settings, self.find(request.desk), number)
+                self.roots.begin(number, self.find(request.desk))
             case "usage":
                 self.send({"re": number, "ok": upkeep.usage(self.find(request.desk))})
             case "pause":
@@ -294,28 +297,9 @@ class Keeper:
         self.doorman.add(desk, room.gate)
         reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER}
         self.send({"re": held.asked, "ok": reply}, room.listener.fileno(), held.console)
-        room.listener.close()
+        room.hang_up()
         os.close(held.console)
         held.console = -1
-
-    def finish_root(self, held: Held, root: Root, status: int) -> None:
-        """Tell the owner how starting root's guest went."""
-        room, root.runtime = held.room, 0
-        assert room.listener is not None
-        try:
-            upkeep.prove_root(self.settings, held, root, status)
-        except (OSError, ValueError, KeeperError) as e:
-            self.end_root(held, root, str(e))
-        else:
-            reply = {"desk": room.desk, "pid": root.init, "uid": room.base}
-            self.send({"re": root.asked, "ok": reply}, room.listener.fileno())
-        room.listener.close()
-        room.listener = None
-
-    def end_root(self, held: Held, root: Root, why: str) -> None:
-        """Give up a root that did not come up, and say so."""
-        upkeep.end_root(held, root)
-        self.refuse(root.asked, KeeperError(why))
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -336,24 +320,19 @@ class Keeper:
 
     def note_exit(self, held: Held, pid: int, status: int) -> None:
         """Take an exit that may be one of a desk's."""
-        root = held.root
         if pid == held.runtime:
             self.finish(held, status)
         elif pid == held.init:
             self.burn(held.room.desk, "out of memory" if out_of_memory(held) else "its first process ended")
-        elif root is not None and pid == root.runtime:
-            self.finish_root(held, root, status)
-        elif root is not None and pid == root.init:
-            held.root = None
+        else:
+            self.roots.ended(held, pid, status)
 
     def burn_due(self) -> None:
-        """Burn desks whose time is up, and give up roots that do not come."""
+        """Burn desks whose time is up."""
         for desk, held in list(self.held.items()):
             at, why = held.due()
             if at <= now():
                 self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
-            elif held.root is not None and held.root.runtime and held.root.hard <= now():
-                self.end_root(held, held.root, f"root's guest did not start within {upkeep.RISING:.0f} s")
 
     def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
@@ -371,7 +350,7 @@ class Keeper:
         error = KeeperError(f"desk {desk} was burnt while it opened: {why}")
         if held.runtime:
             self.refuse(held.asked, error)
-        if held.root is not None and held.root.runtime:
+        if held.root is not None and not held.root.proven:
             self.refuse(held.root.asked, error)
         self.burning.begin(held, why, asked)
 

@@ -207,7 +207,8 @@ class Link:
         self.hello: Body | None = None
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
-        self.obituary: Callable[[], Awaitable[DeskGone]] = hung_up
+        self.ended = anyio.Event()
+        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = hung_up
         """Says why the other end is gone."""
         self.ending: LinkError | None = None
         """What the guest did wrong."""
@@ -364,7 +365,24 @@ class Link:
                 except BlockingIOError:
                     await self.writable(begun=len(view) < len(data))
                 except (OSError, anyio.ClosedResourceError) as e:
-                    raise self.lost() from e
+                    raise await self.reason() from e
+
+    async def reason(self) -> DeskGone | LinkError:
+        """Say why nothing more can be written; whoever reads the link learns it within a moment."""
+        with anyio.move_on_after(HELLO_SECONDS):
+            await self.ended.wait()
+        return self.lost()
+
+    def is_over(self) -> bool:
+        """Say whether the link ended, or the other end has hung up and nobody has noticed yet."""
+        if self.failure is not None:
+            return True
+        try:
+            return self.sock.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def send_now(self, data: bytes) -> int:
         """Write what the socket takes at once: nearly always all of it."""
@@ -402,6 +420,7 @@ class Link:
         """Note why the link ended, and tell everyone who waits."""
         if self.failure is None:
             self.failure = why
+        self.ended.set()
         self.greeted.set()
         for channel in self.channels.values():
             channel.wake()

@@ -18,11 +18,11 @@ from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request, write
-from hotdesk.desk.root import note_programs, supervise
+from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.desk.seam import DeskId, Spec, Usage, new_id
 from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import MESSAGE, Started, start
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, KeeperError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
@@ -55,6 +55,8 @@ class KeeperClient:
         self.ended: dict[str, str] = {}
         """Why desks ended, as the keeper told."""
         self.mourners: dict[str, anyio.Event] = {}
+        self.rootless: set[str] = set()
+        """Desks whose root's guest ended."""
         self.failure: HotdeskError | None = None
         self.closing = False
         self.knocked: Callable[[str], None] = lambda desk: None
@@ -91,8 +93,11 @@ class KeeperClient:
                 self.ended[desk] = why
                 if len(self.ended) > REMEMBERED:
                     del self.ended[next(iter(self.ended))]
-                if desk in self.mourners:
-                    self.mourners.pop(desk).set()
+                self.rootless.discard(desk)
+                self.wake(desk)
+            case {"event": "rootless", "desk": str(desk)}:
+                self.rootless.add(desk)
+                self.wake(desk)
             case {"event": "knock", "desk": str(desk)}:
                 self.knocked(desk)
             case {"event": "unfit", "why": str(why)}:
@@ -100,18 +105,28 @@ class KeeperClient:
             case _:
                 close_all(fds)  # the answer to a request whose asker was cancelled
 
+    def wake(self, desk: str) -> None:
+        """Let whoever waits for a desk's end look again."""
+        if desk in self.mourners:
+            self.mourners.pop(desk).set()
+
+    async def mourn(self, desk: str, seconds: float, root: bool = False) -> None:
+        """Wait until a desk, or the root in it, has ended; no longer than this."""
+        with anyio.move_on_after(seconds):
+            while desk not in self.ended and self.failure is None and not (root and desk in self.rootless):
+                await self.mourners.setdefault(desk, anyio.Event()).wait()
+
     def fail(self, why: HotdeskError) -> None:
         """Note why the keeper is gone, and tell everyone who waits."""
         self.failure = self.failure or why
         for event in (*self.waiting.values(), *self.mourners.values()):
             event.set()
 
-    async def obituary(self, desk: str) -> DeskGone:
-        """Say why a desk that hung up is gone: its keeper's word follows within a moment."""
-        event = self.mourners.setdefault(desk, anyio.Event())
-        if desk not in self.ended and self.failure is None:
-            with anyio.move_on_after(OBITUARY_SECONDS):
-                await event.wait()
+    async def obituary(self, desk: str, root: bool = False) -> DeskGone | LinkError:
+        """Say why a guest that hung up is gone: its keeper's word follows within a moment."""
+        await self.mourn(desk, OBITUARY_SECONDS, root)
+        if root and desk not in self.ended and desk in self.rootless:
+            return LinkError(f"root's guest in desk {desk} ended; the next call as root starts another")
         why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
@@ -181,6 +196,9 @@ class Kept:
         self.desk = desk
         self.roots: Link | None = None
         self.rising = anyio.Lock()
+        self.ledger = Ledger(desk, runtime.note)
+        self.thawing: anyio.Event | None = None
+        """Set when a paused desk goes on, or ends."""
 
     async def usage(self) -> Usage:
         """Ask the keeper what the desk uses."""
@@ -190,6 +208,16 @@ class Kept:
     async def pause(self, paused: bool) -> None:
         """Have the keeper stop the desk, or let it go on."""
         await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+        if paused:
+            self.thawing = self.thawing or anyio.Event()
+        else:
+            self.thaw()
+
+    def thaw(self) -> None:
+        """Let whoever waits for a paused desk go on."""
+        if self.thawing is not None:
+            self.thawing.set()
+        self.thawing = None
 
     async def dial(self, port: int) -> socket.socket:
         """Have the keeper call a server inside."""
@@ -201,12 +229,15 @@ class Kept:
     async def root(self) -> Link:
         """Give the link to root's guest; the first call has the keeper start it."""
         async with self.rising:
-            if self.roots is None or self.roots.failure is not None:
+            while self.thawing is not None:
+                await self.thawing.wait()
+            if self.roots is None or self.roots.is_over():
                 body, fds = await self.runtime.keeper.ask(Request("root", self.desk))
+                self.runtime.keeper.rootless.discard(self.desk)
                 with closing(fds):
-                    self.roots = await self.runtime.answer(self.desk, body, fds[0])
-                note_programs(self.roots, self.desk, self.runtime.note)
-                self.runtime.tasks.start(functools.partial(supervise, self.roots, self.desk, self.runtime.note))
+                    self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
+                note_programs(self.roots, self.ledger)
+                self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
             return self.roots
 
     async def rise(self) -> None:
@@ -216,6 +247,7 @@ class Kept:
 
     def hang_up(self) -> None:
         """Let go of root's link."""
+        self.thaw()
         if self.roots is not None:
             self.roots.hang_up()
 
@@ -262,14 +294,16 @@ class ContainerRuntime:
         self.kept[desk] = Kept(self, desk)
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.kept[desk])
 
-    async def answer(self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1) -> Link:
+    async def answer(
+        self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
+    ) -> Link:
         """Accept a guest's call: only from the very process the keeper started."""
         listener = socket.socket(fileno=os.dup(listening))
         listener.setblocking(False)
         link = None
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.stop_waiting, desk, tasks.cancel_scope)
+                tasks.start_soon(self.stop_waiting, desk, root, tasks.cancel_scope)
                 while link is None:
                     sock = await accept(listener)
                     if peer(sock) == (body["pid"], body["uid"]):
@@ -283,10 +317,12 @@ class ContainerRuntime:
             raise
         finally:
             listener.close()
+        if link is None and root and desk not in self.keeper.ended:
+            raise LinkError(f"root's guest in desk {desk} did not call; is its Python broken?")
         if link is None:
             why = self.keeper.ended.get(desk, "its guest is silent")
             raise DeskGone(f"desk {desk} did not come up: {why}{said(console)}")
-        link.obituary = lambda: self.keeper.obituary(desk)
+        link.obituary = lambda: self.keeper.obituary(desk, root)
         self.tasks.start(link.run)
         await link.ready()
         return link
@@ -296,12 +332,9 @@ class ContainerRuntime:
         if kept := self.kept.get(DeskId(name)):
             self.tasks.start(kept.rise)
 
-    async def stop_waiting(self, desk: DeskId, scope: anyio.CancelScope) -> None:
-        """Stop waiting for a guest's call when its desk ended, or its time is up."""
-        event = self.keeper.mourners.setdefault(desk, anyio.Event())
-        if desk not in self.keeper.ended:
-            with anyio.move_on_after(GREET_SECONDS):
-                await event.wait()
+    async def stop_waiting(self, desk: DeskId, root: bool, scope: anyio.CancelScope) -> None:
+        """Stop waiting for a guest's call when it or its desk ended, or its time is up."""
+        await self.keeper.mourn(desk, GREET_SECONDS, root)
         scope.cancel()
 
     async def find(self, desk: DeskId) -> LinkedDesk:

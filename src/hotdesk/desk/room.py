@@ -133,6 +133,12 @@ class Room:
         (self.folder / "bundle/root.json").write_text(json.dumps(bundle.root_process(self.plan)))
         return self.listen("root.sock", 0, 0o600)
 
+    def hang_up(self) -> None:
+        """Take no more calls of a guest: the owner has the socket, or nobody will."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+
     def make_root(self, spec: Spec, image: Image) -> None:
         """Lay the writable layer over the image, owners shifted into the desk's own ids."""
         lowers = []
@@ -233,10 +239,11 @@ class Room:
             if fd >= 0:
                 os.close(fd)
         self.userns = self.netns = -1
-        for held in (self.gate, self.listener, self.sudo):
+        self.hang_up()
+        for held in (self.gate, self.sudo):
             if held is not None:
                 held.close()
-        self.gate = self.listener = self.sudo = None
+        self.gate = self.sudo = None
 
 
 def call_port(port: int) -> socket.socket:

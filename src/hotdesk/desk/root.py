@@ -6,50 +6,66 @@ from contextlib import suppress
 
 from hotdesk.config import MIB
 from hotdesk.desk.link import Link, Told
-from hotdesk.errors import HotdeskError, LinkError
-from hotdesk.event import Event, Note, RootAct, RootActEnded
+from hotdesk.errors import HostError, HotdeskError, LinkError
+from hotdesk.event import Event, Note, RootAct, RootActEnded, line
 from hotdesk_guest import wire
 
 NOTED = 16 * MIB
 """Bytes of acts one desk may have noted, so that it cannot fill its host's journal."""
+MOST = 1 << 32
+"""More acts than a desk can have noted."""
 
 
-def note_programs(link: Link, desk: str, note: Note) -> None:
+class Ledger:
+    """What is noted of one desk's root, by however many guests in turn it is root."""
+
+    def __init__(self, desk: str, note: Note, room: int = NOTED) -> None:
+        self.desk = desk
+        self.note = note
+        self.room = room
+
+    def enter(self, event: Event) -> bool:
+        """Note what the desk did; False when it has had its share, or it cannot be noted."""
+        size = len(line(event))
+        if size > self.room:
+            return False
+        self.room -= size
+        try:
+            self.note(event)
+        except HostError:
+            return False
+        return True
+
+
+def note_programs(link: Link, ledger: Ledger) -> None:
     """Have every program that is started over root's link noted, whoever of this owner's callers asked."""
 
     def heard(payload: bytes) -> None:
         ask = wire.decode(payload)
         if isinstance(ask, dict) and ask.get("op") == "exec":
             argv = ask.get("argv")
-            note(RootAct(desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
+            ledger.note(RootAct(ledger.desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
 
     link.opening = heard
 
 
-async def supervise(link: Link, desk: str, note: Note, room: int = NOTED) -> None:
+async def supervise(link: Link, ledger: Ledger) -> None:
     """Hear what `sudo` asks for, note it, allow it; until the link ends. What is not noted is not allowed."""
+    running: set[int] = set()
     with suppress(HotdeskError):
         channel = await link.open({"op": "acts"})
         while isinstance(item := await channel.receive(), Told):
-            room -= item.size
             match item.value:
-                case {"act": int(number), "argv": list(argv), "cwd": str(cwd)}:
-                    allowed = room > 0 and noted(note, RootAct(desk, "sudo", as_argv(argv), cwd, number))
+                case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MOST:
+                    allowed = ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
+                    if allowed:
+                        running.add(number)
                     await channel.order({"act": number, "allow": allowed})
-                case {"act": int(number), "code": int(code)}:
-                    if room > 0:
-                        noted(note, RootActEnded(desk, number, code))
+                case {"act": int(number), "code": int(code)} if number in running and 0 <= code < 256:
+                    running.remove(number)
+                    ledger.enter(RootActEnded(ledger.desk, number, code))
                 case _:
                     link.break_off(LinkError("root's guest told of an act strangely"))
-
-
-def noted(note: Note, event: Event) -> bool:
-    """Take an event down, or say that it cannot be: a full disk must not end an owner."""
-    try:
-        note(event)
-    except OSError:
-        return False
-    return True
 
 
 def as_argv(value: object) -> tuple[str, ...]:

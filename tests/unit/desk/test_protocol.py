@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import select
 import socket
 import time
@@ -21,8 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
 from hotdesk.desk.link import Channel, Data, Link, Reply, Told
-from hotdesk.desk.root import NOTED, supervise
-from hotdesk.errors import DeskGone, LinkError
+from hotdesk.desk.root import NOTED, Ledger, supervise
+from hotdesk.errors import DeskGone, HostError, LinkError
 from hotdesk.event import Event, RootAct
 from hotdesk_guest import wire
 from hotdesk_guest.wire import CREDIT, DATA, DROP, END, EVENT, HELLO, OPEN, REPLY, SIGNAL, WINDOW, cost, encode, frame
@@ -387,13 +386,13 @@ async def supervised(*said: bytes, full: bool = False, room: int = NOTED) -> tup
 
     def note(event: Event) -> None:
         if full:
-            raise OSError(errno.ENOSPC, "no space left")
+            raise HostError("no space left")
         noted.append(event)
 
     async with linked() as (link, guest):
         guest.settimeout(10)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(supervise, link, "desk", note, room)
+            tasks.start_soon(supervise, link, Ledger("desk", note, room))
             await anyio.sleep(0.02)
             reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
             orders: list[bytes] = []
@@ -446,9 +445,15 @@ async def test_what_cannot_be_noted_is_not_allowed() -> None:
 
 
 async def test_no_desk_fills_its_owners_journal() -> None:
-    noted, orders = await supervised(act(act=1, code=0) * 1000, act(act=2, argv=["id"], cwd="/"), room=1000)
-    assert len(noted) < 100
-    assert orders == [encode({"act": 2, "allow": False})]
+    noted, orders = await supervised(*(act(act=number, argv=["id"], cwd="/") for number in range(1, 21)), room=1000)
+    assert 0 < len(noted) < 20
+    assert orders[0] == encode({"act": 1, "allow": True})
+    assert orders[-1] == encode({"act": 20, "allow": False})
+
+
+async def test_the_end_of_an_act_that_never_began_is_not_noted() -> None:
+    noted, orders = await supervised(act(act=1, code=0))
+    assert (noted, orders) == ([], [])
 
 
 # -- frames and values ---------------------------------------------------------------------------------------------
