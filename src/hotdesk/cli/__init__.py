@@ -30,6 +30,7 @@ COMMANDS = {
     "burn": "Burn desks: end them and everything of them.",
     "image": "Build, list, remove and import images.",
     "setup": "Set this machine up: packages, folders, images.",
+    "doctor": "Try the wall on this machine: what holds, what does not.",
     "gc": "Bury orphaned desks, remove what no image uses.",
 }
 

@@ -1,0 +1,178 @@
+"""`hotdesk doctor`: does the wall stand on this machine? Each measure tried just now."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hotdesk import __version__, config
+from hotdesk.cli import FAILED, options
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.doctor.examination import Examination, examine, look_at_machine
+from hotdesk.doctor.machine import line
+from hotdesk.doctor.measure import THEMES, Result, State
+
+SCHEMA = 1
+NARROW, WIDE = 60, 120
+MARKS: dict[State, str] = {"held": "✔", "failed": "✘", "untested": "?"}
+PLAIN: dict[State, str] = {"held": "+", "failed": "!", "untested": "?"}
+COLOURS: dict[State, str] = {"held": "32", "failed": "1;31", "untested": "33"}
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What is printed on."""
+
+    width: int
+    coloured: bool
+    marks: dict[State, str]
+
+    def paint(self, text: str, colour: str) -> str:
+        """Colour a text where colours are wanted."""
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.coloured else text
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Try the wall on this machine: every measure, just now, in desks opened for that.
+
+    ✔ held   ✘ not held, with the remedy   ? not tested here, with the reason
+
+    Exit code 0 when every measure that could be tested held, 1 when one did not, 125 when
+    no desk could be opened. Desks of others are neither used nor touched. Takes seconds.
+
+    For example:
+
+      hotdesk doctor
+      hotdesk doctor --json | jq -r '.measures[] | select(.state == "failed").name'
+    """
+    settings = config.load()
+    found = look_at_machine(settings)
+    if sys.stderr.isatty() and not arguments.json:
+        print("opening desks to try the wall …", end="\r", file=sys.stderr, flush=True)
+
+    async def work() -> int:
+        await examine(settings, found)
+        return 0
+
+    if code := run_interruptible(work):
+        return code
+    if arguments.json:
+        print(json.dumps(as_json(found), indent=1))
+    else:
+        print("\n".join(render(found, paper())))
+    return exit_code(found)
+
+
+def exit_code(found: Examination) -> int:
+    """Say how it went, as a shell hears it."""
+    if found.unopened is not None:
+        return FAILED
+    return int(any(result.finding.state == "failed" for result in found.results))
+
+
+def paper() -> Paper:
+    """Find out what standard output can show."""
+    terminal = sys.stdout.isatty()
+    try:
+        "".join(MARKS.values()).encode(sys.stdout.encoding or "ascii")
+        marks = MARKS
+    except UnicodeEncodeError:
+        marks = PLAIN
+    width = shutil.get_terminal_size((100, 24)).columns
+    return Paper(min(max(width, NARROW), WIDE), terminal and not os.environ.get("NO_COLOR"), marks)
+
+
+def render(found: Examination, on: Paper) -> Iterator[str]:
+    """Write the whole of it for a person."""
+    results = found.sorted()
+    yield line(found.facts)
+    column = max(len(result.measure.name) for result in results)
+    for theme, heading in THEMES.items():
+        shown = [result for result in results if result.measure.theme == theme]
+        if shown:
+            yield ""
+            yield on.paint(heading, "1")
+            for result in shown:
+                yield from describe(result, column, on)
+    yield ""
+    yield summary(found, on)
+
+
+def describe(result: Result, column: int, on: Paper) -> Iterator[str]:
+    """Write one measure: what was seen, how, and the remedy where one is needed."""
+    measure, finding = result.measure, result.finding
+    indent = " " * (column + 6)
+    width = on.width - len(indent)
+    seen = finding.seen if finding.state == "held" else f"{measure.promise}: {finding.seen}"
+    lines = wrap(seen, width)
+    if len(lines[-1]) + len(measure.how) + 3 <= width:
+        lines[-1] += on.paint(f" · {measure.how}", "2")
+    else:
+        lines += [on.paint(each, "2") for each in wrap(measure.how, width)]
+    if finding.note:
+        lines += wrap(f"note: {finding.note}", width)
+    if finding.state == "failed":
+        lines += [on.paint(each, "1") for each in wrap(f"remedy: {measure.remedy}", width)]
+    mark = on.paint(on.marks[finding.state], COLOURS[finding.state])
+    yield f"  {mark} {measure.name.ljust(column)}  {lines[0]}"
+    yield from (indent + each for each in lines[1:])
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Break a text into lines."""
+    return textwrap.wrap(text, max(20, width), break_on_hyphens=False) or [""]
+
+
+def summary(found: Examination, on: Paper) -> str:
+    """Give the whole in one line."""
+    count = Counter(result.finding.state for result in found.results)
+    parts = f"{count['held']} held, {count['failed']} not held, {count['untested']} not tested here"
+    if found.unopened is not None:
+        return f"{on.paint('No desk could be opened', COLOURS['failed'])}: {found.unopened}\n{parts}"
+    if count["failed"]:
+        return f"{on.paint('The wall does not stand as promised', COLOURS['failed'])}: {parts}"
+    return f"{on.paint('The wall stands', COLOURS['held'])}: {parts}"
+
+
+def as_json(found: Examination) -> dict[str, object]:
+    """Give the whole for a program; fields are added, never changed, while the schema's number stays."""
+    count = Counter(result.finding.state for result in found.results)
+    return {
+        "schema": SCHEMA,
+        "hotdesk": __version__,
+        "machine": {
+            "name": found.facts.name,
+            "arch": found.facts.arch,
+            "kernel": found.facts.kernel,
+            "runtime": found.facts.runtime,
+            "runtime_version": ".".join(map(str, found.facts.version)),
+            "cgroup": found.facts.cgroups[:2],
+        },
+        "unopened": found.unopened,
+        "counts": {state: count[state] for state in MARKS},
+        "measures": [
+            {
+                "name": result.measure.name,
+                "theme": result.measure.theme,
+                "state": result.finding.state,
+                "promise": result.measure.promise,
+                "seen": result.finding.seen,
+                "note": result.finding.note,
+                "how": result.measure.how,
+                "remedy": result.measure.remedy,
+            }
+            for result in found.sorted()
+        ],
+    }

@@ -1,0 +1,213 @@
+"""The system calls that are tried inside a desk: data, and the answer the filter must give.
+
+Arguments are such that the kernel alone would answer otherwise, so that the answer shows the rule: a clone that shares
+threads but no signals, a socket with an impossible flag, a device below no folder are refused by the kernel as EINVAL
+or ENOENT, and by the filter before that as something else. No call does harm where the rule is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NUMBERS = {
+    "add_key": (217, 248),
+    "adjtimex": (171, 159),
+    "bpf": (280, 321),
+    "chroot": (51, 161),
+    "clock_settime": (112, 227),
+    "clone": (220, 56),
+    "clone3": (435, 435),
+    "fanotify_init": (262, 300),
+    "fsconfig": (431, 431),
+    "fsopen": (430, 430),
+    "getpid": (172, 39),
+    "io_setup": (0, 206),
+    "io_submit": (2, 209),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "kcmp": (272, 312),
+    "keyctl": (219, 250),
+    "mbind": (235, 237),
+    "migrate_pages": (238, 256),
+    "mknodat": (33, 259),
+    "mlockall": (230, 151),
+    "mount": (40, 165),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (239, 279),
+    "name_to_handle_at": (264, 303),
+    "open_by_handle_at": (265, 304),
+    "open_tree": (428, 428),
+    "perf_event_open": (241, 298),
+    "personality": (92, 135),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (41, 155),
+    "prlimit64": (261, 302),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (270, 310),
+    "process_vm_writev": (271, 311),
+    "ptrace": (117, 101),
+    "quotactl": (60, 179),
+    "reboot": (142, 169),
+    "remap_file_pages": (234, 216),
+    "request_key": (218, 249),
+    "seccomp": (277, 317),
+    "set_mempolicy": (237, 238),
+    "sethostname": (161, 170),
+    "setns": (268, 308),
+    "setrlimit": (164, 160),
+    "setsockopt": (208, 54),
+    "settimeofday": (170, 164),
+    "socket": (198, 41),
+    "socketpair": (199, 53),
+    "splice": (76, 275),
+    "swapon": (224, 167),
+    "syslog": (116, 103),
+    "tee": (77, 276),
+    "umount2": (39, 166),
+    "unshare": (97, 272),
+    "userfaultfd": (282, 323),
+    "vmsplice": (75, 278),
+}
+"""Numbers on aarch64 and x86_64: libc hides or wraps these calls."""
+HIGH = 1 << 32
+"""A bit the kernel drops from an int argument, and a filter must not trip over."""
+ODD = 1 << 30
+"""A flag no socket has: the kernel refuses it as EINVAL before it looks at the family."""
+THREAD = 0x10000
+"""CLONE_THREAD, which the kernel refuses as EINVAL without CLONE_SIGHAND."""
+NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: what it is, as Python for the prelude in `inside.py`, and what it must answer."""
+
+    what: str
+    code: str
+    answer: str | int = "EPERM"
+
+
+def numbers(machine: str) -> dict[str, int]:
+    """Give the calls' numbers on an architecture."""
+    column = ("aarch64", "x86_64").index(machine)
+    return {name: pair[column] for name, pair in NUMBERS.items()}
+
+
+def named(what: str, arguments: str, answer: str | int = "EPERM") -> Call:
+    """Give a call that is known by its own name."""
+    return Call(what, f"call('{what}', {arguments})", answer)
+
+
+NAMESPACES = (
+    named("unshare", "0"),
+    named("setns", "-1, 0"),
+    *(Call(f"clone {flag:#x}", f"call('clone', {flag | THREAD}, 0, 0, 0, 0)") for flag in NAMESPACE_FLAGS),
+    named("clone3", "0, 0", "ENOSYS"),
+    named("mount", "1, 1, 1, 0, 0"),
+    named("umount2", "b'/none', 0"),
+    named("chroot", "b'/none'"),
+    named("open_tree", "-1, b'none', 0x7fffffff"),
+    named("mount_setattr", "-1, b'', 0x7fffffff, 0, 0"),
+    named("fsconfig", "-1, 0, 0, 0, 0"),
+)
+UNNEEDED = (
+    named("bpf", "0, 1, 1 << 20"),
+    named("perf_event_open", "1, 0, -1, -1, 0"),
+    named("io_uring_setup", "1, 1"),
+    named("io_uring_enter", "-1, 0, 0, 1 << 30, 0, 0"),
+    named("io_uring_register", "-1, 0, 0, 0"),
+    named("userfaultfd", "1"),
+    named("keyctl", "0, -1, 0"),
+    named("add_key", "b'user', b'x', b'x', 1, -1"),
+    named("request_key", "b'user', b'x', 0, 0"),
+    named("kcmp", "os.getpid(), os.getpid(), 2, 0, 0"),
+    named("name_to_handle_at", "-100, b'/', 1, 1, 0"),
+    named("open_by_handle_at", "-100, 1, 0"),
+    named("process_vm_readv", "os.getpid(), 0, 0, 0, 0, 0"),
+    named("process_vm_writev", "os.getpid(), 0, 0, 0, 0, 0"),
+    named("process_madvise", "-1, 0, 0, 0, 1"),
+    named("pidfd_getfd", "-1, 0, 0"),
+    named("fanotify_init", "0x200 | 1 << 31, 0"),
+    named("quotactl", "3, 0, 0, 0"),
+    named("mbind", "0, 0, 9999, 0, 0, 0"),
+    named("set_mempolicy", "9999, 0, 0"),
+    named("move_pages", "0, 0, 0, 0, 0, 1 << 30"),
+    named("migrate_pages", "0, 1 << 30, 1, 1"),
+    named("remap_file_pages", "0, 0, 0, 0, 0"),
+    named("mlockall", "0"),
+    named("adjtimex", "0"),
+    named("clock_settime", "9999, 0"),
+    named("settimeofday", "1, 0"),
+    named("io_setup", "8, ctypes.byref(ctypes.c_ulong(0))", "ENOSYS"),
+    named("io_submit", "0, 0, 0", "ENOSYS"),
+)
+SPLICES = (
+    named("splice", "*pipes(), 1, 0", "EINVAL"),
+    named("tee", "-1, -1, 1, 0", "EINVAL"),
+    named("vmsplice", "-1, 0, 0, 0", "EINVAL"),
+)
+UNSEEN = (
+    named("pivot_root", "1, 1"),
+    named("fsopen", "1, 0xffff"),
+    named("move_mount", "-1, b'', -1, b'', 0x7fffffff"),
+    named("reboot", "0, 0, 0, 0"),
+    named("sethostname", "1, 1"),
+    named("swapon", "1, 0"),
+    named("syslog", "10, 0, 0"),
+)
+"""Calls the kernel refuses an ordinary user before it looks at anything, with the same answer as the filter."""
+ARGUMENTS = (
+    Call("personality without random addresses", "apart(lambda: call('personality', 0x0040000))", "ENOSYS"),
+    Call("personality that maps page zero", "apart(lambda: call('personality', 0x0100000))", "ENOSYS"),
+    Call("a seccomp listener", "apart(lambda: call('seccomp', 1, 8, program()))"),
+    Call("a character device", "call('mknodat', -100, b'/none/c', 0o20666, 0x103)"),
+    Call("a block device", "call('mknodat', -100, b'/none/b', 0o60666, 0x700)"),
+    Call("a lower core limit", "apart(lambda: call('prlimit64', 0, 4, struct.pack('QQ', 0, 0), 0))"),
+    Call("a lower core limit by setrlimit", "apart(lambda: call('setrlimit', 4, struct.pack('QQ', 0, 0)))"),
+    Call("tracing pid 1", "call('ptrace', 7, 1, 0, 0)"),
+    Call("tracing pid 1 with high bits", f"call('ptrace', 7, {1 | HIGH}, 0, 0)"),
+)
+FAMILIES = (
+    *(
+        Call(f"family {family}", f"call('socket', {family}, {ODD | 2}, 0)", "EAFNOSUPPORT")
+        for family in (*range(47), 255, 17 | HIGH)
+        if family not in (1, 2, 10, 16)
+    ),
+    *(
+        Call(f"pair of family {family}", f"call('socketpair', {family}, {ODD | 1}, 0, pair())", "EAFNOSUPPORT")
+        for family in (2, 10, 16, 17, 38, 40, 17 | HIGH)
+    ),
+    *(
+        Call(f"protocol {protocol} of family {family}", f"call('socket', {family}, {ODD | kind}, {protocol})", answer)
+        for family in (2, 10)
+        for kind, protocol in ((1, 262), (2, 136), (1, 132), (2, 1), (2, 58), (3, 1), (3, 6), (3, 255), (10, 0))
+        for answer in ("EPROTONOSUPPORT",)
+    ),
+    *(
+        Call(f"netlink protocol {protocol}", f"call('socket', 16, {ODD | 3}, {protocol})", "EPROTONOSUPPORT")
+        for protocol in (2, 4, 6, 9, 10, 12, 15, 16, 20, 21)
+    ),
+)
+OPTIONS = (
+    Call("TCP_ULP", "option(1, 6, 31, b'tls')"),
+    Call("UDP_ENCAP", "option(2, 17, 100, struct.pack('i', 2))"),
+    Call("UDP_ENCAP with high bits", f"option(2, 17, {100 | HIGH}, struct.pack('i', 2))"),
+    Call("SO_ATTACH_FILTER", "option(2, 1, 26, program())"),
+    Call("SO_ATTACH_BPF", "option(2, 1, 50, struct.pack('i', -1))"),
+    Call("SO_ATTACH_REUSEPORT_CBPF", "option(2, 1, 51, program())"),
+    Call("SO_ATTACH_REUSEPORT_EBPF", "option(2, 1, 52, struct.pack('i', -1))"),
+)
+PAGE_CACHE = ("family 33", "family 38", "UDP_ENCAP", "splice", "vmsplice", "clone 0x10000000")
+"""What Copy Fail (CVE-2026-31431) and Dirty Frag (CVE-2026-43284, CVE-2026-43500) need: AF_RXRPC, AF_ALG, ESP in UDP,
+pages spliced from files, and a user namespace to set up IPsec in."""
+GROUPS = {
+    "namespaces": NAMESPACES,
+    "unneeded": UNNEEDED,
+    "splices": SPLICES,
+    "unseen": UNSEEN,
+    "arguments": ARGUMENTS,
+    "families": FAMILIES,
+    "options": OPTIONS,
+}

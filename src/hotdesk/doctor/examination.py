@@ -1,0 +1,212 @@
+"""The order of an examination: the machine, then three desks side by side, then what is left of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk import state
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.seam import Desk, Done, Process, Spec
+from hotdesk.doctor import inside, life, limits, machine, outside, view
+from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
+from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
+from hotdesk.doctor.machine import Facts
+from hotdesk.doctor.measure import THEMES, Finding, Result, Silent, failed, give_up, judge, untested
+from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, Told, heard, listening, probe, program
+from hotdesk.errors import DeskError, HotdeskError, printable
+from hotdesk.host import Host
+
+PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
+SECONDS = 30.0
+NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
+Wanted = Callable[[Finding], Iterator[Result]]
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found, and why no desk could be opened, if none could."""
+
+    facts: Facts
+    results: list[Result] = field(default_factory=list)
+    unopened: str | None = None
+
+    def sorted(self) -> list[Result]:
+        """Give the results by theme."""
+        order = list(THEMES)
+        return sorted(self.results, key=lambda result: order.index(result.measure.theme))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A desk of ours, and where the host finds it."""
+
+    desk: Desk
+    told: dict[str, object]
+    cgroup: Cgroup
+
+    @property
+    def first(self) -> int:
+        """Give the host's pid of its first process."""
+        return int(str(self.told["pid"]))
+
+
+def look_at_machine(settings: Config) -> Examination:
+    """Examine what needs no desk. Called before any thread or event loop is started."""
+    facts = machine.look(settings)
+    return Examination(facts, list(judge(machine.CHECKS, facts)))
+
+
+async def examine(settings: Config, found: Examination) -> None:
+    """Examine desks opened for that; they are burnt in the end. An ordinary user sees no desk from outside."""
+    if os.geteuid() != 0:
+        found.unopened = NEEDS_ROOT
+        found.results += give_up(machine.STORES, untested("only root can see it"))
+        found.results += without_desks(untested("no desk was opened"))
+        return
+    try:
+        async with Host(settings, control=False) as host:
+            await host.burn((await host.open(SMALL)).id)  # where no desk opens, this says why
+            async with anyio.create_task_group() as tasks:
+                for work, without in ((patient, without_patient), (small, without_small), (short, without_short)):
+                    tasks.start_soon(attempt, host, work, without, found)
+    except HotdeskError as e:
+        found.unopened = printable(str(e))
+        found.results += without_desks(untested("no desk could be opened"))
+    found.results += judge(machine.STORES, machine.look_at_stores(settings))
+
+
+async def attempt(
+    host: Host, work: Callable[[Host], Awaitable[list[Result]]], without: Wanted, found: Examination
+) -> None:
+    """Do one desk's part; a desk that is lost on the way has shown nothing."""
+    try:
+        with anyio.fail_after(SECONDS):
+            found.results += await work(host)
+    except (HotdeskError, OSError, Silent, TimeoutError) as e:
+        found.results += without(failed(f"the desk was lost: {e or 'it took too long'}"))
+
+
+@contextlib.asynccontextmanager
+async def opened(host: Host, spec: Spec) -> AsyncIterator[Opened]:
+    """Open a desk, and give where the host finds it."""
+    async with host.open_desk(spec) as desk:
+        told = state.facts(host.config.run / "desks" / desk.id)
+        if told is None:
+            raise DeskError(f"desk {desk.id} left no note of itself")
+        yield Opened(desk, told, Cgroup(here(), desk.id))
+
+
+# -- the desk that is looked at ---------------------------------------------------------------------------------
+
+
+async def patient(host: Host) -> list[Result]:
+    """Look at a desk from both sides, freeze it, and burn it."""
+    results: list[Result] = []
+    async with opened(host, PATIENT) as it:
+        before = signals_of_root()
+        process, told = await stay(it.desk)
+        results += judge([SIGNALLED], Signals(told, signals_of_root() - before))
+        results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.told, it.cgroup))
+        results += judge([FREEZE], await life.freeze(it.cgroup, on_host(it.cgroup, process.pid)))
+        with listening() as (port, name):
+            said = await it.desk.run(probe(port, name), timeout=SECONDS, output_limit=LIMIT)
+        try:
+            results += judge(inside.CHECKS, heard(said))
+        except Silent as e:
+            results += give_up(inside.CHECKS, failed(f"the probe did not answer: {e}"))
+    base, keeper = (int(str(it.told[name])) for name in ("base", "keeper"))
+    left = await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup))
+    return [*results, *judge([BURNT], left)]
+
+
+async def stay(desk: Desk) -> tuple[Process, Told]:
+    """Start the program that stays, and take its first line."""
+    process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
+    said = b""
+    with anyio.move_on_after(SECONDS / 2):
+        async for stream, data in process.output():
+            said += data if stream == "stdout" else b""
+            if b"\n" in said or len(said) > LIMIT:
+                break
+    return process, heard_so_far(said)
+
+
+def heard_so_far(said: bytes) -> Told:
+    """Read the first line of a program that goes on."""
+    return heard(Done(0, said.partition(b"\n")[0]))
+
+
+def signals_of_root() -> int:
+    """Give how many signals are queued for whoever runs this."""
+    return int(view.status_of(os.getpid())["SigQ"].split("/")[0])
+
+
+def on_host(cgroup: Cgroup, inner: int) -> int:
+    """Give the host's pid of a process that a desk knows by another."""
+    for pid in cgroup.pids():
+        if view.status_of(pid)["NSpid"].split()[-1] == str(inner):
+            return pid
+    raise DeskError(f"process {inner} is not in the desk's cgroup")
+
+
+# -- the desks that take too much, or live too long -------------------------------------------------------------
+
+
+async def small(host: Host) -> list[Result]:
+    """Have a desk take more than it may."""
+    async with opened(host, SMALL) as it:
+        kind = disk_kind(host.config, it.told)
+        return list(judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind)))
+
+
+def disk_kind(settings: Config, told: dict[str, object]) -> str:
+    """Name the file system a desk's disk lies on."""
+    mounts = list(view.read_mounts(Path(f"/proc/{told['keeper']}/mountinfo").read_text()))
+    places = (f"{settings.run}/private/{told['id']}/disk", f"{settings.run}/pool")
+    return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
+
+
+async def short(host: Host) -> list[Result]:
+    """Have a desk spin past its deadline."""
+    async with opened(host, SHORT) as it:
+        start = time.monotonic()
+        await it.desk.start(limits.SPIN, stdin=False)
+        await anyio.sleep(max(0.0, start + SHORT.deadline * 0.6 - time.monotonic()))
+        results = list(judge([CPU], limits.spun(it.cgroup)))
+        return [*results, *judge([DEADLINE], await life.outlive(host.config, it.desk.id, start))]
+
+
+# -- without desks ----------------------------------------------------------------------------------------------
+
+
+def without_patient(finding: Finding) -> Iterator[Result]:
+    """Find the same for all that `patient` looks at."""
+    yield from give_up(outside.CHECKS, finding)
+    yield from give_up(inside.CHECKS, finding)
+    for check in (SIGNALLED, FREEZE, BURNT):
+        yield Result(check.measure, finding)
+
+
+def without_small(finding: Finding) -> Iterator[Result]:
+    """Find the same for all that `small` looks at."""
+    yield from give_up(limits.CHECKS, finding)
+
+
+def without_short(finding: Finding) -> Iterator[Result]:
+    """Find the same for all that `short` looks at."""
+    for check in (CPU, DEADLINE):
+        yield Result(check.measure, finding)
+
+
+def without_desks(finding: Finding) -> Iterator[Result]:
+    """Find the same for all that needs a desk."""
+    for without in (without_patient, without_small, without_short):
+        yield from without(finding)

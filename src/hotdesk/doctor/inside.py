@@ -1,0 +1,341 @@
+"""What programs in a desk found when they tried the wall, judged. A desk's word: `outside.py` is what the host sees."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from hotdesk.doctor import calls
+from hotdesk.doctor.measure import Check, Finding, Measure, Silent, failed, held, unless, untested
+from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, Told
+
+SHOWN = 6
+"""How many flaws of one measure are named."""
+REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
+UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
+
+
+def wrong(told: Told, group: str) -> list[str]:
+    """Name the calls of a group that answered otherwise than the filter must."""
+    answers = told.table(group)
+    listed = calls.GROUPS[group]
+    if missing := [each.what for each in listed if each.what not in answers]:
+        raise Silent(f"it says nothing of {missing[0]}")
+    flaws = [f"{each.what} answers {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
+    return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
+
+
+def refused(*groups: str) -> Callable[[Told], Finding]:
+    """Judge groups of calls."""
+
+    def judge(told: Told) -> Finding:
+        flaws = [flaw for group in groups for flaw in wrong(told, group)]
+        return unless(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
+
+    return judge
+
+
+def unseen(told: Told) -> Finding:
+    """Judge the calls whose rule cannot be seen."""
+    if flaws := wrong(told, "unseen"):
+        return failed(", ".join(flaws))
+    names = ", ".join(each.what for each in calls.UNSEEN)
+    return untested(
+        f"{names}, sync, and a number no kernel has: this kernel answers an ordinary user just as the filter would"
+    )
+
+
+def page_cache(told: Told) -> Finding:
+    """Judge what the known flaws in the page cache need."""
+    answers: dict[str, object] = {}
+    for group in ("families", "options", "splices", "namespaces"):
+        answers.update(told.table(group))
+    wanted = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
+    flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != wanted[what]]
+    return unless(
+        flaws, "what CVE-2026-31431, -43284 and -43500 need is refused; whether this kernel is fixed, not asked"
+    )
+
+
+def other_programs(told: Told) -> Finding:
+    """Judge whether a 32-bit program ran."""
+    number, code = told.row("width", 2)
+    if number == signal.SIGSYS:
+        return held("the filter ends a 32-bit program at its first call")
+    if code == 7:
+        return untested("processor or kernel run no 32-bit programs here, so the filter is never asked")
+    return failed(f"a 32-bit program ended with signal {number}, code {code}")
+
+
+def x32(told: Told) -> Finding:
+    """Judge calls of the x32 kind."""
+    if (machine := os.uname().machine) != "x86_64":
+        return untested(f"there is no x32 on {machine}")
+    answer = told.values.get("x32")
+    if answer == f"ended by signal {int(signal.SIGSYS)}":
+        return held("the filter ends a program that makes one")
+    if answer == "ENOSYS":
+        return untested("ENOSYS: this kernel may have been built without x32, and would answer the same")
+    return failed(f"an x32 call answers {answer}")
+
+
+def nothing_beyond(told: Told) -> Finding:
+    """Judge what a desk can route to."""
+    answers = told.table("beyond")
+    if len(answers) < len(BEYOND) + len(BEYOND_SIX):
+        raise Silent("it did not try every address")
+    flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in UNREACHABLE]
+    return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
+
+
+def host_sockets(told: Told) -> Finding:
+    """Judge whether the host's own sockets were reached."""
+    names = ("its loopback TCP", "its abstract unix socket")
+    answers = told.row("host", 2)
+    flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
+    return unless(flaws, "a port and an abstract name of this process were out of reach")
+
+
+def gate_refuses(told: Told) -> Finding:
+    """Judge the gate's answer."""
+    answer = told.word("gate")
+    return held(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
+
+
+def gate_stays(told: Told) -> Finding:
+    """Judge whether the gate's port was taken."""
+    places = ("127.0.0.1:3128", "0.0.0.0:3128")
+    answers = told.row("take", 2)
+    flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
+    return unless(flaws, "binding it anew answers EADDRINUSE, reuse asked for or not")
+
+
+def loopback_stays(told: Told) -> Finding:
+    """Judge whether a desk may change its network."""
+    answer = told.word("flags")
+    return (
+        held("setting its flags answers EPERM") if answer == "EPERM" else failed(f"setting its flags answers {answer}")
+    )
+
+
+def one_caller(told: Told) -> Finding:
+    """Judge whether somebody but the first process was taken for the guest."""
+    answer = told.word("link")
+    if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
+        return held(f"a second caller: {answer}")
+    return failed(f"a second caller: {answer}")
+
+
+def terminals(told: Told) -> Finding:
+    """Judge how many terminals one desk may have."""
+    count = told.number("terminals")
+    return (
+        held(f"{count}, then no more") if 0 < count <= TERMINALS else failed(f"{count} opened, of {TERMINALS} allowed")
+    )
+
+
+def first_process(told: Told) -> Finding:
+    """Judge what the first process can be made to do."""
+    answers = told.table("first")
+    flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
+    if len(answers) < 9:
+        raise Silent("it did not try everything")
+    return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
+
+
+def no_cores(told: Told) -> Finding:
+    """Judge whether a crash dumped core."""
+    number, dumped = told.row("crash", 2)
+    if number != signal.SIGSEGV:
+        raise Silent(f"its crash ended with {number}")
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
+    return failed("a core was dumped") if dumped else held("a crash dumped none", piped if pattern[:1] == "|" else "")
+
+
+def own_name(told: Told) -> Finding:
+    """Judge the host name a desk sees."""
+    name = told.word("name")
+    return failed("it is this machine's") if name == os.uname().nodename else held(f"{name[:64]!r}")
+
+
+FILTER = "the filter of desk/seccomp.py is not in force: reinstall hotdesk, remove its cache folder, look at crun"
+CHECKS: tuple[Check[Told], ...] = (
+    Check(
+        Measure(
+            "first-process",
+            "user",
+            "the desk's first process cannot be read, traced or stopped",
+            "inside: /proc/1, ptrace and signals tried by another process",
+            "reinstall hotdesk; is kernel.yama or the filter changed?",
+        ),
+        first_process,
+    ),
+    Check(
+        Measure(
+            "core-dumps",
+            "user",
+            "a crash never dumps core on the host",
+            "inside: a child that ended by SIGSEGV",
+            "look at RLIMIT_CORE of the shell hotdesk starts from, and at /proc/sys/kernel/core_pattern",
+        ),
+        no_cores,
+    ),
+    Check(
+        Measure(
+            "namespace-calls",
+            "calls",
+            "no new namespace, no mount",
+            "inside: unshare, setns, clone with each namespace, clone3, mount and others called",
+            FILTER,
+        ),
+        refused("namespaces"),
+    ),
+    Check(
+        Measure(
+            "unneeded-calls",
+            "calls",
+            "kernel code that no desk needs is out of reach",
+            "inside: bpf, io_uring, keys, perf, userfaultfd, aio, splice and others called",
+            FILTER,
+        ),
+        refused("unneeded", "splices"),
+    ),
+    Check(
+        Measure(
+            "call-arguments",
+            "calls",
+            "one bad use of a good call is refused",
+            "inside: devices made, pid 1 traced, the core limit lowered, odd personalities",
+            FILTER,
+        ),
+        refused("arguments"),
+    ),
+    Check(
+        Measure(
+            "socket-families",
+            "calls",
+            "unix, TCP, UDP and routes; every other family and protocol does not exist",
+            "inside: every family, odd protocols and netlinks, alone and in pairs",
+            FILTER,
+        ),
+        refused("families"),
+    ),
+    Check(
+        Measure(
+            "socket-options",
+            "calls",
+            "no socket filter, no upper layer for TCP, no ESP in UDP",
+            "inside: seven options set",
+            FILTER,
+        ),
+        refused("options"),
+    ),
+    Check(
+        Measure(
+            "page-cache-flaws",
+            "calls",
+            "Copy Fail and Dirty Frag cannot be reached",
+            "inside: AF_ALG, AF_RXRPC, UDP_ENCAP, splice and a user namespace tried",
+            "install your distribution's newest kernel; then " + FILTER,
+        ),
+        page_cache,
+    ),
+    Check(
+        Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: one executed", FILTER),
+        other_programs,
+    ),
+    Check(Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), x32),
+    Check(
+        Measure(
+            "unseen-calls",
+            "calls",
+            "the filter refuses what the kernel refuses anyway",
+            "inside: called, and answered alike by both",
+            FILTER,
+        ),
+        unseen,
+    ),
+    Check(
+        Measure(
+            "no-way-out",
+            "network",
+            "no address beyond the desk can be reached",
+            "inside: routes asked for by connecting UDP, which sends nothing",
+            "the desk's network namespace has a card or route: end what put it there, burn the desk",
+        ),
+        nothing_beyond,
+    ),
+    Check(
+        Measure(
+            "host-sockets",
+            "network",
+            "the host's loopback and abstract sockets are out of reach",
+            "inside: dialled, while doctor listened on both",
+            "the desk shares the host's network: burn it, reinstall hotdesk",
+        ),
+        host_sockets,
+    ),
+    Check(
+        Measure(
+            "loopback-stays",
+            "network",
+            "a desk cannot change its network",
+            "inside: loopback's own flags set again",
+            "the network namespace belongs to the desk's user namespace: reinstall hotdesk",
+        ),
+        loopback_stays,
+    ),
+    Check(
+        Measure(
+            "gate-refuses",
+            "network",
+            "the gate answers, and refuses",
+            "inside: one request to 127.0.0.1:3128",
+            "the door did not start or admits: `hotdesk run --debug -- curl -x http://127.0.0.1:3128 http://x/`",
+        ),
+        gate_refuses,
+    ),
+    Check(
+        Measure(
+            "gate-stays",
+            "network",
+            "no program can take the gate's port",
+            "inside: bound again, with SO_REUSEPORT",
+            "the keeper does not hold the gate: reinstall hotdesk",
+        ),
+        gate_stays,
+    ),
+    Check(
+        Measure(
+            "host-name",
+            "files",
+            "a host name of the desk's own",
+            "inside: uname, against this machine's",
+            "reinstall hotdesk; does the runtime make a UTS namespace?",
+        ),
+        own_name,
+    ),
+    Check(
+        Measure(
+            "terminals",
+            "limits",
+            f"at most {TERMINALS} terminals, of the 4096 a kernel has",
+            "inside: opened until refused",
+            "the runtime drops devpts' `max` option: use a newer crun",
+        ),
+        terminals,
+    ),
+    Check(
+        Measure(
+            "one-caller",
+            "life",
+            "only the desk's first process is taken for its guest",
+            "inside: another process dials the link",
+            "reinstall hotdesk",
+        ),
+        one_caller,
+    ),
+)

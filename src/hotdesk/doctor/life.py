@@ -1,0 +1,182 @@
+"""How a desk is stopped and how it ends: frozen, at its deadline, burnt. Seen from the host."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.desk.cgroup import Cgroup
+from hotdesk.doctor.limits import SHORT
+from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless
+from hotdesk.doctor.view import read, read_mounts, status_of
+
+LOOK = 0.15
+"""Seconds a ticking program is watched."""
+PATIENCE = 5.0
+"""Seconds beyond a deadline, or after a burn, until what is there still counts as left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """How often a ticking program ran: before, while and after its desk was frozen."""
+
+    before: int
+    during: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How long a desk with a deadline stood; None when it stood for too long."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Where to look for what is left of a desk."""
+
+    desk: str
+    base: int
+    keeper: int
+    settings: Config
+    cgroup: Cgroup
+
+
+async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
+    """Freeze and thaw a desk, and watch one of its programs meanwhile."""
+
+    async def ticks() -> int:
+        start = count(pid)
+        await anyio.sleep(LOOK)
+        return count(pid) - start
+
+    before = await ticks()
+    cgroup.freeze(True)
+    try:
+        await anyio.sleep(LOOK / 3)
+        during = await ticks()
+    finally:
+        cgroup.freeze(False)
+    await anyio.sleep(LOOK / 3)
+    return Frozen(before, during, await ticks())
+
+
+def count(pid: int) -> int:
+    """Count how often a process gave up its processor."""
+    return int(status_of(pid)["voluntary_ctxt_switches"])
+
+
+async def outlive(settings: Config, desk: str, opened: float) -> Ended:
+    """Wait until a desk is gone; nobody burns it but its deadline."""
+    folder = settings.run / "desks" / desk
+    gone = await until(lambda: not folder.exists(), SHORT.deadline + PATIENCE)
+    return Ended(time.monotonic() - opened if gone else None)
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        await anyio.sleep(0.02)
+    return True
+
+
+async def search(traces: Traces) -> list[str]:
+    """List what is left of a burnt desk; the kernel may need a moment to let go."""
+    await until(lambda: not list(left(traces)), PATIENCE)
+    return list(left(traces))
+
+
+def left(traces: Traces) -> Iterator[str]:
+    """Look for a desk's processes, cgroups, files, mounts, disk and claim."""
+    settings, desk = traces.settings, traces.desk
+    yield from (f"process {pid}" for pid in processes_of(traces.base))
+    yield from (f"cgroup {folder}" for folder in traces.cgroup.folders.values() if folder.exists())
+    yield from (
+        f"{folder}" for folder in (settings.run / "desks" / desk, settings.run / "runtime" / desk) if folder.exists()
+    )
+    mounts = read_mounts(read(Path(f"/proc/{traces.keeper}/mountinfo")))
+    yield from (f"mount {each.at}" for each in mounts if desk in each.at)
+    if os.path.exists(f"/proc/{traces.keeper}/root{settings.run}/pool/{desk}"):
+        yield "its disk in the pool"
+    claim = uids.CLAIMS / str((traces.base - uids.FIRST) // uids.WIDTH)
+    if claim.is_symlink() and os.readlink(claim).endswith(f"/{desk}"):
+        yield "the claim of its user ids"
+
+
+def processes_of(base: int) -> Iterator[int]:
+    """Find processes whose user id is one of a range."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                if base <= int(status_of(int(name))["Uid"].split()[0]) < base + uids.WIDTH:
+                    yield int(name)
+
+
+# -- judgements ------------------------------------------------------------------------------------------------
+
+
+def freezes(seen: Frozen) -> Finding:
+    """Judge the freezer."""
+    flaws = [f"it went on: {seen.during} ticks while frozen"] if seen.during else []
+    flaws += ["it did not go on when thawed"] if not seen.after else []
+    if not seen.before:
+        return failed("the program did not tick before")
+    return unless(flaws, f"{seen.before} ticks, none while frozen, {seen.after} after")
+
+
+def ends(seen: Ended) -> Finding:
+    """Judge the deadline."""
+    if seen.seconds is None:
+        return failed(f"it stood {PATIENCE:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
+    if seen.seconds < SHORT.deadline / 2:
+        return failed(f"it was gone after {seen.seconds:.1f} s of {SHORT.deadline:g}")
+    return held(f"a busy desk of {SHORT.deadline:g} s was gone after {seen.seconds:.1f}")
+
+
+def nothing_left(seen: list[str]) -> Finding:
+    """Judge a burn."""
+    return unless(seen, "no process, cgroup, mount, file, disk or claim of user ids")
+
+
+FREEZE = Check(
+    Measure(
+        "freeze",
+        "life",
+        "a desk can be frozen whatever it does",
+        "host: context switches of a program inside, before, while and after",
+        "is the cgroup's freezer there? look at /proc/cgroups",
+    ),
+    freezes,
+)
+DEADLINE = Check(
+    Measure(
+        "deadline",
+        "life",
+        "a desk burns at its deadline whatever it does",
+        "host: the desk's folder, while a program spins inside",
+        "did its keeper stop? `hotdesk gc` buries what is left",
+    ),
+    ends,
+)
+BURNT = Check(
+    Measure(
+        "burnt",
+        "life",
+        "nothing is left of a burnt desk",
+        "host: /proc, cgroups, state folders, its keeper's mounts and pool, claims",
+        "`hotdesk gc`, then look at `hotdesk ps`",
+    ),
+    nothing_left,
+)

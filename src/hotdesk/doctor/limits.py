@@ -1,0 +1,270 @@
+"""Small desks that take more than they may, and what came of it; sizes are such that a missing limit harms nobody."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from hotdesk.config import MIB
+from hotdesk.desk.cgroup import PERIOD, Cgroup
+from hotdesk.desk.seam import Desk, Done, Spec
+from hotdesk.doctor.measure import Check, Finding, Measure, Silent, failed, held, unless, untested
+from hotdesk.doctor.probes import LIMIT, SIGNALS, Told, heard, program
+from hotdesk.doctor.view import limits_of, opened, read
+
+SMALL = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
+SHORT = Spec(memory=64 * MIB, disk=16 * MIB, cpus=0.2, deadline=1.5, idle=60)
+OVER = 3
+"""How many times its limit a desk tries to take."""
+SOCKET_BUFFERS = 64 * MIB
+"""Bytes a desk may leave unread in TCP; the limit is half of that, and a socket may overshoot a little."""
+SECONDS = 20.0
+
+FILL = """
+written, why = 0, "room for all"
+try:
+    with open("/tmp/fill", "wb", buffering=0) as file:
+        while written < given["most"]:
+            written += file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+except OSError as e:
+    why = name(e.errno)
+tell({"written": written, "why": why})
+"""
+FORK = """
+children = []
+try:
+    while len(children) < given["most"]:
+        child = os.fork()
+        if not child:
+            time.sleep(30)
+            os._exit(0)
+        children.append(child)
+    why = "room for all"
+except OSError as e:
+    why = name(e.errno)
+for child in children:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+tell({"forked": len(children), "why": why})
+"""
+FLOOD = """
+server = socket.create_server(("127.0.0.1", 0), backlog=64)
+queued = 0
+for _ in range(150):
+    if queued > given["most"]:
+        break
+    try:
+        client = socket.create_connection(server.getsockname(), timeout=1)
+        kept += [client, server.accept()[0]]
+        client.setblocking(False)
+        while queued <= given["most"]:
+            queued += client.send(bytes(1 << 16))
+    except OSError:
+        continue
+tell({"queued": queued})
+"""
+BOMB = """
+for _ in range(given["most"] >> 20):
+    kept.append(bytearray(os.urandom(1 << 20)))
+tell({"kept": len(kept)})
+"""
+SPIN = ["sh", "-c", "while :; do :; done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """What happened in a small desk that took all it could get."""
+
+    disk: Done
+    disk_bytes: int
+    """The size of the file that filled the disk, as the host sees it."""
+    disk_kind: str
+    forks: Done
+    sockets: Done
+    bomb: Done
+    oom_kills: int
+    version: int
+    cgroup: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spun:
+    """What a desk's cgroup says of a program that wants a whole CPU."""
+
+    version: int
+    cgroup: dict[str, str]
+    throttled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What a program that queues signals took, and from whom."""
+
+    told: Told
+    roots: int
+    """By how many the queue of the host's root grew."""
+
+
+async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str) -> Strain:
+    """Have a small desk take all it can get."""
+
+    async def take(code: str, most: int) -> Done:
+        return await desk.run(program(code, most=most), timeout=SECONDS, output_limit=LIMIT)
+
+    disk = await take(FILL, OVER * SMALL.disk)
+    with opened(first) as inside:
+        fd = inside.open(b"tmp/fill", os.O_PATH | os.O_NOFOLLOW)
+        disk_bytes = os.fstat(fd).st_size
+        os.close(fd)
+    return Strain(
+        disk=disk,
+        disk_bytes=disk_bytes,
+        disk_kind=disk_kind,
+        forks=await take(FORK, OVER * SMALL.pids),
+        sockets=await take(FLOOD, SOCKET_BUFFERS + 16 * MIB),
+        bomb=await take(BOMB, OVER * SMALL.memory),
+        oom_kills=cgroup.oom_kills(),
+        version=cgroup.version,
+        cgroup=dict(limits_of(cgroup)),
+    )
+
+
+def spun(cgroup: Cgroup) -> Spun:
+    """Look at a desk in which a program spins."""
+    stat = dict(line.split()[:2] for line in read(cgroup.folder("cpu") / "cpu.stat").splitlines())
+    return Spun(cgroup.version, dict(limits_of(cgroup)), int(stat.get("nr_throttled", 0)))
+
+
+# -- judgements ------------------------------------------------------------------------------------------------
+
+
+def unwritten(cgroup: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """Name the files of a cgroup that say something else than they should."""
+    return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in wanted.items() if cgroup.get(name) != text]
+
+
+def memory(strained: Strain) -> Finding:
+    """Judge the memory limit."""
+    name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
+    flaws = unwritten(strained.cgroup, {name: str(SMALL.memory)})
+    if strained.bomb.exit_code == 0:
+        flaws.append(f"{OVER * SMALL.memory // MIB} MiB were taken")
+    elif strained.oom_kills < 1:
+        flaws.append(f"the bomb ended with {strained.bomb.exit_code}, and not by the limit")
+    return unless(flaws, f"a desk of {SMALL.memory // MIB} MiB that takes more is killed there")
+
+
+def processes(strained: Strain) -> Finding:
+    """Judge the limit of processes."""
+    flaws = unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
+    told = heard(strained.forks)
+    if told.number("forked") >= SMALL.pids or told.word("why") != "EAGAIN":
+        flaws.append(f"{told.number('forked')} processes: {told.word('why')}")
+    return unless(flaws, f"{told.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
+
+
+def disk(strained: Strain) -> Finding:
+    """Judge the size of the disk."""
+    told = heard(strained.disk)
+    size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
+    if told.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
+        return held(f"{size}, then {told.word('why')}")
+    return failed(f"{size}: {told.word('why')}")
+
+
+def sockets(strained: Strain) -> Finding:
+    """Judge how much a desk may leave unread."""
+    queued = heard(strained.sockets).number("queued")
+    flaws = [f"{queued // MIB} MiB left unread"] if queued > SOCKET_BUFFERS else []
+    limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
+    if strained.version == 1 and not limit and not flaws:
+        return untested("this kernel has no memory.kmem.tcp.limit_in_bytes, and the flood stayed small by itself")
+    if limit and int(limit) > SOCKET_BUFFERS:
+        flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
+    if queued < MIB:
+        raise Silent(f"its flood came to {queued} bytes only")
+    return unless(flaws, f"{queued // MIB} MiB left unread, then no more")
+
+
+def cpu(seen: Spun) -> Finding:
+    """Judge the CPU quota."""
+    quota = str(int(SHORT.cpus * PERIOD))
+    wanted = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
+    flaws = unwritten(seen.cgroup, wanted if seen.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
+    if not flaws and seen.throttled == 0:
+        return untested("the quota is written, but this machine was too busy for the desk to reach it")
+    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {seen.throttled} times")
+
+
+def signals(seen: Signals) -> Finding:
+    """Judge queued signals."""
+    sent = seen.told.number("signals")
+    flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
+    flaws += [f"the queue of the host's root grew by {seen.roots}"] if seen.roots > sent // 2 else []
+    return unless(flaws, f"{sent} queued, then no more; none at the host's root")
+
+
+CGROUP = "is the cgroup's controller there? look at /proc/cgroups and `hotdesk doctor --json`"
+CHECKS: tuple[Check[Strain], ...] = (
+    Check(
+        Measure(
+            "memory",
+            "limits",
+            "its memory limit holds",
+            "host: the cgroup's files and its count of kills, after an allocation bomb inside",
+            CGROUP,
+        ),
+        memory,
+    ),
+    Check(
+        Measure(
+            "processes",
+            "limits",
+            "its limit of processes holds",
+            "host: the cgroup's files; inside: forks until refused",
+            CGROUP,
+        ),
+        processes,
+    ),
+    Check(
+        Measure(
+            "disk",
+            "limits",
+            "its disk is full at its size",
+            "host: the size of a file that grew inside until refused",
+            'quotas of the pool are off: remove pool.btrfs when no desk is open, or set disk = "ext4"',
+        ),
+        disk,
+    ),
+    Check(
+        Measure(
+            "socket-buffers",
+            "limits",
+            "unread socket buffers are limited",
+            "inside: TCP connections filled and not read; host: the cgroup's files",
+            CGROUP,
+        ),
+        sockets,
+    ),
+)
+CPU = Check(
+    Measure(
+        "cpu",
+        "limits",
+        "its CPU quota holds",
+        "host: the cgroup's files and its count of throttled periods, while a program spins inside",
+        CGROUP,
+    ),
+    cpu,
+)
+SIGNALLED = Check(
+    Measure(
+        "signals",
+        "limits",
+        "queued signals are limited, and not the host's root's",
+        "inside: queued until refused; host: SigQ of root before and after",
+        "reinstall hotdesk",
+    ),
+    signals,
+)

@@ -1,0 +1,352 @@
+"""The host itself: kernel, runtime, cgroups, ids, stores, and what a command gives up before it reads what desks say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.config import GIB, MIB, Config
+from hotdesk.desk import bundle, cgroup, machine, state, uids
+from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
+from hotdesk.doctor.view import read
+from hotdesk.errors import HostError, printable
+
+YEAR = 365.25 * 86400
+KNOWN_FLAWS = (
+    ((1, 24), "gives the files behind descriptors 0 to 2 to the desk's user; hotdesk hands it pipes only"),
+    (
+        (1, 30),
+        "follows an image's links at /dev/null and /dev/console; hotdesk lays a /dev of its own over the image's",
+    ),
+)
+"""What crun before a version does wrong, by its release notes, and why a desk is not reached by it."""
+FILE_TABLE = 1 << 40
+"""Entries so many that memory limits come first; systemd and keepers set all there can be."""
+ABI_WRITES, ABI_TCP, ABI_SIGNALS = 1, 4, 6
+"""The first Landlock that knows a rule for each."""
+
+CONFINE = """
+import ctypes, json, os, socket, sys
+sys.path.insert(0, sys.argv[1])
+from hotdesk.desk import confine, kernel
+abi = kernel.libc.syscall(confine.SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+
+def attempt(work, *args):
+    try:
+        work(*args)
+        return "done"
+    except OSError as e:
+        return type(e).__name__
+
+def bind():
+    socket.create_server(("127.0.0.1", 0)).close()
+
+confine.confine([])
+with open("/proc/self/status") as file:
+    status = dict(line.split(":", 1) for line in file)
+told = {"abi": max(abi, 0), "write": attempt(os.open, sys.argv[2], os.O_TMPFILE | os.O_WRONLY), "bind": attempt(bind),
+        "signal": attempt(os.kill, os.getppid(), 0),
+        "capabilities": int(status["CapEff"], 16) | int(status["CapBnd"], 16) if os.geteuid() == 0 else 0}
+print(json.dumps(told))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """What a command could still do after it gave everything up."""
+
+    abi: int
+    """The version of Landlock; 0 for none."""
+    write: str
+    bind: str
+    signal: str
+    capabilities: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """This machine, as far as anybody can see it."""
+
+    name: str
+    arch: str
+    kernel: str
+    unsupported: str | None
+    lacking: tuple[str, ...]
+    runtime: str
+    version: tuple[int, ...]
+    """Empty where the runtime is missing or says nothing."""
+    built: float
+    """When its program was made, in seconds since 1970."""
+    cgroups: str
+    cgroup_error: str
+    reserved: bool
+    restricted: str
+    """AppArmor's switch for ordinary users' namespaces; empty where there is none."""
+    confined: Confined | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Folders and floors, which only root can see, once a keeper has been here."""
+
+    settings: Config
+    free: int
+    available: int
+    file_table: int
+    modes: dict[Path, tuple[int, int]]
+    """Permission bits and owner of what is there."""
+
+
+def look(settings: Config) -> Facts:
+    """Look at this machine."""
+    here = machine.look()
+    program = shutil.which(settings.runtime, path=bundle.PATH)
+    try:
+        hierarchies, error = cgroup.here(), ""
+    except (HostError, OSError) as e:
+        hierarchies, error = None, str(e)
+    hybrid = " (a v2 hierarchy beside it is not used)" if Path("/sys/fs/cgroup/unified").is_dir() else ""
+    return Facts(
+        name=here.name,
+        arch=here.arch,
+        kernel=os.uname().release,
+        unsupported=machine.refusal(here),
+        lacking=tuple(machine.lacks(machine.look_at_kernel())),
+        runtime=settings.runtime,
+        version=version_of(program) if program else (),
+        built=os.stat(program).st_mtime if program else 0.0,
+        cgroups=f"v{hierarchies.version}{hybrid}" if hierarchies else "",
+        cgroup_error=error,
+        reserved=uids.is_reserved(),
+        restricted=read(Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")),
+        confined=confined(),
+    )
+
+
+def version_of(program: str) -> tuple[int, ...]:
+    """Ask a runtime for its version."""
+    try:
+        argv = [program, "--version"]
+        said = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.search(r"version (\d+(?:\.\d+)+)", said)
+    return tuple(int(number) for number in found[1].split(".")) if found else ()
+
+
+def confined() -> Confined | None:
+    """Have a process give up what a command gives up, and try it."""
+    source = str(Path(__file__).resolve().parents[2])
+    folder = "/run" if os.geteuid() == 0 else str(Path.home())
+    argv = [sys.executable, "-I", "-c", CONFINE, source, folder]
+    try:
+        said = subprocess.run(argv, capture_output=True, check=True, timeout=20).stdout
+        return Confined(**json.loads(said))
+    except (OSError, ValueError, TypeError, subprocess.SubprocessError):
+        return None
+
+
+def look_at_stores(settings: Config) -> Stores:
+    """Look at the folders desks and images lie in."""
+    run, lib = settings.run, settings.lib
+    places = (run, run / "desks", run / "runtime", run / "private", lib, lib / "cache", lib / "pool.btrfs")
+    modes = {}
+    for place in (*places, settings.images, uids.CLAIMS):
+        if place.exists():
+            info = place.stat()
+            modes[place] = (stat.S_IMODE(info.st_mode), info.st_uid)
+    return Stores(
+        settings=settings,
+        free=shutil.disk_usage(lib if lib.exists() else "/").free,
+        available=state.available_memory(),
+        file_table=int(read(Path("/proc/sys/fs/file-max"))),
+        modes=modes,
+    )
+
+
+# -- judgements ------------------------------------------------------------------------------------------------
+
+
+def kernel(facts: Facts) -> Finding:
+    """Judge the kernel."""
+    note = facts.unsupported or ""
+    if facts.restricted == "1":
+        note = note or "AppArmor gives ordinary users' namespaces no capabilities; desks need none"
+    return unless(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
+
+
+def runtime(facts: Facts) -> Finding:
+    """Judge the runtime by its version."""
+    if not facts.version:
+        return failed(f"{facts.runtime} is not there, or does not tell its version")
+    version = ".".join(map(str, facts.version))
+    age = max(0.0, time.time() - facts.built) / YEAR
+    seen = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
+    flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in KNOWN_FLAWS if facts.version < fixed]
+    return held(seen, "; ".join(flaws)) if os.path.basename(facts.runtime) == "crun" else held(f"{seen}; made for crun")
+
+
+def cgroups(facts: Facts) -> Finding:
+    """Judge the cgroup layout."""
+    return failed(facts.cgroup_error) if facts.cgroup_error else held(facts.cgroups)
+
+
+def reserved(facts: Facts) -> Finding:
+    """Judge the reservation of ids."""
+    entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
+    return held(entry) if facts.reserved else failed(f"{entry} is not in both files")
+
+
+def given_up(facts: Facts) -> Finding:
+    """Judge capabilities."""
+    if facts.confined is None:
+        return failed("the process that tried it did not answer")
+    return unless([f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up")
+
+
+def landlocked(abi: int, what: str, answer: str) -> Check[Facts]:
+    """Give the check of one thing Landlock takes away."""
+
+    def judge(facts: Facts) -> Finding:
+        if facts.confined is None:
+            return failed("the process that tried it did not answer")
+        said = getattr(facts.confined, what)
+        if facts.confined.abi < abi:
+            return untested(
+                f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not held back here"
+            )
+        return held(f"refused (Landlock {facts.confined.abi})") if said == "PermissionError" else failed(f"{said}")
+
+    return Check(
+        Measure(
+            f"command-{what}",
+            "machine",
+            f"a hotdesk command that a desk turned cannot {answer}",
+            f"host: a process that was confined tried to {answer}",
+            "boot a newer kernel, with `landlock` in its `lsm=` list",
+        ),
+        judge,
+    )
+
+
+def floors(stores: Stores) -> Finding:
+    """Judge what is free."""
+    flaws = []
+    if stores.free < stores.settings.disk_floor:
+        flaws.append(f"{stores.free / GIB:.1f} GiB of disk, the floor is {stores.settings.disk_floor / GIB:.1f}")
+    if stores.available < stores.settings.memory_floor:
+        flaws.append(f"{stores.available // MIB} MiB of memory, the floor is {stores.settings.memory_floor // MIB}")
+    return unless(flaws, f"{stores.free / GIB:.0f} GiB of disk and {stores.available / GIB:.1f} GiB of memory free")
+
+
+def file_table(stores: Stores) -> Finding:
+    """Judge the kernel's table of open files."""
+    enough = stores.file_table >= FILE_TABLE
+    return held("as large as can be") if enough else failed(f"fs.file-max is {stores.file_table}")
+
+
+def folders(stores: Stores) -> Finding:
+    """Judge who may enter and write the folders."""
+    run, lib = stores.settings.run, stores.settings.lib
+    passable = (run, run / "desks", run / "private", lib, uids.CLAIMS)
+    flaws = []
+    for place, (mode, owner) in stores.modes.items():
+        wrong = mode & (0o022 if place in passable else 0o077)
+        if wrong or owner != 0:
+            flaws.append(f"{place} has mode {mode:o}, owner {owner}")
+    return unless(flaws, f"{len(stores.modes)} folders and files, written by root alone")
+
+
+def line(facts: Facts) -> str:
+    """Describe the machine in a line."""
+    version = ".".join(map(str, facts.version)) or "missing"
+    parts = (facts.name, facts.arch, f"kernel {facts.kernel}", f"{facts.runtime} {version}")
+    return printable(", ".join((*parts, f"cgroup {facts.cgroups[:2] or 'missing'}")))
+
+
+SETUP = "run `hotdesk setup`"
+CHECKS: tuple[Check[Facts], ...] = (
+    Check(
+        Measure(
+            "kernel",
+            "machine",
+            "a kernel on which desks can open",
+            "host: version, overlay, user namespaces, loop devices",
+            "boot Linux 5.19 or newer; `hotdesk setup` says the rest",
+        ),
+        kernel,
+    ),
+    Check(
+        Measure("runtime", "machine", "an OCI runtime whose flaws are known", "host: its version and age", SETUP),
+        runtime,
+    ),
+    Check(
+        Measure(
+            "cgroups",
+            "machine",
+            "every cgroup controller desks need",
+            "host: /proc/self/mountinfo",
+            "enable them on the kernel's command line, mount them below /sys/fs/cgroup",
+        ),
+        cgroups,
+    ),
+    Check(
+        Measure(
+            "ids-reserved", "machine", "user ids for desks are reserved", "host: /etc/subuid and /etc/subgid", SETUP
+        ),
+        reserved,
+    ),
+    Check(
+        Measure(
+            "command-capabilities",
+            "machine",
+            "a hotdesk command has no capability once its keeper runs",
+            "host: a process that was confined looked at itself",
+            "reinstall hotdesk",
+        ),
+        given_up,
+    ),
+    landlocked(ABI_WRITES, "write", "write files"),
+    landlocked(ABI_TCP, "bind", "use TCP"),
+    landlocked(ABI_SIGNALS, "signal", "signal others"),
+)
+STORES: tuple[Check[Stores], ...] = (
+    Check(
+        Measure(
+            "floors",
+            "machine",
+            "room for another desk",
+            "host: free disk and memory, against the floors",
+            "burn desks, free some space, or lower disk_floor and memory_floor",
+        ),
+        floors,
+    ),
+    Check(
+        Measure(
+            "file-table",
+            "machine",
+            "no desk can fill the host's table of open files",
+            "host: fs.file-max, which keepers raise",
+            "`sysctl fs.file-max=9223372036854775807`",
+        ),
+        file_table,
+    ),
+    Check(
+        Measure(
+            "folders",
+            "machine",
+            "state and images are root's alone",
+            "host: owners and modes",
+            "`chmod go-w`, and `chmod 700` for images, runtime and cache",
+        ),
+        folders,
+    ),
+)

@@ -1,0 +1,111 @@
+"""What a measure of the wall is, and what was found when it was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from hotdesk.errors import printable
+
+State = Literal["held", "failed", "untested"]
+T = TypeVar("T")
+
+THEMES = {
+    "machine": "This machine",
+    "user": "Who a desk is",
+    "calls": "What it may ask of the kernel",
+    "network": "Its network",
+    "files": "Its files and devices",
+    "limits": "Its limits",
+    "life": "Its beginning and end",
+}
+"""What measures are grouped by, in the order they are shown, and its heading."""
+SEEN = 400
+"""Characters of one finding; what a desk said is part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing the wall promises."""
+
+    name: str
+    """Stable, for scripts."""
+    theme: str
+    promise: str
+    how: str
+    """How it is tried, beginning with the side that sees it: `host:` or `inside:`."""
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was seen when a measure was tried."""
+
+    state: State
+    seen: str
+    note: str = ""
+    """What an operator should know although the measure holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A measure and what was found."""
+
+    measure: Measure
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[T]):
+    """A measure, and how to judge it by what was gathered."""
+
+    measure: Measure
+    judge: Callable[[T], Finding]
+
+
+class Silent(Exception):  # noqa: N818 - what the probe was
+    """A probe did not say what it was asked."""
+
+
+def held(seen: str, note: str = "") -> Finding:
+    """Say that a measure stood when it was tried."""
+    return Finding("held", clean(seen), clean(note))
+
+
+def failed(seen: str) -> Finding:
+    """Say that a measure did not stand."""
+    return Finding("failed", clean(seen))
+
+
+def untested(why: str) -> Finding:
+    """Say that a measure could not be tried here."""
+    return Finding("untested", clean(why))
+
+
+def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
+    """Give what is wrong, if anything is."""
+    return failed(", ".join(flaws)) if flaws else held(fine, note)
+
+
+def clean(text: str) -> str:
+    """Cut and escape a text that a desk may have had a hand in."""
+    return printable(text if len(text) <= SEEN else f"{text[:SEEN]} …")
+
+
+def judge(checks: Iterable[Check[T]], gathered: T) -> Iterator[Result]:
+    """Judge all checks by what was gathered; what could not be read, or was not said, is no proof."""
+    for check in checks:
+        try:
+            finding = check.judge(gathered)
+        except Silent as e:
+            finding = failed(f"the probe did not answer: {e}")
+        except (OSError, ValueError, KeyError, IndexError) as e:
+            finding = failed(f"could not be read: {type(e).__name__} {e}")
+        yield Result(check.measure, finding)
+
+
+def give_up(checks: Iterable[Check[T]], finding: Finding) -> Iterator[Result]:
+    """Find the same for all checks."""
+    for check in checks:
+        yield Result(check.measure, finding)

@@ -1,0 +1,382 @@
+"""What the host sees of an open desk, judged: each check is a function of one `View`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hotdesk.desk import uids
+from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
+from hotdesk.doctor.view import NAMESPACES, NODES, View
+
+VARIABLES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL"))
+CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+DEVICES = frozenset(("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"))
+"""null, zero, full, random, urandom, tty, ptmx, and the desk's own terminals."""
+LIMITS = {"Max core file size": 1, "Max pending signals": 1024, "Max open files": 20000, "Max locked memory": 8 << 20}
+DEVICE_MOUNTS = ("/dev", "/dev/pts")
+SAFE = frozenset(("nosuid", "nodev"))
+READ_ONLY = ("/dev", "/sys", "/run/hotdesk", "/proc/sys")
+
+
+def own_ids(view: View) -> Finding:
+    """Judge the host ids a desk's processes have."""
+    user = str(view.base + uids.USER)
+    flaws = [
+        f"process {each.pid} has {kind.lower()} {each.status[kind].split()}, groups {each.status['Groups'].split()}"
+        for each in view.processes
+        for kind in ("Uid", "Gid")
+        if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
+    ]
+    wanted = uids.id_map(view.base).split()
+    flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != wanted]
+    if not view.claimed:
+        flaws.append(f"ids from {view.base} are not noted as this desk's")
+    return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
+
+
+def own_charges(view: View) -> Finding:
+    """Judge to whom a desk's inotify instances and signals are charged."""
+    wanted = view.base + uids.ANCHOR
+    return unless([] if view.owner == wanted else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
+
+
+def no_capabilities(view: View) -> Finding:
+    """Judge capabilities."""
+    flaws = [
+        f"process {each.pid} has {name} {each.status[name]}"
+        for each in view.processes
+        for name in CAPABILITIES
+        if int(each.status[name], 16)
+    ]
+    return unless(flaws, f"none in {len(view.processes)} processes, nor to be had")
+
+
+def no_new_privileges(view: View) -> Finding:
+    """Judge whether an exec could give privileges."""
+    flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
+    return unless(flaws, f"set in {len(view.processes)} processes")
+
+
+def filtered(view: View) -> Finding:
+    """Judge whether a filter stands at all."""
+    flaws = [f"process {each.pid} has none" for each in view.processes if each.status["Seccomp"] != "2"]
+    return unless(flaws, f"in force in {len(view.processes)} processes")
+
+
+def own_namespaces(view: View) -> Finding:
+    """Judge namespaces by inode."""
+    flaws = [
+        f"{kind} is the host's"
+        for each in view.processes
+        for kind in NAMESPACES
+        if each.namespaces[kind] == view.host_namespaces[kind]
+    ]
+    return unless(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
+
+
+def own_environment(view: View) -> Finding:
+    """Judge the first process's variables."""
+    extra = view.processes[0].variables - VARIABLES
+    return unless(
+        [f"{name} is there" for name in sorted(extra)], f"{len(view.processes[0].variables)} variables, all ours"
+    )
+
+
+def limits(view: View) -> Finding:
+    """Judge resource limits; a host may hold a desk to less."""
+    flaws, seen = [], []
+    for name, most in LIMITS.items():
+        soft, hard = view.processes[0].limits[name]
+        if not hard.isdigit() or int(hard) > most or soft != hard:
+            flaws.append(f"{name.lower()} is {soft}, at most {hard}")
+        seen.append(f"{name.removeprefix('Max ')} {hard}")
+    core = view.processes[0].limits["Max core file size"]
+    if core != ("1", "1") and not flaws:
+        flaws.append(f"max core file size is {core[0]}: only 1 stops a piped core pattern")
+    return unless(flaws, ", ".join(seen))
+
+
+def loopback_only(view: View) -> Finding:
+    """Judge cards and routes."""
+    cards = [line.split(":")[0].strip() for line in view.network["dev"].splitlines()[2:]]
+    routes = view.network["route"].splitlines()[1:]
+    six = {line.split()[-1] for line in view.network["ipv6_route"].splitlines() if line.strip()}
+    flaws = [f"card {name}" for name in cards if name != "lo"]
+    flaws += [f"{len(routes)} routes"] if routes else []
+    flaws += [f"an IPv6 route by {name}" for name in sorted(six - {"lo"})]
+    return failed("no loopback") if not cards else unless(flaws, "lo, and no route")
+
+
+def gate_inside(view: View) -> Finding:
+    """Judge where the gate listens."""
+    rows = [line.split() for line in view.network["tcp"].splitlines()[1:]]
+    there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
+    apart = view.processes[0].namespaces["net"] != view.host_namespaces["net"]
+    if not there:
+        return failed("nobody listens at 127.0.0.1:3128 in the desk's network")
+    return held("127.0.0.1:3128 in the desk's network") if apart else failed("it listens in the host's network")
+
+
+def own_nodes(view: View) -> Finding:
+    """Judge device nodes."""
+    flaws = [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
+    return unless(flaws, f"{', '.join(NODES)}: other inodes than the host's")
+
+
+def mount_flags(view: View) -> Finding:
+    """Judge the mounts a desk sees: what crun binds again below /proc/sys holds no program and no device."""
+    mounts = [each for each in view.mounts if not each.at.startswith("/proc/sys")]
+    flaws = [f"{each.at} honours setuid" for each in mounts if "nosuid" not in each.flags]
+    flaws += [
+        f"{each.at} honours devices" for each in mounts if not {"nodev"} & each.flags and each.at not in DEVICE_MOUNTS
+    ]
+    return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev but for {' and '.join(DEVICE_MOUNTS)}")
+
+
+def layer_flags(view: View) -> Finding:
+    """Judge what the keeper mounted below the desk's root."""
+    layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
+    whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
+    flaws = [
+        f"{each.at.rpartition('/')[2]} lacks nosuid or nodev" for each in (*layers, *whole) if not each.flags >= SAFE
+    ]
+    flaws += [f"{each.at.rpartition('/')[2]} can be written" for each in layers if "ro" not in each.flags]
+    return (
+        failed("no layer is mounted")
+        if not layers
+        else unless(flaws, f"nosuid and nodev on overlay and layers, which are read-only ({len(layers)})")
+    )
+
+
+def read_only(view: View) -> Finding:
+    """Judge what a desk cannot write."""
+    covers = [each for each in view.mounts if each.at.startswith("/proc/") and not each.at.startswith("/proc/sys")]
+    found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
+    flaws = [f"{at} is not a mount of its own" for at in READ_ONLY if at not in found]
+    flaws += [f"{each.at} can be written" for each in (*found.values(), *covers) if "ro" not in each.flags]
+    return unless(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
+
+
+def masks(view: View) -> Finding:
+    """Judge what /proc tells of the host."""
+    covered = {each.at.removeprefix("/proc/") for each in view.mounts if each.at.startswith("/proc/")}
+    there = {name: empty for name, empty in view.masked.items() if empty is not None}
+    flaws = [f"/proc/{name} shows the host's" for name, empty in there.items() if not empty or name not in covered]
+    if "loadavg" not in covered:
+        flaws.append("/proc/loadavg shows the host's")
+    return unless(flaws, f"{len(there) + 1} parts covered and empty or steady")
+
+
+def own_sys(view: View) -> Finding:
+    """Judge /sys."""
+    top, cards = view.sys
+    kinds = [each.kind for each in view.mounts if each.at == "/sys"]
+    flaws = [f"it is a {kinds[-1] if kinds else 'folder'}"] if kinds[-1:] != ["tmpfs"] else []
+    flaws += [f"/sys/{name}" for name in sorted(top - {"class", "devices"})]
+    flaws += [f"card {name}" for name in sorted(cards - {"lo"})]
+    return unless(flaws, "a file system of its own: loopback and processors")
+
+
+def own_ids_of_machine(view: View) -> Finding:
+    """Judge boot id and machine id."""
+    flaws = []
+    if view.boot_id in ("", Path("/proc/sys/kernel/random/boot_id").read_text().strip()):
+        flaws.append("the boot id is the host's")
+    host = Path("/etc/machine-id")
+    if view.machine_id == "" or (host.exists() and view.machine_id == host.read_text().strip()):
+        flaws.append("the machine id is the host's, or none")
+    return unless(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
+
+
+def hidden_paths(view: View) -> Finding:
+    """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
+    flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
+    return unless(flaws, f"none in {len(view.mounts)} mounts")
+
+
+def own_files(view: View) -> Finding:
+    """Judge open files."""
+    flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
+    return unless(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
+
+
+def devices(view: View) -> Finding:
+    """Judge the device cgroup."""
+    if view.cgroup_version == 2:
+        return untested(
+            "hotdesk sets no device rules on cgroup v2: nodev mounts, own nodes and refused mknod stand alone"
+        )
+    allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
+    flaws = [f"{device} is allowed" for device in sorted(allowed - DEVICES)]
+    return (
+        unless(flaws, f"{len(allowed)} kinds of device, all harmless") if allowed else failed("devices.list is empty")
+    )
+
+
+STALE = "reinstall hotdesk; is the runtime newer or older than the one it was made for?"
+CHECKS: tuple[Check[View], ...] = (
+    Check(
+        Measure(
+            "own-ids",
+            "user",
+            "host user ids that nobody else has",
+            "host: /proc/PID/status and id maps of every process, and the claim",
+            "run `hotdesk setup`, then `hotdesk gc`",
+        ),
+        own_ids,
+    ),
+    Check(
+        Measure(
+            "own-charges",
+            "user",
+            "inotify instances and signals are charged to the desk, not to the host's root",
+            "host: the owner of its user namespace, by ioctl",
+            STALE,
+        ),
+        own_charges,
+    ),
+    Check(
+        Measure("capabilities", "user", "no capability", "host: /proc/PID/status of every process", STALE),
+        no_capabilities,
+    ),
+    Check(
+        Measure(
+            "no-new-privileges", "user", "no exec gives privileges", "host: /proc/PID/status of every process", STALE
+        ),
+        no_new_privileges,
+    ),
+    Check(
+        Measure("namespaces", "user", "namespaces of its own", "host: inodes in /proc/PID/ns of every process", STALE),
+        own_namespaces,
+    ),
+    Check(
+        Measure(
+            "environment",
+            "user",
+            "no variable of the owner comes in",
+            "host: /proc/PID/environ of the first process",
+            STALE,
+        ),
+        own_environment,
+    ),
+    Check(
+        Measure("filter", "calls", "a system call filter", "host: /proc/PID/status of every process", STALE),
+        filtered,
+    ),
+    Check(
+        Measure(
+            "loopback-only",
+            "network",
+            "loopback and nothing else",
+            "host: /proc/PID/net: dev, route, ipv6_route",
+            "end what moved a card into the desk's network, burn the desk",
+        ),
+        loopback_only,
+    ),
+    Check(
+        Measure(
+            "gate-inside", "network", "the gate listens in the desk's own network", "host: /proc/PID/net/tcp", STALE
+        ),
+        gate_inside,
+    ),
+    Check(
+        Measure(
+            "device-nodes",
+            "files",
+            "device nodes of its own",
+            "host: device and inode of /dev/* in the desk and here",
+            STALE,
+        ),
+        own_nodes,
+    ),
+    Check(
+        Measure(
+            "mount-flags",
+            "files",
+            "no mount honours setuid, none but /dev holds devices",
+            "host: /proc/PID/mountinfo",
+            "the runtime dropped mount options: use a newer crun",
+        ),
+        mount_flags,
+    ),
+    Check(
+        Measure(
+            "layer-flags",
+            "files",
+            "devices and setuid bits in an image give nothing, and no image can be written",
+            "host: mountinfo of the desk's keeper",
+            "does the image store lie on a file system without idmapped mounts?",
+        ),
+        layer_flags,
+    ),
+    Check(
+        Measure(
+            "read-only",
+            "files",
+            "/dev, /sys, /proc/sys and the guest's code cannot be written",
+            "host: /proc/PID/mountinfo",
+            "the runtime dropped mount options: use a newer crun",
+        ),
+        read_only,
+    ),
+    Check(
+        Measure(
+            "proc-masks",
+            "files",
+            "/proc tells nothing of the host's devices, boot or load",
+            "host: mountinfo, and each file read beneath the desk's root",
+            STALE,
+        ),
+        masks,
+    ),
+    Check(
+        Measure(
+            "own-sys", "files", "a /sys of its own", "host: mountinfo, and /sys listed beneath the desk's root", STALE
+        ),
+        own_sys,
+    ),
+    Check(
+        Measure(
+            "own-identity",
+            "files",
+            "a boot id and machine id of its own",
+            "host: both read beneath the desk's root, against this machine's",
+            STALE,
+        ),
+        own_ids_of_machine,
+    ),
+    Check(
+        Measure("host-paths", "files", "mounts name no path of the host", "host: /proc/PID/mountinfo", STALE),
+        hidden_paths,
+    ),
+    Check(
+        Measure(
+            "open-files",
+            "files",
+            "no open file is the host's",
+            "host: /proc/PID/fd and fdinfo of every process, against the desk's mounts",
+            STALE,
+        ),
+        own_files,
+    ),
+    Check(
+        Measure(
+            "device-cgroup",
+            "files",
+            "no device but its own may be opened",
+            "host: devices.list of the desk's cgroup",
+            STALE,
+        ),
+        devices,
+    ),
+    Check(
+        Measure(
+            "resource-limits",
+            "limits",
+            "limits on core size, signals, files and locked memory",
+            "host: /proc/PID/limits",
+            "start hotdesk from a shell whose limits are no lower: `ulimit -Hc 1`",
+        ),
+        limits,
+    ),
+)

@@ -1,0 +1,250 @@
+"""An open desk as the host sees it: read from /proc and the cgroup, by pid and id. Nothing here asks the desk.
+
+Paths in a desk are opened beneath its root: a link an image made must not lead to the host's files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.desk.beneath import Root
+from hotdesk.desk.cgroup import Cgroup
+
+NAMESPACES = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
+NODES = ("null", "zero", "full", "random", "urandom", "tty")
+MASKED = """
+cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
+buddyinfo schedstat sched_debug timer_list acpi asound bus driver fs irq pressure scsi
+""".split()
+"""What of /proc tells of the host. A list of its own, so that one missing where masks are made is missed here."""
+CGROUP_FILES = {
+    1: {
+        "memory": ("memory.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"),
+        "pids": ("pids.max",),
+        "cpu": ("cpu.cfs_period_us", "cpu.cfs_quota_us"),
+        "devices": ("devices.list",),
+    },
+    2: {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.max",), "cpu": ("cpu.max",)},
+}
+NS_GET_OWNER_UID = 0xB704
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of a mountinfo."""
+
+    number: str
+    at: str
+    flags: frozenset[str]
+    kind: str
+    options: str
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of a desk."""
+
+    pid: int
+    status: dict[str, str]
+    namespaces: dict[str, int]
+    limits: dict[str, tuple[str, str]]
+    """Soft and hard, by the name /proc/PID/limits gives."""
+    variables: frozenset[str]
+    foreign: tuple[str, ...]
+    """Open files that lie on no mount of the desk."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All of one desk that the host can see."""
+
+    base: int
+    """The first of its host ids, as claimed for it."""
+    claimed: bool
+    processes: tuple[Process, ...]
+    """The first process first."""
+    host_namespaces: dict[str, int]
+    maps: tuple[str, str]
+    owner: int
+    """The host id that owns its user namespace."""
+    mounts: tuple[Mount, ...]
+    room: tuple[Mount, ...]
+    """What its keeper mounted for it."""
+    network: dict[str, str]
+    nodes: dict[str, tuple[int, int]]
+    host_nodes: dict[str, tuple[int, int]]
+    masked: dict[str, bool | None]
+    """Whether a part of /proc is empty; None where the host has none."""
+    loadavg: str
+    boot_id: str
+    machine_id: str
+    sys: tuple[frozenset[str], frozenset[str]]
+    """The names in /sys and in /sys/class/net."""
+    paths: tuple[str, ...]
+    """Host paths that must not be seen inside."""
+    cgroup_version: int
+    cgroup: dict[str, str]
+
+
+def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -> View:
+    """Look at a desk from everywhere the host can."""
+    first, base, keeper = (int(str(told[name])) for name in ("pid", "base", "keeper"))
+    pids = [first, *sorted(cgroup.pids() - {first})]
+    mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
+    kept = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
+    private = f"{settings.run}/private/{desk}/"
+    with opened(first) as inside:
+        return View(
+            base=base,
+            claimed=is_claimed(base, settings.run / "desks" / desk),
+            processes=tuple(look_at(pid, mounts) for pid in pids),
+            host_namespaces=namespaces(os.getpid()),
+            maps=(Path(f"/proc/{first}/uid_map").read_text(), Path(f"/proc/{first}/gid_map").read_text()),
+            owner=owner_of(first),
+            mounts=mounts,
+            room=tuple(each for each in kept if each.at.startswith(private)),
+            network={name: read(Path(f"/proc/{first}/net/{name}")) for name in ("dev", "route", "ipv6_route", "tcp")},
+            nodes={name: numbers(inside, name) for name in NODES},
+            host_nodes={name: (os.stat(f"/dev/{name}").st_dev, os.stat(f"/dev/{name}").st_ino) for name in NODES},
+            masked={name: is_empty(inside, name) for name in MASKED},
+            loadavg=text_of(inside, "proc/loadavg"),
+            boot_id=text_of(inside, "proc/sys/kernel/random/boot_id"),
+            machine_id=text_of(inside, "etc/machine-id"),
+            sys=(names(inside, "sys"), names(inside, "sys/class/net")),
+            paths=(str(settings.run), str(settings.lib), str(settings.images), desk),
+            cgroup_version=cgroup.version,
+            cgroup=dict(limits_of(cgroup)),
+        )
+
+
+def look_at(pid: int, mounts: Iterable[Mount]) -> Process:
+    """Look at one process."""
+    numbers = {each.number for each in mounts}
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return Process(
+        pid=pid,
+        status=status_of(pid),
+        namespaces=namespaces(pid),
+        limits=read_limits(Path(f"/proc/{pid}/limits").read_text()),
+        variables=frozenset(os.fsdecode(pair.partition(b"=")[0]) for pair in variables if pair),
+        foreign=tuple(foreign_files(pid, numbers)),
+    )
+
+
+def status_of(pid: int) -> dict[str, str]:
+    """Read /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def namespaces(pid: int) -> dict[str, int]:
+    """Give a process's namespaces by inode."""
+    return {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in NAMESPACES}
+
+
+def owner_of(pid: int) -> int:
+    """Give the host id that made a process's user namespace: what is charged to the namespace is charged to it."""
+    fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = bytearray(4)
+        fcntl.ioctl(fd, NS_GET_OWNER_UID, found)
+        return int(struct.unpack("=I", found)[0])
+    finally:
+        os.close(fd)
+
+
+def read_limits(text: str) -> dict[str, tuple[str, str]]:
+    """Read /proc/PID/limits, whose columns stand at fixed places."""
+    return {line[:26].strip(): (line[26:47].strip(), line[47:68].strip()) for line in text.splitlines()[1:]}
+
+
+def read_mounts(text: str) -> Iterable[Mount]:
+    """Read a mountinfo."""
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, rest = left.split(" "), [*right.split(" "), "", ""]
+        yield Mount(fields[0], fields[4], frozenset(fields[5].split(",")), rest[0], f"{fields[3]} {rest[1]} {rest[2]}")
+
+
+def foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
+    """List what a process holds open that lies on no mount of its desk: pipes and sockets lie nowhere."""
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed while we looked
+            kind = stat.S_IFMT(os.stat(f"/proc/{pid}/fd/{name}").st_mode)
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+            if kind in (stat.S_IFIFO, stat.S_IFSOCK) or target.startswith("anon_inode:"):
+                continue
+            place = read(Path(f"/proc/{pid}/fdinfo/{name}")).partition("mnt_id:")[2].split()[:1]
+            if not mounts.issuperset(place):
+                yield target
+
+
+def is_claimed(base: int, folder: Path) -> bool:
+    """Say whether a range of ids is noted as this desk's."""
+    claim = uids.CLAIMS / str((base - uids.FIRST) // uids.WIDTH)
+    return claim.is_symlink() and os.readlink(claim) == str(folder)
+
+
+def opened(pid: int) -> Root:
+    """Open a process's root, beneath which every path is looked up."""
+    fd = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return Root(fd)
+    finally:
+        os.close(fd)
+
+
+def numbers(inside: Root, name: str) -> tuple[int, int]:
+    """Give the device and inode of a node in a desk's /dev."""
+    fd = inside.open(f"dev/{name}".encode(), os.O_PATH | os.O_NOFOLLOW)
+    try:
+        return os.fstat(fd).st_dev, os.fstat(fd).st_ino
+    finally:
+        os.close(fd)
+
+
+def is_empty(inside: Root, name: str) -> bool | None:
+    """Say whether a part of a desk's /proc tells nothing; None where this kernel has no such part."""
+    if not os.path.exists(f"/proc/{name}"):
+        return None
+    if os.path.isdir(f"/proc/{name}"):
+        return not names(inside, f"proc/{name}")
+    return not inside.read(f"proc/{name}".encode(), 1)
+
+
+def text_of(inside: Root, path: str) -> str:
+    """Give a small file of a desk."""
+    return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
+
+
+def names(inside: Root, path: str) -> frozenset[str]:
+    """List a folder of a desk."""
+    fd = inside.open(path.encode(), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return frozenset(os.listdir(fd))
+    finally:
+        os.close(fd)
+
+
+def limits_of(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
+    """Give a desk's limits as the kernel has them."""
+    for controller, files in CGROUP_FILES[cgroup.version].items():
+        for name in files:
+            yield name, read(cgroup.folder(controller) / name)
+
+
+def read(path: Path) -> str:
+    """Give a small file's text, nothing when it is not there."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
