@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hotdesk import __version__, config
@@ -59,11 +60,10 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     found = look_at_machine(settings)
-    if sys.stderr.isatty() and not arguments.json:
-        print("opening desks to try the wall …", end="\r", file=sys.stderr, flush=True)
 
     async def work() -> int:
-        await examine(settings, found)
+        with said("opening desks to try the wall …"):
+            await examine(settings, found)
         return 0
 
     if code := run_interruptible(work):
@@ -73,6 +73,19 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(render(found, paper())))
     return exit_code(found)
+
+
+@contextmanager
+def said(text: str) -> Iterator[None]:
+    """Say on a terminal what goes on, for as long as it does."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    print(text, end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(text)}\r", end="", file=sys.stderr, flush=True)
 
 
 def exit_code(found: Examination) -> int:

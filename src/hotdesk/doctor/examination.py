@@ -19,7 +19,7 @@ from hotdesk.doctor import inside, life, limits, machine, outside, view
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
 from hotdesk.doctor.machine import Facts
-from hotdesk.doctor.measure import THEMES, Finding, Result, Silent, failed, give_up, judge, untested
+from hotdesk.doctor.measure import THEMES, Finding, Measure, Result, Silent, failed, give_up, judge, untested
 from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, Told, heard, listening, probe, program
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
@@ -39,9 +39,9 @@ class Examination:
     unopened: str | None = None
 
     def sorted(self) -> list[Result]:
-        """Give the results by theme."""
-        order = list(THEMES)
-        return sorted(self.results, key=lambda result: order.index(result.measure.theme))
+        """Give the results by theme, in an order that does not depend on which desk was faster."""
+        themes, names = list(THEMES), [each.name for each in MEASURES]
+        return sorted(self.results, key=lambda each: (themes.index(each.measure.theme), names.index(each.measure.name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +210,11 @@ def without_desks(finding: Finding) -> Iterator[Result]:
     """Find the same for all that needs a desk."""
     for without in (without_patient, without_small, without_short):
         yield from without(finding)
+
+
+MEASURES: tuple[Measure, ...] = (
+    *(check.measure for check in machine.CHECKS),
+    *(check.measure for check in machine.STORES),
+    *(result.measure for result in without_desks(untested(""))),
+)
+"""Every measure, once."""

@@ -1,4 +1,4 @@
-"""The host itself: kernel, runtime, cgroups, ids, stores, and what a command gives up before it reads what desks say."""
+"""The host itself: kernel, runtime, cgroups, ids, stores, and what a command gives up before it reads desks' bytes."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ CHECKS: tuple[Check[Facts], ...] = (
     ),
     Check(
         Measure(
-            "command-capabilities",
+            "command-rights",
             "machine",
             "a hotdesk command has no capability once its keeper runs",
             "host: a process that was confined looked at itself",

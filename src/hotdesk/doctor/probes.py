@@ -44,7 +44,7 @@ def attempt(work, *args):
     try:
         result = work(*args)
     except OSError as e:
-        return name(e.errno or 0)
+        return name(e.errno) if e.errno else "silence"
     return result if isinstance(result, (int, str)) else "done"
 
 def apart(work):

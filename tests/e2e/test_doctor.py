@@ -1,0 +1,284 @@
+"""`hotdesk doctor`: it holds here, and each measure goes red when its guard is taken out of the source."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotdesk
+from hotdesk.config import Config
+from hotdesk.doctor.examination import MEASURES
+
+pytestmark = pytest.mark.container
+
+SOURCE = Path(hotdesk.__file__).parents[1]
+PROOF = ("desk/proof.py", "while wrong := flaws(pid, base, netns, userns):", "while wrong := []:")
+"""The keeper itself refuses some broken walls; without its proof doctor gets to see them."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A guard taken away: edits of the source, and the measures that must go red, no others."""
+
+    edits: tuple[tuple[str, str, str], ...]
+    red: frozenset[str]
+
+
+def loss(red: str, *edits: tuple[str, str, str]) -> Loss:
+    """Write one down."""
+    return Loss(edits, frozenset(red.split()))
+
+
+QUICK = {
+    "a refused call": loss(
+        "unneeded-calls",
+        ("desk/seccomp.py", "adjtimex bpf chroot", "adjtimex chroot"),
+        ("desk/seccomp.py", "accept accept4", "bpf accept accept4"),
+    ),
+    "a mask": loss("proc-masks", ("desk/bundle.py", "modules locks partitions", "modules partitions")),
+    "nodev": loss(
+        "mount-flags",
+        ("desk/bundle.py", 'mount("/dev/shm", "tmpfs", "shm", *plain', 'mount("/dev/shm", "tmpfs", "shm", "nosuid"'),
+    ),
+    "the limit of socket buffers": loss(
+        "socket-buffers",
+        ("desk/cgroup.py", '"memory.kmem.tcp.limit_in_bytes", KERNEL_TCP', '"memory.kmem.tcp.limit_in_bytes", -1'),
+    ),
+    "the limit of processes": loss("processes", ("desk/cgroup.py", '"pids.max", limits.pids', '"pids.max", "max"')),
+    "the limit of terminals": loss("terminals", ("desk/bundle.py", '            "max=64",\n', "")),
+}
+"""Those that a normal run of the tests can afford."""
+SLOW = {
+    "the network namespace": loss(
+        "namespaces loopback-only gate-inside gate-refuses gate-stays no-way-out host-sockets",
+        ("desk/bundle.py", '                {"type": "network", "path": room.netns},\n', ""),
+        PROOF,
+    ),
+    "the ipc namespace": loss("namespaces", ("desk/bundle.py", '"pid", "ipc", "uts"', '"pid", "uts"'), PROOF),
+    "own device nodes": loss(
+        "device-nodes", ("desk/bundle.py", 'mount("/dev", "bind", room.dev', 'mount("/dev", "bind", "/dev"')
+    ),
+    "the memory limit": loss(
+        "memory",
+        ("desk/cgroup.py", '"memory.limit_in_bytes", limits.memory', '"memory.limit_in_bytes", -1'),
+        ("desk/cgroup.py", '"memory.memsw.limit_in_bytes", limits.memory', '"memory.memsw.limit_in_bytes", -1'),
+        ("desk/cgroup.py", '"memory.max", limits.memory', '"memory.max", "max"'),
+    ),
+    "the core limit": loss("resource-limits", ("desk/bundle.py", '"CORE": 1', '"CORE": 0')),
+    "the disk's limit": loss(
+        "disk", ("desk/disk.py", "LIMIT_MAX_REFERENCED, size, 0", "LIMIT_MAX_REFERENCED, size * 99, 0")
+    ),
+    "the CPU quota": loss(
+        "cpu",
+        ("desk/cgroup.py", '"cpu.cfs_quota_us", limits.quota', '"cpu.cfs_quota_us", -1'),
+        ("desk/cgroup.py", 'f"{limits.quota} {PERIOD}"', 'f"max {PERIOD}"'),
+    ),
+    "the freezer": loss("freeze", ("desk/cgroup.py", '"""Stop or continue all of it."""', "return")),
+    "the deadline": loss(
+        "deadline", ("desk/keeper.py", "if at <= now():", "if at <= now() and self.held[desk].runtime:")
+    ),
+    "no new privileges": loss(
+        "no-new-privileges", ("desk/bundle.py", '"noNewPrivileges": True', '"noNewPrivileges": False'), PROOF
+    ),
+    "an owner for the user namespace": loss(
+        "own-charges signals", ("desk/room.py", "kernel.new_userns(self.base + uids.ANCHOR,", "kernel.new_userns(0,")
+    ),
+    "own sys": loss("own-sys", ("desk/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')),
+    "a read-only sys": loss("read-only", ("desk/bundle.py", 'room.sys, "bind", "ro"', 'room.sys, "bind", "rw"')),
+    "an own boot id": loss(
+        "own-identity",
+        (
+            "desk/bundle.py",
+            'mount("/proc/sys/kernel/random/boot_id", "bind"',
+            'mount("/run/boot_id", "bind"',
+        ),
+    ),
+    "an own machine id": loss(
+        "own-identity", ("desk/room.py", 'f"{os.urandom(16).hex()}\\n"', 'Path("/etc/machine-id").read_text()')
+    ),
+    "an own host name": loss(
+        "host-name", ("desk/bundle.py", '"hostname": room.desk[:12]', '"hostname": __import__("os").uname().nodename')
+    ),
+    "a clean environment": loss("environment", ("desk/bundle.py", '"USER": "user",', '"USER": "user", "SECRET": "x",')),
+    "pipes for the runtime": loss(
+        "open-files",
+        (
+            "desk/keeper.py",
+            "((stdin_r, 0), (console_w, 1)",
+            '((os.open(room.folder / "bundle/config.json", os.O_RDONLY), 0), (console_w, 1)',
+        ),
+    ),
+    "neutral paths": loss("host-paths", ("desk/room.py", "upperdir=w/up,", "upperdir={layer}/up,")),
+    "flags on layers": loss(
+        "layer-flags", ("desk/kernel.py", "ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV |", "ATTR_RDONLY | ATTR_NOSUID |")
+    ),
+    "device rules": loss("device-cgroup", ("desk/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', "")),
+    "splice refused": loss(
+        "unneeded-calls page-cache-flaws",
+        ("desk/seccomp.py", 'refuse("splice tee vmsplice", errno.EINVAL)', 'allow("splice tee vmsplice")'),
+    ),
+    "namespaces of clone refused": loss(
+        "namespace-calls page-cache-flaws",
+        (
+            "desk/seccomp.py",
+            "NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000,",
+            "NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000,",
+        ),
+    ),
+    "socket families refused": loss(
+        "socket-families page-cache-flaws",
+        (
+            "desk/seccomp.py",
+            "for test in all_but(0, [UNIX, INET, INET6, NETLINK])]",
+            "for test in all_but(0, [UNIX, INET, INET6, NETLINK, 38])] + [allow('socket', equal(0, 38))]",
+        ),
+    ),
+    "socket options refused": loss("socket-options", ("desk/seccomp.py", "TCP: (31,),", "TCP: (99,),")),
+    "pid 1 untraced": loss(
+        "call-arguments",
+        (
+            "desk/seccomp.py",
+            '        refuse("ptrace", errno.EPERM, equal(1, 1)),\n',
+            '        allow("ptrace", equal(1, 1)),\n',
+        ),
+    ),
+    "the whole filter": loss(
+        "namespace-calls unneeded-calls call-arguments socket-families socket-options page-cache-flaws 32-bit-calls",
+        ("desk/seccomp.py", '        "defaultAction": "SCMP_ACT_ERRNO",', '        "defaultAction": "SCMP_ACT_ALLOW",'),
+        ("desk/seccomp.py", '        "defaultErrnoRet": errno.ENOSYS,\n', ""),
+        (
+            "desk/seccomp.py",
+            '"syscalls": [*rules, refuse(REFUSED, errno.EPERM)],',
+            '"syscalls": [refuse("nfsservctl", 1)],',
+        ),
+    ),
+    "the link's end": loss(
+        "one-caller",
+        ("desk/keeper.py", "        room.listener.close()\n", ""),
+        (
+            "desk/oci.py",
+            "        finally:\n            listener.close()\n        if link is None",
+            "        finally:\n            self.kept = listener\n        if link is None",
+        ),
+    ),
+    "a command's confinement": loss(
+        "command-write command-bind command-signal", ("desk/confine.py", "    if version < 1:", "    if version < 99:")
+    ),
+    "a command's lost capabilities": loss(
+        "command-rights", ("desk/confine.py", "    if os.geteuid() == 0:", "    if os.geteuid() == 1:")
+    ),
+}
+
+
+def examine(settings: Config, source: Path, **env: str) -> tuple[int, dict[str, Any]]:
+    """Run doctor from a source folder; give its exit code and what it said."""
+    places = {
+        "HOTDESK_HOME": str(settings.run.parent),
+        "HOTDESK_IMAGES": str(settings.images),
+        "PYTHONPATH": str(source),
+    }
+    argv = [sys.executable, "-c", "from hotdesk.cli import main; main()", "doctor", "--json"]
+    done = subprocess.run(
+        argv, env={"PATH": os.environ["PATH"], **places, **env}, capture_output=True, check=False, timeout=90, cwd="/"
+    )
+    assert done.stderr == b"", done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def named(told: dict[str, Any], state: str) -> set[str]:
+    """Name the measures that are in a state."""
+    return {measure["name"] for measure in told["measures"] if measure["state"] == state}
+
+
+def mutate(source: Path, lost: Loss) -> None:
+    """Take a guard out of a copy of the source; its bytecode stays good for what is not touched."""
+    shutil.copytree(SOURCE, source)
+    for name, old, new in lost.edits:
+        file = source / "hotdesk" / name
+        text = file.read_text()
+        assert old in text, f"{name} no longer has {old!r}"
+        file.write_text(text.replace(old, new))
+
+
+def test_every_measure_is_held_or_has_a_reason_why_it_was_not_tested(settings: Config) -> None:
+    code, told = examine(settings, SOURCE)
+    assert (code, named(told, "failed")) == (0, set()), told
+    assert [measure["name"] for measure in told["measures"]] == sorted_names(told)
+    assert {measure["name"] for measure in told["measures"]} == {measure.name for measure in MEASURES}
+    expected = {"unseen-calls", "x32-calls", "32-bit-calls", "command-write", "command-bind", "command-signal", "cpu"}
+    assert named(told, "untested") <= expected | {"device-cgroup", "socket-buffers"}
+    assert told["schema"] == 1
+    assert told["counts"]["held"] == len(named(told, "held"))
+
+
+def sorted_names(told: dict[str, Any]) -> list[str]:
+    """Give the measures in the order they are promised in."""
+    themes = list(dict.fromkeys(measure["theme"] for measure in told["measures"]))
+    order = [measure.name for measure in MEASURES]
+    ranked = sorted(told["measures"], key=lambda each: (themes.index(each["theme"]), order.index(each["name"])))
+    return [measure["name"] for measure in ranked]
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_a_measure_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
+    see_red(settings, home / "mutant", QUICK[what])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", SLOW)
+def test_every_measure_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
+    see_red(settings, home / "mutant", SLOW[what])
+
+
+def see_red(settings: Config, source: Path, lost: Loss) -> None:
+    """Prove that exactly the measures fail whose guard was taken away."""
+    try:
+        mutate(source, lost)
+        code, told = examine(settings, source)
+    finally:
+        shutil.rmtree(source, ignore_errors=True)
+    wrong = {measure["name"]: measure["seen"] for measure in told["measures"] if measure["state"] == "failed"}
+    assert set(wrong) == lost.red, wrong
+    assert code == 1
+
+
+def test_without_a_desk_the_machine_is_still_reported_and_the_reason_said(settings: Config) -> None:
+    code, told = examine(settings, SOURCE, HOTDESK_RUNTIME="/bin/false")
+    assert code == 125
+    assert "did not start" in told["unopened"]
+    assert {"kernel", "cgroups", "folders", "floors"} <= named(told, "held")
+    assert {"namespaces", "memory", "deadline"} <= named(told, "untested")
+    assert named(told, "failed") == {"runtime"}
+
+
+def test_an_ordinary_user_is_told_what_cannot_be_checked(settings: Config) -> None:
+    nobody = pwd.getpwnam("nobody")
+    argv = [sys.executable, "-c", "from hotdesk.cli import main; main()", "doctor"]
+    readable = all(part.stat().st_mode & 0o005 == 0o005 for part in (SOURCE, *SOURCE.parents))
+    if not readable or not all(part.stat().st_mode & 0o001 for part in Path(sys.executable).resolve().parents):
+        pytest.skip("this checkout is closed to other users")
+    done = subprocess.run(
+        argv,
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": str(SOURCE), "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        user=nobody.pw_uid,
+        group=nobody.pw_gid,
+        extra_groups=[],
+        cwd="/",
+    )
+    assert done.returncode == 125, done.stderr
+    assert "needs root; run `sudo hotdesk doctor`" in done.stdout
+    assert "✔ kernel" in done.stdout
+    assert "Traceback" not in done.stderr
