@@ -84,14 +84,18 @@ async def examine(settings: Config, found: Examination) -> None:
 
 
 async def attempt(
-    host: Host, work: Callable[[Host], Awaitable[list[Result]]], without: Wanted, found: Examination
+    host: Host, work: Callable[[Host, list[Result]], Awaitable[None]], without: Wanted, found: Examination
 ) -> None:
-    """Do one desk's part; a desk that is lost on the way has shown nothing."""
+    """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
+    results: list[Result] = []
     try:
         with anyio.fail_after(SECONDS):
-            found.results += await work(host)
+            await work(host, results)
     except (HotdeskError, OSError, Silent, TimeoutError) as e:
-        found.results += without(failed(f"the desk was lost: {e or 'it took too long'}"))
+        seen = {result.measure for result in results}
+        lost = failed(f"the desk was lost before this was tried: {e or 'it took too long'}")
+        results += [result for result in without(lost) if result.measure not in seen]
+    found.results += results
 
 
 @contextlib.asynccontextmanager
@@ -107,9 +111,8 @@ async def opened(host: Host, spec: Spec) -> AsyncIterator[Opened]:
 # -- the desk that is looked at ---------------------------------------------------------------------------------
 
 
-async def patient(host: Host) -> list[Result]:
+async def patient(host: Host, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
-    results: list[Result] = []
     async with opened(host, PATIENT) as it:
         before = signals_of_root()
         process, told = await stay(it.desk)
@@ -123,8 +126,7 @@ async def patient(host: Host) -> list[Result]:
         except Silent as e:
             results += give_up(inside.CHECKS, failed(f"the probe did not answer: {e}"))
     base, keeper = (int(str(it.told[name])) for name in ("base", "keeper"))
-    left = await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup))
-    return [*results, *judge([BURNT], left)]
+    results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
 async def stay(desk: Desk) -> tuple[Process, Told]:
@@ -160,11 +162,11 @@ def on_host(cgroup: Cgroup, inner: int) -> int:
 # -- the desks that take too much, or live too long -------------------------------------------------------------
 
 
-async def small(host: Host) -> list[Result]:
+async def small(host: Host, results: list[Result]) -> None:
     """Have a desk take more than it may."""
     async with opened(host, SMALL) as it:
         kind = disk_kind(host.config, it.told)
-        return list(judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind)))
+        results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind))
 
 
 def disk_kind(settings: Config, told: dict[str, object]) -> str:
@@ -174,14 +176,14 @@ def disk_kind(settings: Config, told: dict[str, object]) -> str:
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 
-async def short(host: Host) -> list[Result]:
+async def short(host: Host, results: list[Result]) -> None:
     """Have a desk spin past its deadline."""
     async with opened(host, SHORT) as it:
         start = time.monotonic()
         await it.desk.start(limits.SPIN, stdin=False)
         await anyio.sleep(max(0.0, start + SHORT.deadline * 0.6 - time.monotonic()))
-        results = list(judge([CPU], limits.spun(it.cgroup)))
-        return [*results, *judge([DEADLINE], await life.outlive(host.config, it.desk.id, start))]
+        results += judge([CPU], limits.spun(it.cgroup))
+        results += judge([DEADLINE], await life.outlive(host.config, it.desk.id, start))
 
 
 # -- without desks ----------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from hotdesk.doctor.view import read, read_mounts, status_of
 
 LOOK = 0.15
 """Seconds a ticking program is watched."""
+ENOUGH = 3
+"""Ticks that show that a program runs."""
 PATIENCE = 5.0
 """Seconds beyond a deadline, or after a burn, until what is there still counts as left."""
 
@@ -29,6 +31,8 @@ class Frozen:
     """How often a ticking program ran: before, while and after its desk was frozen."""
 
     before: int
+    said: bool
+    """Whether the kernel called the desk frozen."""
     during: int
     after: int
 
@@ -53,21 +57,30 @@ class Traces:
 
 async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     """Freeze and thaw a desk, and watch one of its programs meanwhile."""
-
-    async def ticks() -> int:
-        start = count(pid)
-        await anyio.sleep(LOOK)
-        return count(pid) - start
-
-    before = await ticks()
+    before = await ticks(pid)
     cgroup.freeze(True)
     try:
-        await anyio.sleep(LOOK / 3)
-        during = await ticks()
+        said = await until(lambda: is_frozen(cgroup), PATIENCE)
+        start = count(pid)
+        await anyio.sleep(LOOK)
+        during = count(pid) - start
     finally:
         cgroup.freeze(False)
-    await anyio.sleep(LOOK / 3)
-    return Frozen(before, during, await ticks())
+    return Frozen(before, said, during, await ticks(pid))
+
+
+async def ticks(pid: int) -> int:
+    """Count how often a process runs in a while; a busy machine gets more time to show some."""
+    start = count(pid)
+    await anyio.sleep(LOOK)
+    await until(lambda: count(pid) - start > ENOUGH, PATIENCE)
+    return count(pid) - start
+
+
+def is_frozen(cgroup: Cgroup) -> bool:
+    """Ask the kernel whether a desk is frozen."""
+    folder = cgroup.folder("freezer")
+    return read(folder / "freezer.state") == "FROZEN" or "frozen 1" in read(folder / "cgroup.events")
 
 
 def count(pid: int) -> int:
@@ -129,10 +142,11 @@ def processes_of(base: int) -> Iterator[int]:
 
 def freezes(seen: Frozen) -> Finding:
     """Judge the freezer."""
-    flaws = [f"it went on: {seen.during} ticks while frozen"] if seen.during else []
-    flaws += ["it did not go on when thawed"] if not seen.after else []
     if not seen.before:
         return failed("the program did not tick before")
+    flaws = [] if seen.said else ["its cgroup does not become frozen"]
+    flaws += [f"it went on: {seen.during} ticks while frozen"] if seen.during else []
+    flaws += ["it did not go on when thawed"] if not seen.after else []
     return unless(flaws, f"{seen.before} ticks, none while frozen, {seen.after} after")
 
 

@@ -119,7 +119,8 @@ def gate_inside(view: View) -> Finding:
 
 def own_nodes(view: View) -> Finding:
     """Judge device nodes."""
-    flaws = [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
+    flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
+    flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
     return unless(flaws, f"{', '.join(NODES)}: other inodes than the host's")
 
 

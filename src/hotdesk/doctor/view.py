@@ -80,11 +80,11 @@ class View:
     room: tuple[Mount, ...]
     """What its keeper mounted for it."""
     network: dict[str, str]
-    nodes: dict[str, tuple[int, int]]
-    host_nodes: dict[str, tuple[int, int]]
+    nodes: dict[str, tuple[int, int] | None]
+    """Device and inode of each node in /dev; None where it is missing."""
+    host_nodes: dict[str, tuple[int, int] | None]
     masked: dict[str, bool | None]
     """Whether a part of /proc is empty; None where the host has none."""
-    loadavg: str
     boot_id: str
     machine_id: str
     sys: tuple[frozenset[str], frozenset[str]]
@@ -102,7 +102,7 @@ def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -
     mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
     kept = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
-    with opened(first) as inside:
+    with opened(first) as inside, Root("/") as host:
         return View(
             base=base,
             claimed=is_claimed(base, settings.run / "desks" / desk),
@@ -113,10 +113,9 @@ def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -
             mounts=mounts,
             room=tuple(each for each in kept if each.at.startswith(private)),
             network={name: read(Path(f"/proc/{first}/net/{name}")) for name in ("dev", "route", "ipv6_route", "tcp")},
-            nodes={name: numbers(inside, name) for name in NODES},
-            host_nodes={name: (os.stat(f"/dev/{name}").st_dev, os.stat(f"/dev/{name}").st_ino) for name in NODES},
+            nodes={name: numbers(inside, f"dev/{name}") for name in NODES},
+            host_nodes={name: numbers(host, f"dev/{name}") for name in NODES},
             masked={name: is_empty(inside, name) for name in MASKED},
-            loadavg=text_of(inside, "proc/loadavg"),
             boot_id=text_of(inside, "proc/sys/kernel/random/boot_id"),
             machine_id=text_of(inside, "etc/machine-id"),
             sys=(names(inside, "sys"), names(inside, "sys/class/net")),
@@ -203,9 +202,12 @@ def opened(pid: int) -> Root:
         os.close(fd)
 
 
-def numbers(inside: Root, name: str) -> tuple[int, int]:
-    """Give the device and inode of a node in a desk's /dev."""
-    fd = inside.open(f"dev/{name}".encode(), os.O_PATH | os.O_NOFOLLOW)
+def numbers(inside: Root, path: str) -> tuple[int, int] | None:
+    """Give the device and inode of a node, None where it is missing."""
+    try:
+        fd = inside.open(path.encode(), os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        return None
     try:
         return os.fstat(fd).st_dev, os.fstat(fd).st_ino
     finally:
@@ -218,17 +220,23 @@ def is_empty(inside: Root, name: str) -> bool | None:
         return None
     if os.path.isdir(f"/proc/{name}"):
         return not names(inside, f"proc/{name}")
-    return not inside.read(f"proc/{name}".encode(), 1)
+    return not text_of(inside, f"proc/{name}")
 
 
 def text_of(inside: Root, path: str) -> str:
-    """Give a small file of a desk."""
-    return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
+    """Give a small file of a desk, nothing where it is missing."""
+    try:
+        return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def names(inside: Root, path: str) -> frozenset[str]:
-    """List a folder of a desk."""
-    fd = inside.open(path.encode(), os.O_RDONLY | os.O_DIRECTORY)
+    """List a folder of a desk, nothing where it is missing."""
+    try:
+        fd = inside.open(path.encode(), os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return frozenset()
     try:
         return frozenset(os.listdir(fd))
     finally:
