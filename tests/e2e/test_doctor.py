@@ -152,6 +152,36 @@ SLOW = {
             '        allow("ptrace", equal(1, 1)),\n',
         ),
     ),
+    "the map of ids": loss("own-ids", ("desk/uids.py", "{USER + 1}\\n", "{USER + 1}\\n2000 {base + 1010} 1\\n")),
+    "an undumpable guest": loss(
+        "first-process", ("../hotdesk_guest/agent.py", "(prctl, (4, 0, 0, 0, 0))", "(prctl, (4, 1, 0, 0, 0))")
+    ),
+    "a bound on capabilities": loss(
+        "capabilities",
+        (
+            "desk/bundle.py",
+            '{name: [] for name in ("bounding",',
+            '{name: ["CAP_CHOWN"] if name == "bounding" else [] for name in ("bounding",',
+        ),
+        PROOF,
+    ),
+    "any core limit": loss("core-dumps resource-limits", ("desk/bundle.py", '"CORE": 1', '"CORE": 1 << 40')),
+    "a door that refuses": loss("gate-refuses", ("door/proxy.py", "HTTP/1.1 403", "HTTP/1.1 200")),
+    "a whole burn": loss(
+        "burnt",
+        (
+            "desk/keeper.py",
+            "state.clear_runtime(self.settings, held.room.desk) + held.room.clear()",
+            "held.room.clear()",
+        ),
+    ),
+    "any filter": loss(
+        "filter namespace-calls unneeded-calls call-arguments socket-families socket-options page-cache-flaws "
+        "32-bit-calls",
+        ("desk/bundle.py", '{"annotations": {room.annotation: room.filter}} if room.filter else {}', "{}"),
+        ("desk/bundle.py", '            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),\n', ""),
+        PROOF,
+    ),
     "one architecture": loss(
         "32-bit-calls",
         (
@@ -255,6 +285,9 @@ def see_red(settings: Config, source: Path, lost: Loss) -> None:
         code, told = examine(settings, source)
     finally:
         shutil.rmtree(source, ignore_errors=True)
+        for left in (settings.run / "runtime").iterdir():
+            if not (settings.run / "desks" / left.name).exists():
+                shutil.rmtree(left)  # where the guard was a whole burn
     wrong = {measure["name"]: measure["seen"] for measure in told["measures"] if measure["state"] == "failed"}
     assert set(wrong) == lost.red, wrong
     assert code == 1

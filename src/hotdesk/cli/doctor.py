@@ -24,6 +24,8 @@ SCHEMA = 1
 NARROW, WIDE = 60, 120
 MARKS: dict[State, str] = {"held": "✔", "failed": "✘", "untested": "?"}
 PLAIN: dict[State, str] = {"held": "+", "failed": "!", "untested": "?"}
+PLAINER = str.maketrans({"·": "-", "…": "..."})
+"""For a terminal that shows no more than ASCII."""
 COLOURS: dict[State, str] = {"held": "32", "failed": "1;31", "untested": "33"}
 
 
@@ -48,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Try the wall on this machine: every measure, just now, in desks opened for that.
 
-    ✔ held   ✘ not held, with the remedy   ? not tested here, with the reason
+    Says what held, what did not and the remedy, and what could not be tested here and why.
 
     Exit code 0 when every measure that could be tested held, 1 when one did not, 125 when
     no desk could be opened. Desks of others are neither used nor touched. Takes seconds.
@@ -71,7 +73,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(found), indent=1))
     else:
-        print("\n".join(render(found, paper())))
+        on = paper()
+        text = "\n".join(render(found, on))
+        print(text if on.marks is MARKS else text.translate(PLAINER))
     return exit_code(found)
 
 
