@@ -1,4 +1,4 @@
-"""The order of an examination: the machine, then three desks side by side, then what is left of one."""
+"""The order of an examination: the machine, then a few desks side by side, then what is left of one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 
@@ -27,7 +28,9 @@ from hotdesk.host import Host
 PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
 SECONDS = 30.0
 NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
-Wanted = Callable[[Finding], Iterator[Result]]
+ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
+Work: TypeAlias = Callable[[Host, list[Result]], Awaitable[None]]
+Wanted: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ async def examine(settings: Config, found: Examination) -> None:
         async with Host(settings, control=False) as host:
             await host.burn((await host.open(SMALL)).id)  # where no desk opens, this says why
             async with anyio.create_task_group() as tasks:
-                for work, without in ((patient, without_patient), (small, without_small), (short, without_short)):
+                for work, without in PARTS:
                     tasks.start_soon(attempt, host, work, without, found)
     except HotdeskError as e:
         found.unopened = printable(str(e))
@@ -83,9 +86,7 @@ async def examine(settings: Config, found: Examination) -> None:
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 
 
-async def attempt(
-    host: Host, work: Callable[[Host, list[Result]], Awaitable[None]], without: Wanted, found: Examination
-) -> None:
+async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -> None:
     """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
     results: list[Result] = []
     try:
@@ -186,6 +187,13 @@ async def short(host: Host, results: list[Result]) -> None:
         results += judge([DEADLINE], await life.outlive(host.config, it.desk.id, start))
 
 
+async def rooted(host: Host, results: list[Result]) -> None:
+    """Have a desk run a program as root."""
+    async with opened(host, ROOTED) as it:
+        await it.desk.start(["sleep", "60"], user="root", stdin=False)
+        results += judge([outside.ROOTED], view.look_at_root(it.told, it.cgroup))
+
+
 # -- without desks ----------------------------------------------------------------------------------------------
 
 
@@ -208,12 +216,24 @@ def without_short(finding: Finding) -> Iterator[Result]:
         yield Result(check.measure, finding)
 
 
+def without_rooted(finding: Finding) -> Iterator[Result]:
+    """Find the same for all that `rooted` looks at."""
+    yield Result(outside.ROOTED.measure, finding)
+
+
 def without_desks(finding: Finding) -> Iterator[Result]:
     """Find the same for all that needs a desk."""
-    for without in (without_patient, without_small, without_short):
+    for _, without in PARTS:
         yield from without(finding)
 
 
+PARTS: tuple[tuple[Work, Wanted], ...] = (
+    (patient, without_patient),
+    (rooted, without_rooted),
+    (small, without_small),
+    (short, without_short),
+)
+"""What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.CHECKS),
     *(check.measure for check in machine.STORES),

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from hotdesk.desk import uids
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
-from hotdesk.doctor.view import NAMESPACES, NODES, View
+from hotdesk.doctor.view import NAMESPACES, NODES, Rooted, View
 
 VARIABLES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL"))
 ID_MAP = "0 {} 1001 65534 {} 1"
 """What exists in a desk: system users, its own, and nobody. Written out, so that another map elsewhere is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+ROOT_CAPABILITIES = 0xFB
+"""CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: what installing packages takes."""
 DEVICES = frozenset(("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"))
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own terminals."""
 LIMITS = {"Max core file size": 1, "Max pending signals": 1024, "Max open files": 20000, "Max locked memory": 8 << 20}
@@ -216,7 +218,38 @@ def devices(view: View) -> Finding:
     )
 
 
+def root_inside(rooted: Rooted) -> Finding:
+    """Judge what root is in a desk that may have it."""
+    roots = [each for each in rooted.processes if each.status["Uid"].split()[0] != str(rooted.base + uids.USER)]
+    flaws = []
+    for each in roots:
+        beyond = [name for name in CAPABILITIES if int(each.status[name], 16) & ~ROOT_CAPABILITIES]
+        if set(each.status["Uid"].split()) != {str(rooted.base)}:
+            flaws.append(f"process {each.pid} has uid {each.status['Uid'].split()}")
+        flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in beyond]
+        if each.status["NoNewPrivs"] != "1" or each.status["Seccomp"] != "2":
+            flaws.append(f"process {each.pid} has no filter, or may gain privileges")
+        flaws += [
+            f"{kind} is the host's" for kind in NAMESPACES if each.namespaces[kind] == rooted.host_namespaces[kind]
+        ]
+    if not roots:
+        return failed("no program runs as root")
+    return unless(
+        flaws, f"host id {rooted.base}, capabilities {roots[-1].status['CapEff'].lstrip('0') or '0'}, filtered"
+    )
+
+
 STALE = "reinstall hotdesk; is the runtime newer or older than the one it was made for?"
+ROOTED: Check[Rooted] = Check(
+    Measure(
+        "root-inside",
+        "user",
+        "root of a desk that may have one is nobody outside, and has few capabilities inside",
+        "host: /proc/PID/status and namespaces of a program it runs as root",
+        STALE,
+    ),
+    root_inside,
+)
 CHECKS: tuple[Check[View], ...] = (
     Check(
         Measure(

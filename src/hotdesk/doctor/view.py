@@ -95,6 +95,22 @@ class View:
     cgroup: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Rooted:
+    """A desk in which a program runs as root."""
+
+    base: int
+    processes: tuple[Process, ...]
+    host_namespaces: dict[str, int]
+
+
+def look_at_root(told: dict[str, object], cgroup: Cgroup) -> Rooted:
+    """Look at every process of a desk in which one runs as root."""
+    mounts = tuple(read_mounts(Path(f"/proc/{told['pid']}/mountinfo").read_text()))
+    processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.pids()))
+    return Rooted(int(str(told["base"])), processes, namespaces(os.getpid()))
+
+
 def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -> View:
     """Look at a desk from everywhere the host can."""
     first, base, keeper = (int(str(told[name])) for name in ("pid", "base", "keeper"))

@@ -18,7 +18,7 @@ from hotdesk.doctor.limits import SHORT, SMALL, Signals, Spun, Strain
 from hotdesk.doctor.machine import Confined, Facts, Stores
 from hotdesk.doctor.measure import SEEN, Check, Finding, Measure, Silent, judge
 from hotdesk.doctor.probes import Told, heard
-from hotdesk.doctor.view import MASKED, NAMESPACES, NODES, Process, View, read_limits, read_mounts
+from hotdesk.doctor.view import MASKED, NAMESPACES, NODES, Process, Rooted, View, read_limits, read_mounts
 
 BASE = uids.FIRST + 7 * uids.WIDTH
 USER = str(BASE + uids.USER)
@@ -161,6 +161,22 @@ def test_only_a_core_limit_of_one_holds(core: str, state: str) -> None:
 
 def test_on_cgroup_v2_device_rules_are_said_to_be_untested() -> None:
     assert found(outside.CHECKS, replace(SOUND, cgroup_version=2, cgroup={}))["device-cgroup"].state == "untested"
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({}, "held"),
+        ({"CapBnd": f"{0xFB | 1 << 21:016x}"}, "failed"),
+        ({"Uid": "0\t0\t0\t0"}, "failed"),
+        ({"Seccomp": "0"}, "failed"),
+        ({"Uid": "\t".join([USER] * 4)}, "failed"),
+    ],
+)
+def test_root_inside_is_nobody_outside(status: dict[str, str], state: str) -> None:
+    root = {**STATUS, "Uid": "\t".join([str(BASE)] * 4), "CapEff": f"{0xFB:016x}", "CapBnd": f"{0xFB:016x}", **status}
+    seen = Rooted(BASE, (FIRST, replace(FIRST, status=root)), SOUND.host_namespaces)
+    assert outside.root_inside(seen).state == state
 
 
 # -- the machine -----------------------------------------------------------------------------------------------
