@@ -197,6 +197,7 @@ def make_folders(settings: Config) -> Step:
     there = (settings.run / "runtime").is_dir() and settings.lib.is_dir()
     state.prepare(settings)
     settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings.lib.chmod(0o700)
     return Step("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
 
 

@@ -240,6 +240,14 @@ class Kept:
                 self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
             return self.roots
 
+    def moves(self) -> int:
+        """Count the frames over root's link so far."""
+        return self.roots.moves if self.roots is not None else 0
+
+    def is_busy(self) -> bool:
+        """Say whether a call as root is under way; one channel is always open, to hear of acts."""
+        return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
+
     async def rise(self) -> None:
         """Have root up; what fails is told to whoever asks next."""
         with contextlib.suppress(HotdeskError):
@@ -349,9 +357,10 @@ class ContainerRuntime:
         while self.keeper.failure is None:
             await anyio.sleep(min(PULSE, self.idle / 4))
             for desk in self.live():
-                link = self.desks[desk].link
-                if link.channels or link.moves != seen.get(desk):
-                    seen[desk] = link.moves
+                link, kept = self.desks[desk].link, self.kept[desk]
+                moves = link.moves + kept.moves()
+                if link.channels or kept.is_busy() or moves != seen.get(desk):
+                    seen[desk] = moves
                     await self.keeper.tell(Request("touch", desk))
 
     async def watch(self) -> None:

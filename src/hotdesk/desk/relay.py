@@ -5,6 +5,7 @@ And join two sockets, for a stream that has no frames.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections import deque
 from contextlib import suppress
@@ -115,12 +116,13 @@ class Loan:
         self.link.channels.pop(self.numbers.pop(theirs, 0), None)
 
     async def give_back(self) -> None:
-        """Drop what the borrower left open; programs go on."""
-        for theirs, ours in list(self.numbers.items()):
-            channel = self.link.channels.get(ours)
+        """Drop what the borrower left open; programs go on. All is forgotten even when the guest no longer listens."""
+        known = [(ours, self.link.channels.get(ours)) for ours in self.numbers.values()]
+        for theirs in list(self.numbers):
+            self.forget(theirs)
+        for ours, channel in known:
             if channel is not None and not channel.over and self.link.failure is None:
                 await self.link.send(wire.DROP, ours)
-            self.forget(theirs)
 
 
 async def relay(sock: socket.socket, link: Link) -> None:
@@ -167,12 +169,16 @@ async def deliver(sock: socket.socket, loan: Loan) -> None:
         await loan.news.wait()
 
 
-async def join(one: socket.socket, other: socket.socket) -> None:
-    """Pass bytes both ways until both sides have ended, or either breaks off."""
-    with suppress(OSError):
+async def join(caller: socket.socket, inside: socket.socket) -> None:
+    """Pass bytes both ways until both sides have ended, either breaks off, or the caller is gone."""
+    try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(pour, one, other)
-            await pour(other, one)
+            tasks.start_soon(pour, inside, caller)
+            await pour(caller, inside)
+            if hung_up(caller):
+                tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
+    except* OSError:
+        pass
 
 
 async def pour(source: socket.socket, target: socket.socket) -> None:
@@ -180,3 +186,10 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
     while data := await receive(source):
         await send(target, data)
     target.shutdown(socket.SHUT_WR)
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """Say whether the other end is gone altogether, and not only done with speaking."""
+    poll = select.poll()
+    poll.register(sock, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
