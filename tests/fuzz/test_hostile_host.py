@@ -105,7 +105,9 @@ async def prove(guest: RealGuest) -> None:
     """Prove that the guest serves the next host, and has nothing left of the last."""
     assert guest.process.poll() is None, guest.close()
     link = Link(await guest.call())
-    guest.home.mkdir(exist_ok=True)  # the last host may have had it removed
+    if not guest.home.is_dir():  # the last host may have had it removed, or a file put in its place
+        guest.home.unlink(missing_ok=True)
+        guest.home.mkdir()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         with anyio.fail_after(10):

@@ -443,7 +443,8 @@ class Link:
             pass  # it was closed already
 
     def close(self) -> None:
-        """Close the socket; only its reader does."""
+        """Close the socket, and forget what was open; only its reader does."""
         self.fail(DeskGone("the desk was burnt"))
+        self.channels.clear()
         anyio.notify_closing(self.sock)
         self.sock.close()
