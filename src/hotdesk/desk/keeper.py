@@ -25,7 +25,7 @@ from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, now
-from hotdesk.desk.request import Request, parse
+from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.room import Room
 from hotdesk.desk.roots import Roots
 from hotdesk.desk.seam import ID_SHAPE
@@ -35,6 +35,10 @@ from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, Keeper
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
+WAITING = 1024
+"""Requests to open that may wait for their turn."""
+AT_A_TIME = 256
+"""Requests taken before deadlines are looked at."""
 QUEUED = 45.0
 """Seconds a request to open may wait for its turn."""
 OPENING = 20.0
@@ -78,8 +82,8 @@ class Keeper:
                 heard = self.listen(wake_r)
                 if wake_r in heard:
                     os.read(wake_r, 4096)
-                while self.owner.fileno() in heard and self.receive():
-                    pass  # all that is asked comes before deadlines: among it may be that a desk is in use
+                if self.owner.fileno() in heard:
+                    self.receive_some()
                 self.answer_calls(heard)
                 self.reap()
                 self.roots.turn()
@@ -146,6 +150,12 @@ class Keeper:
             waits.append(1.0)
         return max(0.0, min([LONGEST, *waits]))
 
+    def receive_some(self) -> None:
+        """Take what is asked before deadlines: among it may be that a desk is in use. But no flood stops a deadline."""
+        for _ in range(AT_A_TIME):
+            if not self.receive():
+                return
+
     def receive(self) -> bool:
         """Take one request and answer it, if there is one; an owner that hung up ends the service."""
         try:
@@ -160,7 +170,7 @@ class Keeper:
         try:
             number, request = parse(data)
         except HotdeskError as e:
-            self.refuse(-1, e)
+            self.refuse(number_of(data), e)
         else:
             self.attempt(number, request, self.answer)
         return True
@@ -180,6 +190,8 @@ class Keeper:
             case "open":
                 if request.desk in self.queue:
                     raise BriefError(f"desk {request.desk} is being opened already")
+                if len(self.queue) >= WAITING:
+                    raise HostError(f"{WAITING} desks wait to be opened already; open fewer at a time")
                 self.queue[request.desk] = (now(), number, request)
             case "burn":
                 self.burn(request.desk, "asked", number)

@@ -48,7 +48,7 @@ def write(number: int, request: Request) -> bytes:
 def parse(data: bytes) -> tuple[int, Request]:
     """Read a request; anything but the vocabulary is refused."""
     try:
-        message = json.loads(data)
+        message = json.loads(data.decode())
     except (ValueError, RecursionError) as e:
         raise BriefError("the keeper was sent something that is not JSON") from e
     if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec", "port"}:
@@ -65,6 +65,15 @@ def parse(data: bytes) -> tuple[int, Request]:
     if verb == "dial":
         return number, Request("dial", desk, port=parse_port(message.get("port")))
     return number, Request(cast(Verb, verb), desk)
+
+
+def number_of(data: bytes) -> int:
+    """Give the number of a request that is wrong otherwise, so that whoever waits is told; -1 when it has none."""
+    try:
+        number = json.loads(data)["n"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return -1
+    return number if type(number) is int and 0 <= number < 1 << 63 else -1
 
 
 def parse_port(value: object) -> int:
