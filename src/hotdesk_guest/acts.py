@@ -22,6 +22,8 @@ MOST = 64
 """Callers at a time; others wait in the listener's queue."""
 LONGEST = 24576
 """Bytes of one request: what is asked must fit into one event for the host."""
+WORDS = 4000
+"""Words of one command: the host reads no value of more than some 4000 parts."""
 NAMES = ("HOME", "USER", "LOGNAME", "PATH")
 
 
@@ -232,6 +234,6 @@ def is_request(ask: object) -> bool:
     if not isinstance(ask, dict) or set(ask) != {"argv", "cwd", "env"}:
         return False
     argv, cwd, env = ask["argv"], ask["cwd"], ask["env"]
-    texts = [*argv, cwd] if isinstance(argv, list) and argv else [None]
+    texts = [*argv, cwd] if isinstance(argv, list) and 0 < len(argv) <= WORDS else [None]
     texts += [*env.keys(), *env.values()] if isinstance(env, dict) else [None]
     return all(isinstance(text, str) and "\0" not in text for text in texts)

@@ -25,12 +25,16 @@ HOST_LIMIT = 8388608
 DEPTH = 8
 MOST = 10**18
 """The largest number."""
-PARTS = 2048
+PARTS = 4096
 """The most parts, nested ones included, of a value that a host takes from a guest: a bound on the time it takes."""
 OVERHEAD = 64
 """What a DATA or EVENT frame from a guest costs beyond its payload, so that many tiny ones cannot fill a host."""
 STEP = CHUNK + 1 + OVERHEAD
 """Credit a guest must have before it makes its next frame of unknown size."""
+
+
+NUMBER, BYTES, TEXT, LIST, TABLE, END_OF_VALUE = b"ibslde"
+CONSTANTS = {b"n"[0]: None, b"t"[0]: True, b"f"[0]: False}
 
 
 class WireError(Exception):
@@ -133,7 +137,10 @@ def _encode(value: object, out: list[bytes]) -> None:
 
 def decode(data: bytes, most: int = HOST_LIMIT) -> object:
     """Read one value of at most so many parts that fills the data exactly; anything else is WireError."""
-    value, end = _decode(data, 0, DEPTH, [most])
+    try:
+        value, end = _decode(data, 0, DEPTH, [most])
+    except IndexError:
+        raise WireError("a value cut short") from None
     if end != len(data):
         raise WireError("bytes after a value")
     return value
@@ -153,35 +160,37 @@ def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
 def _decode(data: bytes, at: int, depth: int, left: list[int]) -> tuple[object, int]:
     if depth == 0:
         raise WireError("a value too deep")
-    if left[0] == 0:
-        raise WireError("a value of too many parts")
     left[0] -= 1
-    tag = data[at : at + 1]
+    if left[0] < 0:
+        raise WireError("a value of too many parts")
+    tag = data[at]
     at += 1
-    if tag == b"i":
-        return _number(data, at, b";")
-    if tag in (b"b", b"s"):
-        size, at = _number(data, at, b":")
-        if size < 0 or at + size > len(data):
+    if tag == TEXT or tag == BYTES:
+        end = data.find(b":", at, at + 20)
+        digits = data[at:end]
+        if end < 0 or not digits.isdigit():
+            raise WireError("a bad number")
+        at = end + 1
+        end = at + int(digits)
+        if end > len(data):
             raise WireError("a string longer than its frame")
-        raw = data[at : at + size]
-        return (raw if tag == b"b" else raw.decode("utf-8", "surrogateescape")), at + size
-    if tag == b"n":
-        return None, at
-    if tag in (b"t", b"f"):
-        return tag == b"t", at
-    if tag == b"l":
+        return (data[at:end].decode("utf-8", "surrogateescape") if tag == TEXT else data[at:end]), end
+    if tag == NUMBER:
+        return _number(data, at, b";")
+    if tag == LIST:
         items = []
-        while data[at : at + 1] != b"e":
+        while data[at] != END_OF_VALUE:
             item, at = _decode(data, at, depth - 1, left)
             items.append(item)
         return items, at + 1
-    if tag == b"d":
+    if tag == TABLE:
         pairs: dict[str, object] = {}
-        while data[at : at + 1] != b"e":
+        while data[at] != END_OF_VALUE:
             key, at = _decode(data, at, depth - 1, left)
             if not isinstance(key, str):
                 raise WireError("a key that is not text")
             pairs[key], at = _decode(data, at, depth - 1, left)
         return pairs, at + 1
+    if tag in CONSTANTS:
+        return CONSTANTS[tag], at
     raise WireError("an unknown value")

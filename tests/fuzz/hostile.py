@@ -407,7 +407,7 @@ HEARD: dict[str, bytes] = {
     "bytes": frame(DATA, 1, b"\1" + bytes(wire.CHUNK)),
     "single bytes": frame(DATA, 1, b"\1x") * 1000,
     "tiny values": frame(EVENT, 1, b"n") * 1000,
-    "values of many parts": frame(EVENT, 1, b"l" + b"s0:" * 2000 + b"e") * 4,
-    "nested values": frame(EVENT, 1, b"l" + b"llleee" * 600 + b"e") * 8,
+    "values of many parts": frame(EVENT, 1, b"l" + b"s0:" * 4000 + b"e") * 4,
+    "nested values": frame(EVENT, 1, b"l" + b"llleee" * 1200 + b"e") * 8,
 }
 """What a guest may send as fast as it is consumed."""

@@ -167,16 +167,20 @@ class LinkedWatch:
         self.channel = channel
         self.path = path
         self.asked = 0
+        self.heard = 0
+        """Bytes the guest told."""
 
     async def changes(self) -> list[Change]:
         """Give all that happened up to this moment: the guest looks once more, and marks where that look ends."""
         self.asked += 1
         await self.channel.order({"drain": self.asked})
         found: list[Change] = []
+        begun = self.heard
         while True:
             told, marks = await self.next(timely=True)
-            if len(found) + len(told) > CHANGES:
-                raise FileError(f"more than {CHANGES} changes in {self.path}; ask more often", "other")
+            if len(found) + len(told) > CHANGES or self.heard - begun > LISTED:
+                most = f"{CHANGES} changes" if len(found) + len(told) > CHANGES else f"{LISTED // MIB} MiB of changes"
+                raise FileError(f"more than {most} in {self.path}; ask more often", "other")
             found += told
             if self.asked in marks:
                 return found
@@ -194,6 +198,7 @@ class LinkedWatch:
             check(self.path, item.body)
         if not isinstance(item, Told) or not isinstance(item.value, list):
             raise LinkError("the guest spoke out of turn")
+        self.heard += item.size
         marks = [one["drained"] for one in item.value if isinstance(one, dict) and "drained" in one]
         return [as_change(one) for one in item.value if not (isinstance(one, dict) and "drained" in one)], marks
 

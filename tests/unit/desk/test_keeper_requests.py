@@ -278,7 +278,7 @@ async def test_a_spec_of_the_wrong_kind_is_an_error_and_not_a_wait(settings: Con
     async with container_runtime(settings) as runtime:
         for wrong in ({"memory": 2.5e8}, {"pids": 20.0}, {"cpus": True}, {"env": {"A": 1}}):
             with anyio.fail_after(10), pytest.raises((BriefError, TypeError)):
-                await runtime.open(Spec(**wrong))  # type: ignore[arg-type]
+                await runtime.open(Spec(**wrong))
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_a_flood_stops_no_deadline(settings: Config) -> None:
     owner = Owner(start(settings))
     desk = new_id()
     assert "ok" in (owner.ask("open", desk, spec={**SMALL, "deadline": 0.5}) or {})
-    senders = [subprocess.Popen([sys.executable, "-c", SENDER, DESK], stdin=owner.sock) for _ in "123"]
+    senders = [subprocess.Popen([sys.executable, "-c", SENDER, DESK], stdin=owner.sock.fileno()) for _ in "123"]
     try:
         time.sleep(2.5)
         assert os.listdir(settings.run / "desks") == []
