@@ -79,19 +79,19 @@ class Channel:
         """Take a guest's frame."""
         if kind == wire.DATA:
             if len(payload) < 2:
-                raise LinkError("the guest sent an empty frame")
+                raise wire.WireError("an empty frame")
             self.put(Data(payload[0], payload[1:]), wire.cost(payload))
         elif kind == wire.EVENT:
             self.put(Told(wire.decode(payload, wire.PARTS), len(payload)), wire.cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
-                raise LinkError("the guest gave more credit than there is")
+                raise wire.WireError("more credit than there is")
             self.wake()
         elif kind == wire.REPLY:
             body = wire.decode(payload, wire.PARTS)
             if not isinstance(body, dict):
-                raise LinkError("the guest's reply is not a table")
+                raise wire.WireError("a reply that is not a table")
             self.over = True
             self.items.append((Reply(body), 0))
             self.wake()
@@ -100,7 +100,7 @@ class Channel:
         """Queue what a frame held, within the window."""
         self.window -= cost
         if self.window < 0:
-            raise LinkError("the guest sent more than it was allowed")
+            raise wire.WireError("more than it was allowed")
         self.items.append((item, cost))
         if self.news is not None:
             self.news.set()
@@ -186,7 +186,7 @@ class Opened(Protocol):
     over: bool
 
     def deliver(self, kind: int, payload: bytes) -> None:
-        """Take a guest's frame; `LinkError` ends the link."""
+        """Take a guest's frame; `WireError` ends the link."""
         ...
 
     def wake(self) -> None:
@@ -290,7 +290,7 @@ class Link:
     def take(self, kind: int, number: int, payload: bytes) -> None:
         """Sort one frame to its channel."""
         if kind == wire.CREDIT and len(payload) != 4:
-            raise LinkError("the guest gave credit strangely")
+            raise wire.WireError(f"credit in {len(payload)} bytes")
         if kind == wire.HELLO:
             self.greet(payload)
             return
@@ -301,7 +301,7 @@ class Link:
             self.moves += 1
             channel.deliver(kind, payload)
         elif not 0 < number <= self.last:
-            raise LinkError("the guest spoke on a channel nobody opened")
+            raise wire.WireError("words on a channel nobody opened")
 
     def greet(self, payload: bytes) -> None:
         """Take the guest's first word, once."""

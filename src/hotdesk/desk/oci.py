@@ -161,7 +161,9 @@ class KeeperClient:
     async def send(self, data: bytes) -> None:
         """Send one message."""
         if len(data) > MESSAGE:
-            raise BriefError("a desk's environment is too large; put it in a file")
+            raise BriefError(
+                f"a request of {len(data)} bytes is more than a keeper takes; put the environment in a file"
+            )
         while True:
             if self.failure is not None:
                 raise self.failure

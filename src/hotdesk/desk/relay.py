@@ -16,7 +16,7 @@ import anyio.lowlevel
 from hotdesk.config import MIB
 from hotdesk.desk.link import Link
 from hotdesk.desk.sockets import receive, send
-from hotdesk.errors import HotdeskError, LinkError
+from hotdesk.errors import HotdeskError
 from hotdesk_guest import wire
 
 MOST = 1 << 16
@@ -46,11 +46,11 @@ class Borrowed:
         if kind in (wire.DATA, wire.EVENT):
             self.window -= wire.cost(payload)
             if self.window < 0 or not payload:
-                raise LinkError("the guest sent more than it was allowed")
+                raise wire.WireError("more than it was allowed")
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload, "big")
             if self.credit > wire.WINDOW:
-                raise LinkError("the guest gave more credit than there is")
+                raise wire.WireError("more credit than there is")
         self.loan.put(wire.frame(kind, self.theirs, payload))
         if kind == wire.REPLY:
             self.over = True

@@ -181,7 +181,9 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes, bytes]:
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > ANSWER_LIMIT:
-                raise KeeperError("the owner's answer is too large")
+                raise KeeperError(
+                    f"the owner answered with more than {ANSWER_LIMIT >> 20} MiB; end it and start another"
+                )
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(body), b""
         elif not isinstance(event, h11.InformationalResponse):

@@ -62,7 +62,7 @@ class Fetch:
         """Copy one entry into an open local folder under a checked name."""
         self.entries_left -= 1
         if self.entries_left < 0:
-            raise FileError(f"{printable(remote)} holds more than {ENTRIES} entries", "other")
+            raise FileError(f"{printable(remote)} holds more than {ENTRIES} entries; copy less of it at once", "other")
         if found.kind == "file":
             await self.file(found, remote, folder, name)
         elif found.kind == "directory" and depth < DEPTH:
@@ -87,7 +87,8 @@ class Fetch:
     async def file(self, found: Entry, remote: str, above: int, name: str) -> None:
         """Copy a file's bytes; of its mode only whether it can be executed."""
         if found.size > self.bytes_left:
-            raise FileError(f"{printable(remote)} is larger than the {BYTES // GIB} GiB that may come out", "other")
+            most = f"the {BYTES // GIB} GiB that may come out at once"
+            raise FileError(f"{printable(remote)} is larger than {most}; copy less, or read it as a stream", "other")
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
         with os.fdopen(fd, "wb", buffering=0) as file:
@@ -96,9 +97,8 @@ class Fetch:
             async for data in self.desk.read_stream(remote):
                 self.bytes_left -= len(data)
                 if self.bytes_left < 0:
-                    raise FileError(
-                        f"more than {BYTES // GIB} GiB would come out; stopped at {printable(remote)}", "other"
-                    )
+                    most = f"more than {BYTES // GIB} GiB would come out at once"
+                    raise FileError(f"{most}; stopped at {printable(remote)}, copy less", "other")
                 while data:
                     data = data[file.write(data) :]
 

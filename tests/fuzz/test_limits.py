@@ -1,0 +1,252 @@
+"""Every limit has a type of error, and a message that says what was too much, how much there may be, and what to do."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.background import background
+from hotdesk.desk.control import BODY_LIMIT
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.remote import ANSWER_LIMIT, RemoteRuntime
+from hotdesk.desk.seam import Entry, Spec, new_id
+from hotdesk.desk.sockets import accept, listen, receive, send
+from hotdesk.desk.transfer import BYTES, Fetch
+from hotdesk.errors import BriefError, FileError, HotdeskError, KeeperError, LinkError
+from hotdesk.host import Host, control_path
+from hotdesk_guest import wire
+from hotdesk_guest.wire import CREDIT, DATA, EVENT, REPLY, WINDOW, encode, frame
+from tests.fuzz.hostile import Corpus, Frame, HostileGuest
+
+pytestmark = pytest.mark.timeout(60)
+
+Call = Callable[[LinkedDesk], Awaitable[object]]
+END: Frame = (REPLY, 1, encode({"code": 0}))
+ENTRY = {"kind": "file"} | dict.fromkeys(("size", "mode", "uid", "gid", "modified"), 0)
+LONG_ENTRY = encode([{"name": "n", "path": "/" + "p" * 60_000, **ENTRY}])
+SHORT_ENTRIES = encode([{"name": "n", "path": "/n", **ENTRY}] * 50)
+CHANGE = encode([{"kind": "create", "path": "p" * 60_000}])
+SHORT_CHANGES = encode([{"kind": "create", "path": "p"}] * 600)
+
+
+@asynccontextmanager
+async def asked(corpus: Corpus) -> AsyncIterator[LinkedDesk]:
+    """Give a desk whose guest says what a corpus says, within its credit or not."""
+    ours, theirs = socket.socketpair()
+    link = Link(ours)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        tasks.start_soon(HostileGuest(theirs, corpus, Random(0), 0.0).run)
+        yield LinkedDesk(new_id(), link, "/home/user")
+        link.hang_up()
+
+
+class PatientGuest(HostileGuest):
+    """One that waits for credit, and has much to say."""
+
+    async def answer(self, number: int, frames: list[Frame]) -> None:
+        """Say as much as is allowed, then wait for more credit."""
+        credit = WINDOW
+        for kind, _, payload in frames:
+            while credit < wire.cost(payload):
+                heard = await self.hear()
+                if heard is None:
+                    return
+                credit += sum(int.from_bytes(given, "big") for said, _, given in heard if said == CREDIT)
+            credit -= wire.cost(payload)
+            await self.say(frame(kind, number, payload))
+
+
+async def failure(call: Call, said: list[Frame], patient: bool = True) -> HotdeskError:
+    """Make one call of a guest that says too much; give what comes of it."""
+    ours, theirs = socket.socketpair()
+    link = Link(ours)
+    corpus = dict.fromkeys(("read", "list", "stat", "exec", "exec+tell", "watch", "processes"), said)
+    guest = (PatientGuest if patient else HostileGuest)(theirs, corpus, Random(0), 0.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        tasks.start_soon(guest.run)
+        try:
+            with anyio.fail_after(50), pytest.raises(HotdeskError) as caught:
+                await call(LinkedDesk(new_id(), link, "/home/user"))
+        finally:
+            link.hang_up()
+    return caught.value
+
+
+def check(error: HotdeskError, kind: type[HotdeskError], *words: str) -> None:
+    """Prove that an error is of its type and says these words."""
+    assert type(error) is kind
+    for word in words:
+        assert word in str(error), str(error)
+
+
+async def hear_late(desk: LinkedDesk) -> object:
+    channel = await desk.link.open({"op": "stat"})
+    await anyio.sleep(0.1)
+    while True:
+        await channel.receive()
+
+
+async def watch(desk: LinkedDesk) -> object:
+    return await (await desk.watch("folder")).changes()
+
+
+# -- what a guest may say --------------------------------------------------------------------------------------------
+
+PROTOCOL: dict[str, tuple[list[Frame], str]] = {
+    "a frame": ([(DATA, 1, bytes(wire.GUEST_LIMIT + 1))], f"a frame of {wire.GUEST_LIMIT + 1} bytes"),
+    "a window": ([(DATA, 1, b"\1" + bytes(60_000))] * 6, "more than it was allowed"),
+    "credit": ([(CREDIT, 1, b"\0\0\0\1")], "more credit than there is"),
+    "depth": ([(REPLY, 1, b"l" * 100)], "too deep"),
+    "parts": ([(REPLY, 1, b"l" + b"n" * wire.PARTS + b"e")], "too many parts"),
+    "numbers": ([(REPLY, 1, b"i" + b"9" * 19 + b";")], "more than 18 digits"),
+}
+
+
+@pytest.mark.parametrize("name", PROTOCOL)
+async def test_a_guest_that_passes_a_limit_is_told_of_and_left(name: str) -> None:
+    said, words = PROTOCOL[name]
+    error = await failure(hear_late, said, patient=False)
+    check(error, LinkError, "the desk's guest broke the protocol", words, "open another desk")
+
+
+async def test_a_listing_has_a_most_of_entries() -> None:
+    error = await failure(lambda desk: desk.list("folder", limit=1000), [(EVENT, 1, SHORT_ENTRIES)] * 30)
+    check(error, FileError, "folder", "more than 1000 entries", "list less of it")
+
+
+async def test_a_listing_has_a_most_of_bytes() -> None:
+    error = await failure(lambda desk: desk.list("folder"), [(EVENT, 1, LONG_ENTRY)] * 600)
+    check(error, FileError, "folder", "more than 32 MiB of names", "list less of it")
+
+
+async def test_a_look_at_a_watched_folder_has_a_most_of_changes() -> None:
+    error = await failure(watch, [(EVENT, 1, SHORT_CHANGES)] * 180)
+    check(error, FileError, "more than 100000 changes", "folder", "ask more often")
+
+
+async def test_a_look_at_a_watched_folder_has_a_most_of_bytes() -> None:
+    error = await failure(watch, [(EVENT, 1, CHANGE)] * 600)
+    check(error, FileError, "more than 32 MiB of changes", "folder", "ask more often")
+
+
+async def test_a_file_that_is_read_whole_has_a_most_of_bytes() -> None:
+    said = [(DATA, 1, b"\0" + bytes(30_000))] * 100
+    error = await failure(lambda desk: desk.read("file", limit=100_000), said)
+    check(error, FileError, "file", "more than 100000 bytes", "read it as a stream")
+
+
+async def test_output_beyond_its_limit_is_cut_and_told() -> None:
+    async with asked({"exec": [(DATA, 1, b"\1" + b"x" * 30_000)] * 3 + [END]}) as desk:
+        done = await desk.run(["x"], output_limit=40_000)
+    assert (len(done.stdout), done.truncated, done.exit_code) == (40_000, True, 0)
+
+
+async def test_a_reason_is_cut() -> None:
+    async with asked({"exec": [(REPLY, 1, encode({"code": 127, "text": "x" * 60_000}))]}) as desk:
+        assert len((await desk.run(["x"])).reason) == 500
+    error = await failure(lambda desk: desk.stat("x"), [(REPLY, 1, encode({"error": "other", "text": "x" * 60_000}))])
+    assert isinstance(error, FileError)
+    assert len(str(error)) < 600
+
+
+# -- what comes out of a desk ----------------------------------------------------------------------------------------
+
+
+async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) -> HotdeskError:
+    """Copy something out of a desk within bounds."""
+    above = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+
+    async def copy(desk: LinkedDesk) -> None:
+        await Fetch(desk, lambda _: None, **bounds).entry(found, "x", above, "out", 0)
+
+    try:
+        return await failure(copy, said)
+    finally:
+        os.close(above)
+
+
+async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
+    large = Entry("x", "/x", "file", BYTES + 1, 0, 0, 0, 0.0)
+    check(await fetch(tmp_path, large, []), FileError, "x is larger than the 16 GiB", "copy less")
+    liar = Entry("x", "/x", "file", 0, 0, 0, 0, 0.0)
+    said = [(DATA, 1, b"\0" + bytes(30_000))] * 20
+    check(
+        await fetch(tmp_path, liar, said, bytes_left=100_000),
+        FileError,
+        "more than 16 GiB",
+        "stopped at x",
+        "copy less",
+    )
+
+
+async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
+    folder = Entry("x", "/x", "directory", 0, 0, 0, 0, 0.0)
+    said = [(EVENT, 1, encode([{"name": str(n), "path": "/x", **ENTRY, "kind": "other"} for n in range(50)]))] * 4
+    said.append(END)
+    error = await fetch(tmp_path, folder, said, entries_left=100)
+    check(error, FileError, "more than 200000 entries", "copy less of it")
+
+
+# -- what an owner may ask -------------------------------------------------------------------------------------------
+
+
+async def test_a_request_to_a_desk_has_a_most_of_bytes() -> None:
+    error = await failure(lambda desk: desk.run(["x", "y" * wire.HOST_LIMIT]), [])
+    check(error, BriefError, "a request of 8388", "more than a desk takes", "put it in a file")
+
+
+@pytest.mark.container
+async def test_a_request_to_a_keeper_has_a_most_of_bytes(settings: Config) -> None:
+    async with container_runtime(settings) as runtime:
+        with pytest.raises(BriefError) as caught:
+            await runtime.open(Spec(env={"A": "x" * 70_000}))
+    check(caught.value, BriefError, "a request of 70", "more than a keeper takes", "put the environment in a file")
+
+
+@pytest.mark.container
+async def test_a_request_to_an_owner_has_a_most_of_bytes(settings: Config) -> None:
+    async with Host(settings):
+        sock = socket.socket(socket.AF_UNIX)
+        with sock:
+            sock.setblocking(False)
+            sock.connect(str(control_path(settings, os.getpid())))
+            head = f"POST /desks HTTP/1.1\r\nHost: x\r\nContent-Length: {BODY_LIMIT + 1}\r\n\r\n".encode()
+            await send(sock, head + b" " * (BODY_LIMIT + 1))
+            said = b""
+            with anyio.fail_after(10):
+                while data := await receive(sock):
+                    said += data
+    assert said.startswith(b"HTTP/1.1 413 ")
+    for word in (b'"brief"', f"more than {BODY_LIMIT} bytes".encode(), b"in a file"):
+        assert word in said
+
+
+async def test_an_owners_answer_has_a_most_of_bytes(tmp_path: Path) -> None:
+    async def answer(listener: socket.socket) -> None:
+        with await accept(listener) as sock:
+            sock.setblocking(False)
+            await receive(sock)
+            try:
+                await send(sock, f"HTTP/1.1 200 OK\r\nContent-Length: {8 * MIB}\r\n\r\n".encode() + bytes(8 * MIB))
+            except OSError:
+                pass  # it was hung up on
+
+    with listen(tmp_path / "owner.sock") as listener:
+        async with background() as tasks:
+            tasks.start(lambda: answer(listener))
+            with pytest.raises(KeeperError) as caught:
+                await RemoteRuntime(tmp_path / "owner.sock", tasks).call("GET", "/desks")
+    check(caught.value, KeeperError, f"more than {ANSWER_LIMIT // MIB} MiB", "start another")
