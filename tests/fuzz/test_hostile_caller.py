@@ -129,7 +129,7 @@ async def attack(settings: Config, desk: Desk, seed: int) -> None:
 @pytest.mark.container
 async def test_an_owner_serves_its_desks_whoever_calls(settings: Config, desk: Desk) -> None:
     with memory_within(64 * MIB):
-        for seed in range(60):
+        for seed in range(40):
             await attack(settings, desk, seed)
         await settled(desk)
 
@@ -261,7 +261,7 @@ def test_an_owner_that_answers_nonsense_is_an_error_of_ours(name: str, ask: str,
 async def dial_often(runtime: RemoteRuntime) -> None:
     """Call until the owner's queue is full."""
     with ExitStack() as crowd:
-        for _ in range(100):
+        for _ in range(70):
             crowd.enter_context(await runtime.dial())
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(60)
 Call = Callable[[LinkedDesk, Path], Awaitable[object]]
 BOUND = 4000.0
 """Seconds, of a clock that skips what nobody uses, in which any case must end."""
-SHORT = 400
+SHORT = 250
 """Cases in a short run."""
 
 
@@ -317,5 +317,5 @@ def test_a_flood_leaves_its_neighbours_their_turn(corpus: Corpus, name: str) -> 
     with memory_within(32 * MIB):
         watch = run(play, loop=RealLoop)
     print(f"{name}: {answers[0]} answers beside it, longest turn {watch.longest * 1000:.1f} ms")
-    assert answers[0] > 10
-    assert watch.longest < 0.05
+    assert answers[0] > 2
+    assert watch.longest < 0.02

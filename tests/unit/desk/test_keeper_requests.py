@@ -389,7 +389,7 @@ REQUESTS = st.fixed_dictionaries(
 
 @given(REQUESTS)
 @example({"n": 1, "verb": "dial", "desk": DESK, "port": [[]] * 100})
-@settings(derandomize=True, deadline=None, max_examples=500)
+@settings(derandomize=True, deadline=None, max_examples=200)
 def test_anything_is_a_request_or_refused(message: dict[str, object]) -> None:
     check_parse(json.dumps(message).encode())
 
