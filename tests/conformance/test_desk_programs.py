@@ -446,7 +446,7 @@ async def test_a_signal_reaches_one_pid_and_no_child(desk: Desk) -> None:
     child = int(await first_line(program.output()))
     await program.signal(signal.SIGTERM)
     with anyio.fail_after(5):
-        while (await desk.run(["test", "-d", f"/proc/{program.pid}"])).ok:  # noqa: ASYNC110 - another process ends
+        while (await desk.run(["test", "-d", f"/proc/{program.pid}"])).ok:
             await anyio.sleep(0.02)
     assert (await desk.run(["cat", f"/proc/{child}/comm"])).stdout == b"sleep\n"
     assert (await desk.run(["kill", str(child)])).ok

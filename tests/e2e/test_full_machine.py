@@ -18,7 +18,8 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.background import background
-from hotdesk.desk.oci import ContainerRuntime, KeeperClient
+from hotdesk.desk.keeper_client import KeeperClient
+from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.spawn import Started
 from hotdesk.errors import DeskGone, HostError, HotdeskError
@@ -136,7 +137,7 @@ async def test_an_opening_given_up_in_the_queue_opens_nothing(settings: Config) 
                 for _ in range(24):
                     tasks.start_soon(host.open)
         with anyio.fail_after(10):
-            while list((settings.run / "desks").glob("i*")):  # noqa: ASYNC110 - files tell nobody
+            while list((settings.run / "desks").glob("i*")):
                 await anyio.sleep(0.01)
         async with host.open_desk() as desk:
             assert (await desk.run(["true"])).ok

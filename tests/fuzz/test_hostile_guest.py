@@ -15,8 +15,10 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.link import Channel, Link
-from hotdesk.desk.linked import LinkedDesk, LinkedProcess
+from hotdesk.desk.channel import Channel
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.linked_process import LinkedProcess
 from hotdesk.desk.seam import Change, Done, Entry, Running, Size, new_id
 from hotdesk.desk.transfer import Fetch
 from hotdesk.errors import DeskGone, HotdeskError

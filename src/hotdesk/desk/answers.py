@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from hotdesk.desk.link import Body
+from hotdesk.desk.channel import Body
 from hotdesk.desk.seam import Change, ChangeKind, Done, Entry, Kind, Running
 from hotdesk.errors import FILE_REASONS, FileError, LinkError
 

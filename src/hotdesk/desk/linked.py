@@ -2,209 +2,30 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 
 from hotdesk.config import MIB
-from hotdesk.desk.answers import as_change, as_done, as_entry, as_error, as_running, check
-from hotdesk.desk.link import Body, Channel, Data, Link, Reply, Told
+from hotdesk.desk.answers import as_done, as_entry, as_error, as_running, check
+from hotdesk.desk.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collect_fed
+from hotdesk.desk.linked_watch import LinkedWatch
+from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port
-from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, Size, Stream, Usage
-from hotdesk.errors import BriefError, DeskError, FileError, HostError, LinkError
-from hotdesk_guest import wire
+from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Size, Usage
+from hotdesk.errors import BriefError, DeskError, FileError, LinkError
 
-GRACE = 10.0
-"""Seconds beyond a program's own timeout until we stop believing its guest."""
-SILENCE = 60.0
-"""Seconds a file operation may pass without a word from the guest."""
-STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
-LONG = 366 * 86400.0
-"""A program's time beyond this is none at all."""
-LISTED = 32 * MIB
-"""Bytes one listing may take."""
-CHANGES = 100_000
-"""Changes one look at a watched folder may give."""
 DIAL_SECONDS = 10.0
 
 Listed = TypeVar("Listed")
 Many: TypeAlias = list[Listed]
 """A list; in a desk that word is a method."""
-
-
-class Outside(Protocol):
-    """What is done to a desk from outside, by whoever holds it: nothing of it needs the guest's help."""
-
-    async def usage(self) -> Usage:
-        """Say what the desk uses."""
-        ...
-
-    async def pause(self, paused: bool) -> None:
-        """Stop the desk, or let it go on."""
-        ...
-
-    async def dial(self, port: int) -> socket.socket:
-        """Give a socket connected, or about to be, to a server on the desk's loopback."""
-        ...
-
-    async def root(self) -> Link:
-        """Give a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
-        ...
-
-
-class Unheld:
-    """A desk that nobody holds from outside: nobody counts, and nothing can be done to it."""
-
-    async def usage(self) -> Usage:
-        """Say nothing: nobody counts."""
-        return Usage(0.0, 0, 0, 0, 0)
-
-    async def pause(self, paused: bool) -> None:
-        """Refuse."""
-        raise HostError("a desk without a keeper cannot be paused")
-
-    async def dial(self, port: int) -> socket.socket:
-        """Refuse."""
-        raise HostError("a desk without a keeper cannot be dialled")
-
-    async def root(self) -> Link:
-        """Refuse: it would be root of this machine."""
-        raise BriefError("a desk without a wall has no root")
-
-
-class LinkedProcess:
-    """One program, followed over a channel."""
-
-    def __init__(self, channel: Channel, pid: int, done: Done | None, timeout: float | None) -> None:
-        self.channel = channel
-        self.pid = pid
-        self.done = done
-        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout + GRACE
-        self.stdin_closed = False
-
-    async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
-        """Yield what it says until it ends."""
-        while (said := await self.next()) is not None:
-            yield said
-
-    async def next(self) -> tuple[Stream, bytes] | None:
-        """Give the next thing it says; None once it is over."""
-        while self.done is None:
-            item = await self.receive()
-            if isinstance(item, Data):
-                if item.stream not in STREAMS:
-                    raise LinkError("the guest sent an unknown stream")
-                return STREAMS[item.stream], item.data
-            elif isinstance(item, Reply):
-                await self.channel.drop()
-                check("the program", item.body)
-                self.done = as_done(item.body)
-            elif item is not None:
-                raise LinkError("the guest spoke out of turn")
-        return None
-
-    async def receive(self) -> Data | Told | Reply | None:
-        """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
-        if self.deadline == math.inf:
-            return await self.channel.receive()
-        with anyio.CancelScope(deadline=self.deadline):
-            return await self.channel.receive()
-        await self.give_up()
-        return None
-
-    async def give_up(self) -> None:
-        """Stop waiting for a guest that let its program's time pass."""
-        await self.kill()
-        self.done = Done(exit_code=128 + 9, signal=9, timed_out=True)
-
-    async def send(self, data: bytes) -> None:
-        """Write to its standard input."""
-        if not self.stdin_closed:
-            await self.channel.send(data)
-
-    async def close_stdin(self) -> None:
-        """Let it read end of file."""
-        if not self.stdin_closed:
-            self.stdin_closed = True
-            await self.channel.end()
-
-    async def signal(self, number: int) -> None:
-        """Signal this one pid."""
-        if not 0 <= number <= 64:
-            raise BriefError(f"{number} is not a signal")
-        await self.channel.order({"signal": number, "tree": False})
-
-    async def resize(self, size: Size) -> None:
-        """Tell its terminal its new size."""
-        await self.channel.order({"size": [size.rows, size.columns]})
-
-    async def kill(self) -> None:
-        """Kill it with all its descendants, and stop following it."""
-        with anyio.move_on_after(GRACE, shield=True):
-            await self.channel.end_tree()
-
-    async def wait(self) -> Done:
-        """Wait until it is over."""
-        async for _ in self.output():
-            pass
-        assert self.done is not None
-        return self.done
-
-    async def detach(self) -> None:
-        """Stop following it."""
-        await self.channel.drop()
-
-
-class LinkedWatch:
-    """A watched folder, told of over a channel."""
-
-    def __init__(self, channel: Channel, path: str) -> None:
-        self.channel = channel
-        self.path = path
-        self.asked = 0
-        self.heard = 0
-        """Bytes the guest told."""
-
-    async def changes(self) -> list[Change]:
-        """Give all that happened up to this moment: the guest looks once more, and marks where that look ends."""
-        self.asked += 1
-        await self.channel.order({"drain": self.asked})
-        found: list[Change] = []
-        begun = self.heard
-        while True:
-            told, marks = await self.next(timely=True)
-            if len(found) + len(told) > CHANGES or self.heard - begun > LISTED:
-                most = f"{CHANGES} changes" if len(found) + len(told) > CHANGES else f"{LISTED // MIB} MiB of changes"
-                raise FileError(f"more than {most} in {self.path}; ask more often", "other")
-            found += told
-            if self.asked in marks:
-                return found
-
-    async def wait(self) -> list[Change]:
-        """Wait until something happens, and give it."""
-        while not (told := (await self.next(timely=False))[0]):
-            pass
-        return told
-
-    async def next(self, timely: bool) -> tuple[list[Change], list[int]]:
-        """Take the guest's next word: changes, and marks it was asked to set."""
-        item = await (receive(self.channel) if timely else self.channel.receive())
-        if isinstance(item, Reply):
-            check(self.path, item.body)
-        if not isinstance(item, Told) or not isinstance(item.value, list):
-            raise LinkError("the guest spoke out of turn")
-        self.heard += item.size
-        marks = [one["drained"] for one in item.value if isinstance(one, dict) and "drained" in one]
-        return [as_change(one) for one in item.value if not (isinstance(one, dict) and "drained" in one)], marks
-
-    async def close(self) -> None:
-        """Stop watching."""
-        await self.channel.drop()
 
 
 class LinkedDesk:
@@ -279,7 +100,7 @@ class LinkedDesk:
         """Open a program's channel and take the guest's first word on it."""
         channel = await link.open(ask)
         try:
-            item = await receive(channel)
+            item = await channel.answer()
             match item:
                 case Told(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
                     return LinkedProcess(channel, pid, None, timeout)
@@ -303,7 +124,7 @@ class LinkedDesk:
         channel = await self.link.open({"op": "read", "path": path})
         try:
             while True:
-                match await receive(channel):
+                match await channel.answer():
                     case Data(_, data):
                         yield data
                     case Reply(body):
@@ -342,7 +163,7 @@ class LinkedDesk:
                         break
                     await channel.send(part, SILENCE)
             await channel.end()
-            item = await receive(channel)
+            item = await channel.answer()
             if not isinstance(item, Reply):
                 raise LinkError("the guest spoke out of turn")
             check(path, item.body)
@@ -375,7 +196,7 @@ class LinkedDesk:
         """Watch a folder."""
         channel = await self.link.open({"op": "watch", "path": path, "recursive": recursive})
         try:
-            item = await receive(channel)
+            item = await channel.answer()
             if isinstance(item, Reply):
                 check(path, item.body)
             if not isinstance(item, Told):
@@ -425,7 +246,7 @@ class LinkedDesk:
         """Ask for something answered in one word."""
         channel = await self.link.open(body)
         try:
-            item = await receive(channel)
+            item = await channel.answer()
             if not isinstance(item, Reply):
                 raise LinkError("the guest spoke out of turn")
             check(path, item.body)
@@ -441,7 +262,7 @@ class LinkedDesk:
         count = size = 0
         try:
             while True:
-                match await receive(channel):
+                match await channel.answer():
                     case Told(batch, length) if isinstance(batch, list):
                         count += len(batch)
                         size += length
@@ -457,75 +278,3 @@ class LinkedDesk:
         finally:
             with anyio.move_on_after(GRACE, shield=True):
                 await channel.drop()
-
-
-def ask_exec(
-    argv: Sequence[str],
-    env: Mapping[str, str] | None,
-    cwd: str | None,
-    timeout: float | None,
-    *,
-    stdin: bool,
-    tell: bool,
-) -> tuple[Body, float | None]:
-    """Check what is asked and write it as the guest reads it; `tell` asks for the pid before anything else."""
-    if isinstance(argv, str) or not argv or not all(isinstance(text, str) for text in argv):
-        raise BriefError("a program is a list of texts: its name and its arguments")
-    if any("\0" in text for text in (*argv, cwd or "")):
-        raise BriefError("a program's arguments and working folder cannot hold a zero byte")
-    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
-        raise BriefError("a program's variables are texts")
-    if timeout is not None and not timeout < LONG:
-        timeout = None
-    limit = None if timeout is None else max(0, int(timeout * 1000))
-    ask: Body = {"op": "exec", "argv": list(argv)}
-    for name, value in (("env", dict(env or {})), ("cwd", cwd), ("stdin", stdin), ("tell", tell)):
-        if value:
-            ask[name] = value
-    if limit is not None:
-        ask["timeout"] = limit
-    return ask, timeout
-
-
-async def collect(process: LinkedProcess, limit: int) -> Done:
-    """Gather what a program says, up to a limit; beyond it the rest is heard and thrown away."""
-    kept: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
-    room = limit
-    truncated = False
-    while (said := await process.next()) is not None:
-        stream, data = said
-        if len(data) > room:
-            truncated = True
-            data = data[:room]
-        room -= len(data)
-        if data:
-            kept[stream].append(data)
-    return Done(0, b"".join(kept["stdout"]), b"".join(kept["stderr"]), truncated=truncated)
-
-
-async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
-    """Gather what a program says while giving it its standard input."""
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(feed, process, stdin)
-            heard = await collect(process, limit)
-            tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise group.exceptions[0] from None
-    return heard
-
-
-async def feed(process: LinkedProcess, data: bytes) -> None:
-    """Give a program its whole standard input."""
-    await process.send(data)
-    await process.close_stdin()
-
-
-async def receive(channel: Channel) -> Data | Told | Reply:
-    """Wait for the guest, but not for ever; a paused one is given its time."""
-    while True:
-        with anyio.move_on_after(SILENCE):
-            return await channel.receive()
-        if not channel.link.paused:
-            break
-    raise LinkError(f"the desk's guest said nothing for {SILENCE:.0f} s; burn it and open another")

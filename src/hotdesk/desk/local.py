@@ -19,7 +19,8 @@ import anyio
 from hotdesk.desk import guestlib
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk, Unheld
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.outside import Unheld
 from hotdesk.desk.room import call_port
 from hotdesk.desk.seam import DeskId, Spec, new_id
 from hotdesk.desk.sockets import accept, listen

@@ -4,190 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import fields
-from typing import TypeAlias
 
 import anyio
 
 from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
+from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient, closing
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.request import Request, write
+from hotdesk.desk.request import Request
 from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.desk.seam import DeskId, Spec, Usage, new_id
 from hotdesk.desk.sockets import accept, peer
-from hotdesk.desk.spawn import MESSAGE, Started, start
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, KeeperError, LinkError
+from hotdesk.desk.spawn import Started, start
+from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 
-Answer: TypeAlias = tuple[dict[str, object], list[int]]
-
-ERRORS: dict[str, type[HotdeskError]] = {
-    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DeskError, DeskGone)
-}
-ANSWER_SECONDS = 60.0
-"""Beyond what any request takes: a keeper that is silent for so long is stopped or broken."""
-REMEMBERED = 1024
-"""Ends of desks that are kept in mind."""
 GREET_SECONDS = 15.0
-BURN_SECONDS = 20.0
 CONSOLE = 4096
-OBITUARY_SECONDS = 5.0
 PULSE = 1.0
 IDLE_LONGEST = 1e9
-
-
-class KeeperClient:
-    """An owner's end of the socketpair to its keeper."""
-
-    def __init__(self, started: Started) -> None:
-        started.sock.setblocking(False)
-        self.sock = started.sock
-        self.pid = started.pid
-        self.number = 0
-        self.waiting: dict[int, anyio.Event] = {}
-        self.answers: dict[int, Answer] = {}
-        self.ended: dict[str, str] = {}
-        """Why desks ended, as the keeper told."""
-        self.mourners: dict[str, anyio.Event] = {}
-        self.rootless: set[str] = set()
-        """Desks whose root's guest ended."""
-        self.failure: HotdeskError | None = None
-        self.closing = False
-        self.knocked: Callable[[str], None] = lambda desk: None
-        """Told of a desk in which `sudo` calls and root is not up."""
-
-    async def run(self) -> None:
-        """Read answers and events until the keeper is gone."""
-        with self.sock:
-            await self.read()
-            anyio.notify_closing(self.sock)
-
-    async def read(self) -> None:
-        """Take messages as they come."""
-        while True:
-            try:
-                data, fds, _, _ = socket.recv_fds(self.sock, MESSAGE, 8, socket.MSG_CMSG_CLOEXEC)
-            except BlockingIOError:
-                await anyio.wait_readable(self.sock)
-                continue
-            except OSError:
-                data, fds = b"", []
-            if not data:
-                self.fail(KeeperError("the keeper of these desks died; they are being burnt, open others"))
-                return
-            self.take(json.loads(data), list(fds))
-
-    def take(self, message: dict[str, object], fds: list[int]) -> None:
-        """Sort one message."""
-        match message:
-            case {"re": int(number)} if number in self.waiting:
-                self.answers[number] = (message, fds)
-                self.waiting[number].set()
-            case {"event": "ended", "desk": str(desk), "why": str(why)}:
-                self.ended[desk] = why
-                if len(self.ended) > REMEMBERED:
-                    del self.ended[next(iter(self.ended))]
-                self.rootless.discard(desk)
-                self.wake(desk)
-            case {"event": "rootless", "desk": str(desk)}:
-                self.rootless.add(desk)
-                self.wake(desk)
-            case {"event": "knock", "desk": str(desk)}:
-                self.knocked(desk)
-            case {"event": "unfit", "why": str(why)}:
-                self.fail(HostError(f"no desk can be opened here: {why}"))
-            case _:
-                close_all(fds)  # the answer to a request whose asker was cancelled
-
-    def wake(self, desk: str) -> None:
-        """Let whoever waits for a desk's end look again."""
-        if desk in self.mourners:
-            self.mourners.pop(desk).set()
-
-    async def mourn(self, desk: str, seconds: float, root: bool = False) -> None:
-        """Wait until a desk, or the root in it, has ended; no longer than this."""
-        with anyio.move_on_after(seconds):
-            while desk not in self.ended and self.failure is None and not (root and desk in self.rootless):
-                await self.mourners.setdefault(desk, anyio.Event()).wait()
-
-    def fail(self, why: HotdeskError) -> None:
-        """Note why the keeper is gone, and tell everyone who waits."""
-        self.failure = self.failure or why
-        for event in (*self.waiting.values(), *self.mourners.values()):
-            event.set()
-
-    async def obituary(self, desk: str, root: bool = False) -> DeskGone | LinkError:
-        """Say why a guest that hung up is gone: its keeper's word follows within a moment."""
-        await self.mourn(desk, OBITUARY_SECONDS, root)
-        if root and desk not in self.ended and desk in self.rootless:
-            return LinkError(f"root's guest in desk {desk} ended; the next call as root starts another")
-        why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
-        return DeskGone(f"desk {desk} is gone: {why}; open another")
-
-    async def ask(self, request: Request) -> Answer:
-        """Send a request and wait for its answer."""
-        self.number += 1
-        number = self.number
-        self.waiting[number] = anyio.Event()
-        try:
-            with anyio.move_on_after(ANSWER_SECONDS):
-                await self.send(write(number, request))
-                await self.waiting[number].wait()
-            if number not in self.answers:
-                silent = f"the keeper did not answer within {ANSWER_SECONDS:.0f} s; is it stopped?"
-                raise self.failure or KeeperError(silent)
-            message, fds = self.answers.pop(number)
-        finally:
-            del self.waiting[number]
-            close_all(self.answers.pop(number, ({}, []))[1])
-        match message:
-            case {"error": {"code": str(code), "text": str(text)}}:
-                raise ERRORS.get(code, KeeperError)(text)
-            case {"ok": dict(body)}:
-                return body, fds
-        raise KeeperError("the keeper answered strangely")
-
-    async def tell(self, request: Request) -> None:
-        """Send a request that has no answer; a keeper that is gone needs none."""
-        with contextlib.suppress(HotdeskError):
-            await self.send(write(0, request))
-
-    async def send(self, data: bytes) -> None:
-        """Send one message."""
-        if len(data) > MESSAGE:
-            raise BriefError(
-                f"a request of {len(data)} bytes is more than a keeper takes; put the environment in a file"
-            )
-        while True:
-            if self.failure is not None:
-                raise self.failure
-            try:
-                self.sock.send(data)
-                return
-            except BlockingIOError:
-                await anyio.wait_writable(self.sock)
-            except OSError as e:
-                raise KeeperError("the keeper of these desks died") from e
-
-    async def close(self) -> None:
-        """Hang up; the keeper burns what is left, and we wait for that."""
-        self.closing = True
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_WR)
-        with anyio.move_on_after(BURN_SECONDS):
-            await anyio.to_thread.run_sync(wait_for, self.pid, abandon_on_cancel=True)
-
-
-def wait_for(pid: int) -> None:
-    """Wait for a child of ours, unless somebody else did."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
 
 
 class Kept:
@@ -405,21 +245,6 @@ async def bury(config: Config) -> None:
         tasks.start_soon(undertaker.run)
         await undertaker.close()
         tasks.cancel_scope.cancel()
-
-
-@contextlib.contextmanager
-def closing(fds: list[int]) -> Iterator[None]:
-    """Close descriptors in the end."""
-    try:
-        yield
-    finally:
-        close_all(fds)
-
-
-def close_all(fds: list[int]) -> None:
-    """Close descriptors."""
-    for fd in fds:
-        os.close(fd)
 
 
 def said(console: int) -> str:

@@ -13,9 +13,10 @@ import anyio
 import h11
 
 from hotdesk.desk.background import Background, background
+from hotdesk.desk.keeper_client import ERRORS
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import ERRORS, as_usage
+from hotdesk.desk.oci import as_usage
 from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.desk.sockets import receive, send
 from hotdesk.desk.spawn import MESSAGE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from hotdesk.config import MIB
-from hotdesk.desk.link import Link, Told
+from hotdesk.desk.channel import Told
+from hotdesk.desk.link import Link
 from hotdesk.errors import HostError, HotdeskError, LinkError
 from hotdesk.event import Event, Note, RootAct, RootActEnded, line
 from hotdesk_guest import wire

@@ -113,7 +113,7 @@ async def test_a_host_that_goes_while_a_program_talks_does_not_block_it(guest: G
         await desk.start(["sh", "-c", "head -c 5000000 /dev/zero; echo over >over"])
         await anyio.sleep(0.1)
     with anyio.fail_after(10):
-        while not (tmp_path / "over").exists():  # noqa: ASYNC110 - another process makes it
+        while not (tmp_path / "over").exists():
             await anyio.sleep(0.02)
 
 
@@ -146,7 +146,7 @@ async def test_a_half_written_file_is_closed_when_the_host_goes(guest: Guest) ->
 async def until_size(desk: LinkedDesk, path: str, size: int) -> None:
     """Wait until a file has grown."""
     with anyio.fail_after(5):
-        while (await desk.stat(path)).size < size:  # noqa: ASYNC110 - another process writes it
+        while (await desk.stat(path)).size < size:
             await anyio.sleep(0.01)
 
 

@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.link import MAX_CREDIT, Channel, Link, Reply
+from hotdesk.desk.channel import MAX_CREDIT, Channel, Reply
+from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import DeskError, DeskGone, FileError, LinkError

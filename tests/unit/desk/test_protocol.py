@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from hotdesk.desk.link import Channel, Data, Link, Reply, Told
+from hotdesk.desk.channel import Channel, Data, Reply, Told
+from hotdesk.desk.link import Link
 from hotdesk.desk.root import NOTED, Ledger, supervise
 from hotdesk.errors import DeskGone, HostError, LinkError
 from hotdesk.event import Event, RootAct
