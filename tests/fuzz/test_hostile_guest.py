@@ -50,8 +50,10 @@ async def attach_and_talk(desk: LinkedDesk, _: Path) -> object:
     return await talk(await desk.attach(7))
 
 
-async def talk(process: LinkedProcess) -> Done:
+async def talk(process: LinkedProcess, size: Size | None = None) -> Done:
     try:
+        if size is not None:
+            await process.resize(size)
         await process.send(bytes(1000))
         await process.signal(10)
         async for _, data in process.output():
@@ -70,9 +72,7 @@ async def kill(desk: LinkedDesk, _: Path) -> object:
 
 
 async def talk_in_terminal(desk: LinkedDesk, _: Path) -> object:
-    process = await desk.start(["x"], timeout=20, pty=Size(24, 80))
-    await process.resize(Size(1, 1))
-    return await talk(process)
+    return await talk(await desk.start(["x"], timeout=20, pty=Size(24, 80)), Size(1, 1))
 
 
 async def watch(desk: LinkedDesk, _: Path) -> object:

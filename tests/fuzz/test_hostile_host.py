@@ -5,6 +5,7 @@ The guest here is an ordinary process of the tests' user: no path in anything it
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from random import Random
