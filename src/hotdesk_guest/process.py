@@ -237,7 +237,7 @@ def check(ask: Ask) -> None:
     if not isinstance(ask["argv"], list) or not ask["argv"] or not all(isinstance(text, str) for text in texts):
         raise ValueError("a program is a list of texts, and so are its variables and its folder")
     if any("\0" in text for text in texts):
-        raise ValueError("a program's texts cannot hold a zero byte")
+        raise ValueError("no program, variable or folder has a zero byte in it")
     if "pty" in ask:
         rows, columns = ask["pty"]
         if not 0 < rows < 1 << 16 or not 0 < columns < 1 << 16:

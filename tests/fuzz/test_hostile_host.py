@@ -137,6 +137,16 @@ async def test_a_request_with_strange_parts_is_answered(guest: RealGuest, ask: d
     await prove(guest)
 
 
+async def test_a_program_that_cannot_be_keeps_no_descriptor(guest: RealGuest) -> None:
+    await prove(guest)
+    before = len(os.listdir(f"/proc/{guest.process.pid}/fd"))
+    wrong = ({"cwd": "\0"}, {"env": {"A": "\0"}}, {"env": {"A=B": ""}}, {"argv": ["\0"]}, {"pty": [0, 0]}, {"pty": 5})
+    for ask in wrong:
+        await shout(guest, *[frame(OPEN, n, encode({"op": "exec", "argv": ["true"], **ask})) for n in range(1, 20)])
+        await prove(guest)
+    assert len(os.listdir(f"/proc/{guest.process.pid}/fd")) <= before + 2
+
+
 @pytest.mark.parametrize("path", [5, None, b"bytes", ["x"]], ids=str)
 async def test_a_path_that_is_no_text_is_an_error_and_not_the_end_of_the_desk(guest: RealGuest, path: str) -> None:
     link = Link(await guest.call())
