@@ -72,9 +72,14 @@ async def sh(desk: Desk, script: str) -> Done:
 
 async def until_gone(desk: Desk, pattern: str) -> None:
     """Wait until no process has such a command line."""
-    with anyio.fail_after(10):
-        while (await desk.run(["pgrep", "-f", pattern])).ok:
-            await anyio.sleep(0.05)
+    done = await sh(desk, f"timeout 10 sh -c 'while pgrep -f \"{pattern}\"; do sleep 0.05; done'")
+    assert done.ok, f"{pattern} still runs"
+
+
+async def until_there(desk: Desk, pattern: str) -> None:
+    """Wait until a process has such a command line."""
+    done = await sh(desk, f"timeout 10 sh -c 'until pgrep -f \"{pattern}\"; do sleep 0.05; done'")
+    assert done.ok, f"{pattern} does not run"
 
 
 @asynccontextmanager
@@ -434,9 +439,7 @@ async def test_what_sudo_runs_sees_its_callers_terminal(rooted: Desk) -> None:
 
 async def test_a_killed_sudo_takes_its_act_along(rooted: Desk) -> None:
     process = await rooted.start(["sudo", "sh", "-c", "trap '' TERM HUP; sleep 3461 & sleep 3461; true"], timeout=30)
-    with anyio.fail_after(10):
-        while not (await rooted.run(["pgrep", "-f", "^sleep 3461"])).ok:
-            await anyio.sleep(0.05)
+    await until_there(rooted, "^sleep 3461")
     await process.signal(signal.SIGKILL)
     await until_gone(rooted, "^sleep 3461")
 
@@ -452,9 +455,7 @@ async def test_sudo_whose_time_is_up_leaves_nothing_running(rooted: Desk) -> Non
 
 async def test_two_acts_keep_apart(rooted: Desk) -> None:
     long = await rooted.start(["sudo", "sleep", "3464"])
-    with anyio.fail_after(10):
-        while not (await rooted.run(["pgrep", "-f", "^sleep 3464"])).ok:
-            await anyio.sleep(0.05)
+    await until_there(rooted, "^sleep 3464")
     assert (await sudo(rooted, "echo", "quick")).text == "quick\n"
     await long.signal(signal.SIGTERM)
     assert (await long.wait()).exit_code == 143

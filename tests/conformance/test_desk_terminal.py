@@ -92,6 +92,12 @@ async def terminal(
         await process.kill()
 
 
+async def eventually(desk: Desk, script: str) -> None:
+    """Wait until a shell script succeeds."""
+    done = await desk.run(["sh", "-c", f"until {{ {script}; }} >&2; do sleep 0.05; done"], timeout=10)
+    assert done.ok, f"{script} never held"
+
+
 BASH = ("bash", "--norc", "--noprofile", "-i")
 PLAIN = {"PS1": "$ ", "TERM": "dumb", "HISTFILE": ""}
 
@@ -332,18 +338,14 @@ async def test_whoever_is_left_at_a_terminal_is_hung_up_on(desk: Desk) -> None:
     async with terminal(desk, "python3", "-c", textwrap.dedent(HANGUP), f"{desk.home}/hung-up") as screen:
         await screen.until("ready")
         assert (await screen.process.wait()).exit_code == 3
-    with anyio.fail_after(10):
-        while (await desk.run(["cat", "hung-up"])).stdout != str(int(signal.SIGHUP)).encode():
-            await anyio.sleep(0.05)
+    await eventually(desk, f'test "$(cat hung-up)" = {int(signal.SIGHUP)}')
 
 
 async def test_killing_ends_all_of_it(desk: Desk) -> None:
     async with terminal(desk, "bash", "-c", "trap '' HUP INT TERM; sleep 4321 & echo ready; wait") as screen:
         await screen.until("ready")
         await screen.process.kill()
-    with anyio.fail_after(10):
-        while (await desk.run(["pgrep", "-f", "^sleep 4321"])).ok:
-            await anyio.sleep(0.05)
+    await eventually(desk, "! pgrep -f '^sleep 4321'")
 
 
 async def test_its_time_being_up_ends_it(desk: Desk) -> None:

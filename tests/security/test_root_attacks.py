@@ -1,0 +1,736 @@
+"""Root inside a desk is nobody outside: it changes no wall, reaches no kernel setting, and harms only its own desk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk import root as roots
+from hotdesk.desk import uids
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.oci import ContainerRuntime, container_runtime
+from hotdesk.desk.seam import Desk, Done, Spec
+from hotdesk.errors import DeskError, DeskGone, HotdeskError, LinkError
+from hotdesk.event import Event, RootActEnded, line
+
+Program = Callable[..., list[str]]
+Init = Callable[[Config, Desk], int]
+Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+REFUSED = {"EPERM", "EACCES", "EROFS", "ENOSYS", "EINVAL", "EBUSY", "ENOENT"}
+MORE_CALLS = {
+    "aarch64": {"init_module": 105, "finit_module": 273, "kexec_load": 104, "swapon": 224, "settimeofday": 170,
+                "sethostname": 161, "setdomainname": 162, "acct": 89, "quotactl": 60, "fanotify_init": 262,
+                "process_madvise": 440, "pidfd_open": 434, "capset": 91, "renameat2": 276, "mount_setattr": 442},
+    "x86_64": {"init_module": 175, "finit_module": 313, "kexec_load": 246, "swapon": 167, "settimeofday": 164,
+               "sethostname": 170, "setdomainname": 171, "acct": 163, "quotactl": 179, "fanotify_init": 300,
+               "process_madvise": 440, "pidfd_open": 434, "capset": 126, "renameat2": 316, "mount_setattr": 442},
+}  # fmt: skip
+CALLS = """
+given["syscalls"].update(given["more"])
+def text(value):
+    return ctypes.c_char_p(value)
+zero = ctypes.c_char_p(b"\\0" * 64)
+told = {
+    "mount": call("mount", text(b"none"), text(b"/mnt"), text(b"tmpfs"), 0, text(b"")),
+    "mount proc": call("mount", text(b"proc"), text(b"/mnt"), text(b"proc"), 0, text(b"")),
+    "bind": call("mount", text(b"/etc"), text(b"/mnt"), text(b""), 4096, text(b"")),
+    "remount": call("mount", text(b""), text(b"/run/hotdesk"), text(b""), 4096 | 32, text(b"")),
+    "shared": call("mount", text(b""), text(b"/"), text(b""), 1 << 20, text(b"")),
+    "umount": call("umount2", text(b"/proc/loadavg"), 2),
+    "umount proc": call("umount2", text(b"/proc"), 2),
+    "pivot_root": call("pivot_root", text(b"/tmp"), text(b"/tmp")),
+    "chroot": call("chroot", text(b"/tmp")),
+    "fsopen": call("fsopen", text(b"tmpfs"), 0),
+    "open_tree": call("open_tree", -100, text(b"/"), 1),
+    "move_mount": call("move_mount", -100, text(b"/proc"), -100, text(b"/mnt"), 0),
+    "mount_setattr": call("mount_setattr", -100, text(b"/sys"), 0, zero, 32),
+    "unshare user": apart(lambda: call("unshare", 0x10000000)),
+    "unshare mount": apart(lambda: call("unshare", 0x20000)),
+    "unshare net": apart(lambda: call("unshare", 0x40000000)),
+    "clone user": call("clone", 0x10000000 | 17, 0, 0, 0, 0),
+    "clone3": call("clone3", zero, 64),
+    "bpf": call("bpf", 0, zero, 64),
+    "perf": call("perf_event_open", zero, 0, -1, -1, 0),
+    "keyctl": call("keyctl", 0, -1, 0),
+    "init_module": call("init_module", zero, 64, text(b"")),
+    "finit_module": call("finit_module", 0, text(b""), 0),
+    "kexec": call("kexec_load", 0, 0, zero, 0),
+    "reboot": call("reboot", 0xfee1dead, 672274793, 0, 0),
+    "swapon": call("swapon", text(b"/etc/passwd"), 0),
+    "clock": call("settimeofday", zero, 0),
+    "adjtimex": call("adjtimex", zero),
+    "hostname": call("sethostname", text(b"other"), 5),
+    "domain": call("setdomainname", text(b"other"), 5),
+    "acct": call("acct", text(b"/tmp/acct")),
+    "quotactl": call("quotactl", 0, text(b"/"), 0, zero),
+    "fanotify": call("fanotify_init", 0, 0),
+    "kernel log": call("syslog", 3, zero, 64),
+    "clear log": call("syslog", 5, 0, 0),
+    "by handle": call("open_by_handle_at", -100, zero, 0),
+    "to handle": call("name_to_handle_at", -100, text(b"/"), zero, zero, 0),
+    "io_uring": call("io_uring_setup", 8, zero),
+    "userfaultfd": call("userfaultfd", 0),
+    "trace 1": call("ptrace", 16, 1, 0, 0),
+    "seize 1": call("ptrace", 0x4206, 1, 0, 0),
+    "read 1": call("process_vm_readv", 1, zero, 1, zero, 1, 0),
+    "kcmp 1": call("kcmp", 1, os.getpid(), 0, 0, 0),
+    "mlockall": call("mlockall", 1),
+}
+fd = call("pidfd_open", 1, 0)
+told["fd of 1"] = call("pidfd_getfd", fd, 0, 0) if isinstance(fd, int) else fd
+for kind in ("mnt", "user", "net", "pid", "ipc", "uts", "cgroup"):
+    told["open 1's " + kind] = attempt(lambda: os.close(os.open("/proc/1/ns/" + kind, os.O_RDONLY)))
+    own = attempt(os.open, "/proc/self/ns/" + kind, os.O_RDONLY)
+    told["enter own " + kind] = apart(lambda: call("setns", own, 0)) if isinstance(own, int) else own
+raised = (ctypes.c_uint32 * 6)(*[0xffffffff] * 6)
+told["all capabilities"] = apart(lambda: call("capset", (ctypes.c_uint32 * 2)(0x20080522, 0), raised))
+tell(told)
+"""
+KERNEL_FILES = """
+def write(path):
+    return attempt(lambda: os.close(os.open(path, os.O_WRONLY)))
+
+paths = ["/proc/sysrq-trigger", "/proc/kmsg", "/proc/kcore", "/proc/kpageflags", "/proc/loadavg", "/proc/cmdline",
+         "/sys/class/net/lo/mtu", "/dev/kmsg", "/dev/mem", "/proc/timer_list", "/proc/1/mem"]
+for folder, _, files in os.walk("/proc/sys"):
+    paths += [os.path.join(folder, file) for file in files]
+told = {path: write(path) for path in paths}
+for path in ("/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/auxv", "/proc/kmsg", "/proc/kcore",
+             "/proc/1/stack", "/proc/1/syscall"):
+    told["read " + path] = attempt(lambda: open(path, "rb").read(1) and None)
+for path in ("/proc/1/root", "/proc/1/cwd", "/proc/1/map_files"):
+    told["list " + path] = attempt(os.listdir, path)
+for fd in os.listdir("/proc/1/fd"):  # how many there are is no secret
+    told["open 1's " + fd] = attempt(lambda: os.close(os.open("/proc/1/fd/" + fd, os.O_RDONLY)))
+    told["follow 1's " + fd] = attempt(os.readlink, "/proc/1/fd/" + fd)
+for path, text in (("/proc/self/uid_map", "0 0 4294967295"), ("/proc/self/gid_map", "0 0 4294967295"),
+                   ("/proc/1/uid_map", "0 0 4294967295"), ("/proc/1/comm", "x"), ("/proc/1/oom_score_adj", "-1000")):
+    told[path] = attempt(put, path, text)  # they may be opened
+told["devices"] = [name for name in os.listdir("/dev") if stat.S_ISBLK(os.stat("/dev/" + name).st_mode)]
+tell(told)
+"""
+OWN_FOLDER = """
+told = {}
+for base, folders, files in os.walk("/run/hotdesk"):
+    for one in folders + files:
+        path = os.path.join(base, one)
+        told["unlink " + path] = attempt(os.rmdir if one in folders else os.unlink, path)
+        told["chmod " + path] = attempt(os.chmod, path, 0o777)
+        told["chown " + path] = attempt(os.chown, path, 0, 0)
+        told["rename " + path] = attempt(os.rename, path, path + "x")
+        if one in files and not one.endswith(".sock"):
+            told["write " + path] = attempt(lambda: os.close(os.open(path, os.O_WRONLY)))
+told["create"] = attempt(lambda: os.close(os.open("/run/hotdesk/new", os.O_CREAT | os.O_WRONLY)))
+told["move aside"] = attempt(os.rename, "/run/hotdesk", "/run/aside")
+told["link over"] = attempt(os.symlink, "/tmp", "/run/hotdesk/lib/x")
+dialled = {}
+for one in ("link.sock", "root.sock"):
+    s = socket.socket(socket.AF_UNIX)
+    dialled[one] = attempt(s.connect, "/run/hotdesk/" + one)
+tell({"changed": told, "dialled": dialled})
+"""
+RISE = """
+import shutil
+told = {}
+shutil.copy("/usr/bin/id", "/usr/local/bin/rootid")
+os.chown("/usr/local/bin/rootid", 0, 0)
+os.chmod("/usr/local/bin/rootid", 0o6755)
+told["mode"] = os.stat("/usr/local/bin/rootid").st_mode & 0o7777
+caps = struct.pack("<5I", 0x02000001, 0xffffffff, 0, 0xffffffff, 0)
+told["file capability"] = attempt(os.setxattr, "/usr/local/bin/rootid", "security.capability", caps)
+for key in ("trusted.overlay.redirect", "trusted.overlay.opaque", "trusted.x", "security.ima"):
+    told[key] = attempt(os.setxattr, "/usr/local/bin/rootid", key, b"x")
+for kind, number in (("c", stat.S_IFCHR), ("b", stat.S_IFBLK)):
+    told["mknod " + kind] = attempt(os.mknod, "/tmp/node" + kind, number | 0o666, os.makedev(1, 1))
+    told["mknod shm " + kind] = attempt(os.mknod, "/dev/shm/node" + kind, number | 0o666, os.makedev(7, 0))
+told["whiteout"] = attempt(os.mknod, "/etc/white", stat.S_IFCHR | 0o666, 0)
+open("/etc/moving", "w").close()
+given["syscalls"].update(given["more"])
+told["rename leaving a whiteout"] = call("renameat2", -100, ctypes.c_char_p(b"/etc/moving"), -100,
+                                         ctypes.c_char_p(b"/etc/moved"), 4)
+told["real time"] = attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))
+told["nice"] = attempt(os.setpriority, os.PRIO_PROCESS, 0, -5)
+told["spared"] = attempt(put, "/proc/self/oom_score_adj", "-1000")
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def raised(kind, value):
+    try:
+        resource.setrlimit(kind, (value, value))
+    except (ValueError, OSError) as e:
+        return "EPERM"
+    return "done"
+told["files"] = apart(lambda: raised(resource.RLIMIT_NOFILE, hard + 1))
+told["locked"] = apart(lambda: raised(resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY))
+told["signals"] = apart(lambda: raised(resource.RLIMIT_SIGPENDING, 1 << 20))
+told["core"] = apart(lambda: raised(resource.RLIMIT_CORE, 0))
+left = "/etc/moving" if os.path.exists("/etc/moving") else "/etc/moved"
+told["immutable"] = attempt(lambda: fcntl.ioctl(os.open(left, os.O_RDONLY), 0x40086602, struct.pack("l", 0x10)))
+tell(told)
+"""
+FOREIGN_IDS = """
+path = "/tmp/foreign-of-root"
+open(path, "w").close()
+told = {}
+for number in (1001, 1023, 1024, 65533, 65535, 100000, 0x70000000, 2**32 - 2):
+    told["chown %d" % number] = attempt(os.chown, path, number, number)
+    told["setuid %d" % number] = apart(lambda: attempt(os.setresuid, number, number, number))
+    told["setgid %d" % number] = apart(lambda: attempt(os.setresgid, number, number, number))
+    told["groups %d" % number] = apart(lambda: attempt(os.setgroups, [number]))
+tell(told)
+"""
+CGROUPS = """
+with open("/proc/self/mountinfo") as file:
+    kinds = {line.split(" - ")[1].split()[0] for line in file}
+found = os.popen("find / -name release_agent -o -name cgroup.procs 2>/dev/null").read().split()
+tell({"kinds": sorted(kinds), "found": found, "mount": call("mount", ctypes.c_char_p(b"x"), ctypes.c_char_p(b"/mnt"),
+      ctypes.c_char_p(b"cgroup2"), 0, 0), "make": attempt(os.mkdir, "/sys/cgroup")})
+"""
+FILL = """
+ids = (0, 33, 999, 1000, 65534, 0, 5, 6)
+total, answer = 0, ""
+for number in range(200):
+    path = "/var/fill%d" % number
+    try:
+        with open(path, "wb", buffering=0) as file:
+            os.fchown(file.fileno(), ids[number % len(ids)], ids[number % len(ids)])
+            for _ in range(4):
+                total += file.write(os.urandom(1 << 20))
+            os.fsync(file.fileno())
+    except OSError as e:
+        answer = name(e.errno)
+        break
+tell({"total": total, "answer": answer})
+"""
+ROOTS_GUEST = """
+guests = []
+for number in filter(str.isdigit, os.listdir("/proc")):
+    with open("/proc/%s/cmdline" % number, "rb") as file:
+        if file.read().endswith(b"/run/hotdesk\\0root\\0"):
+            guests.append(int(number))
+(guest,) = guests
+def peek(path, flags=os.O_RDONLY):
+    return attempt(lambda: os.close(os.open(path, flags)))
+at = "/proc/%d/" % guest
+tell({"trace": call("ptrace", 16, guest, 0, 0), "seize": call("ptrace", 0x4206, guest, 0, 0),
+      "mem": peek(at + "mem", os.O_RDWR), "environ": attempt(lambda: open(at + "environ").read(1) and None),
+      "fd": peek(at + "fd/3"), "maps": attempt(lambda: open(at + "maps").read(1) and None),
+      "root": attempt(os.listdir, at + "root"), "kill": attempt(os.kill, guest, 0)})
+"""
+FLOOD = """
+import array
+def dial():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("/run/hotdesk/sudo.sock")
+    return s
+def give(s, data, fds):
+    try:
+        s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else [])
+    except OSError:
+        pass
+count = 0
+for turn in range(given["turns"]):
+    kept = []
+    for number in range(40):
+        s = dial()
+        kept.append(s)
+        kind = (turn + number) % 8
+        if kind == 0:
+            give(s, b"\\xff" * 60000, [])
+        elif kind == 1:
+            give(s, b"x", [0, 1, 2])
+        elif kind == 2:
+            give(s, b"\\0\\0\\0\\1x", [0, 1, 2])
+        elif kind == 3:
+            for _ in range(5):
+                give(s, b"\\0", [0, 1, 2])
+        elif kind == 4:
+            give(s, b"\\0\\0\\0\\2de", [0] * 200)
+        elif kind == 5:
+            give(s, b"\\0\\0\\0\\2de", [s.fileno()])
+        elif kind == 6:
+            give(s, b"\\0\\0\\0", [0, 1])
+        count += 1
+    for s in kept:
+        s.close()
+tell(count)
+"""
+SPY = """
+seen, touched = 0, []
+tell("watching")
+end = time.monotonic() + given["seconds"]
+known = {n for n in os.listdir("/proc") if n.isdigit()}
+
+def foreign(at):
+    exe, maps = attempt(os.readlink, at + "exe"), attempt(lambda: open(at + "maps").read())
+    fds = [attempt(os.readlink, at + "fd/" + fd) for fd in attempt(os.listdir, at + "fd")]
+    ours = ("E", "pipe:", "socket:", "/usr/", "/run/hotdesk", "/dev/null", "anon_inode:")
+    found = [exe] if exe.startswith("/") and "python" not in exe else []
+    found += [line for line in maps.splitlines() if "crun" in line or "memfd" in line][:1]
+    return found + [fd for fd in fds if not fd.startswith(ours)]
+
+while time.monotonic() < end:
+    for number in os.listdir("/proc"):
+        if not number.isdigit() or number in known:
+            continue
+        at = "/proc/%s/" % number
+        comm = attempt(lambda: open(at + "comm").read().strip())
+        if comm in ("sh", "sleep", "cat") or "python" in comm:
+            known.add(number)
+        elif comm not in ("ENOENT", "ESRCH"):
+            seen += 1
+            touched += foreign(at)
+            if call("ptrace", 0x4206, int(number), 0, 0) == 0:
+                touched += foreign(at)
+                call("ptrace", 0x4207, int(number), 0, 0)
+                attempt(os.waitpid, int(number), 0x40000000)
+                call("ptrace", 17, int(number), 0, 0)
+with open("/tmp/spy", "w") as file:
+    json.dump({"seen": seen, "touched": touched[:50]}, file)
+"""
+LIAR = """#!PYTHON -IS
+import os, socket, sys, time
+if sys.argv[-1] != "root":
+    os.execv("PYTHON", ["PYTHON", *sys.argv[1:]])
+sys.path.insert(0, "/run/hotdesk/lib")
+from hotdesk_guest import wire
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/hotdesk/root.sock")
+s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 2, "home": "/root"})))
+reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+credit = 0
+def told():
+    global credit
+    data = s.recv(65536)
+    if not data:
+        sys.exit()
+    frames = reader.feed(data)
+    credit += sum(int.from_bytes(payload, "big") for kind, _, payload in frames if kind == wire.CREDIT)
+    return frames
+acts = 0
+while not acts:
+    for kind, number, payload in told():
+        if kind == wire.OPEN and wire.decode(payload).get("op") == "acts":
+            acts = number
+credit += wire.WINDOW
+def say(value):
+    global credit
+    payload = value if isinstance(value, bytes) else wire.encode(value)
+    while credit < wire.cost(payload):
+        told()
+    credit -= wire.cost(payload)
+    s.sendall(wire.frame(wire.EVENT, acts, payload))
+try:
+    LIE
+except OSError:
+    pass
+time.sleep(60)
+"""
+LIES = {
+    "a number too large to answer": "say(b'd3:act'.replace(b'3:act', b's3:act') + b'i99999999999999999999;' "
+    "+ b's4:argvles3:cwds1:/e')",
+    "a number that is none": "say({'act': -1, 'argv': [], 'cwd': '/'})",
+    "an end of what never began": "say({'act': 7, 'code': 0})",
+    "an end told twice": "say({'act': 1, 'argv': ['x'], 'cwd': '/'}); say({'act': 1, 'code': 0}); "
+    "say({'act': 1, 'code': 0})",
+    "an end with a strange code": "say({'act': 1, 'argv': ['x'], 'cwd': '/'}); say({'act': 1, 'code': 10 ** 17})",
+    "a word of its own": "say({'hello': [1, 2, 3]})",
+    "no value at all": "say(b'zzz')",
+    "a frame nobody opened": "s.sendall(wire.frame(wire.EVENT, 99, b'n'))",
+    "an act that is a list of lists": "say({'act': 1, 'argv': [[[['x']]], {}, None, 5], 'cwd': '/'}); say({'x': 1})",
+}
+FILL_JOURNAL = """[say({'act': n, 'argv': ['\\x01' * 20000], 'cwd': '/'}) for n in range(1, 400)]"""
+
+
+def argv(program: Program, code: str, how: str, **given: object) -> tuple[list[str], str | None]:
+    """Give the command line of attack code as root, asked for by the owner or by `sudo`."""
+    whole = program(code, more=MORE_CALLS[os.uname().machine], **given)
+    return (["sudo", *whole], None) if how == "sudo" else (whole, "root")
+
+
+async def attack(desk: Desk, program: Program, code: str, how: str = "owner", **given: object) -> Any:
+    """Run attack code as root to its end; give what it told."""
+    command, user = argv(program, code, how, **given)
+    done = await desk.run(command, user=user, timeout=60)
+    assert done.exit_code == 0, f"exit {done.exit_code} {done.signal}: {done.stderr[-2000:].decode()}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+async def as_root(desk: Desk, script: str) -> Done:
+    """Run a shell script as root."""
+    return await desk.run(["sh", "-c", script], user="root", timeout=30)
+
+
+def members(desk: Desk) -> list[int]:
+    """List the host's pids of what runs in a desk."""
+    return sorted(Cgroup(here(), desk.id).pids())
+
+
+def status(pid: int) -> dict[str, list[str]]:
+    """Read what the host knows of a process."""
+    with open(f"/proc/{pid}/status") as file:
+        return {name: value.split() for name, _, value in (text.partition(":") for text in file)}
+
+
+def roots_guest(desk: Desk) -> int:
+    """Give the host's pid of a desk's second guest."""
+    found = [pid for pid in members(desk) if Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"hotdesk\0root\0")]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def events() -> list[Event]:
+    """Give what was noted, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+async def runtime(settings: Config, events: list[Event]) -> AsyncIterator[ContainerRuntime]:
+    """Give a runtime that notes."""
+    async with container_runtime(settings, note=events.append) as opened:
+        yield opened
+    opened.keeper.sock.close()
+
+
+@pytest.fixture(scope="module")
+async def desk(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
+    """Give a desk with root for attacks that leave it whole."""
+    opened = await runtime.open(Spec(root=True))
+    await opened.run(["true"], user="root")
+    yield opened
+    await runtime.burn(opened.id)
+
+
+# -- walls --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["owner", "sudo"])
+async def test_no_call_changes_a_wall_or_the_kernel(desk: Desk, program: Program, how: str) -> None:
+    told = await attack(desk, program, CALLS, how)
+    held = {name: answer for name, answer in told.items() if answer not in ("EPERM", "EACCES")}
+    assert held.pop("clone3") == "ENOSYS"
+    assert held == {}
+
+
+@pytest.mark.parametrize("how", ["owner", "sudo"])
+async def test_no_kernel_file_is_written_and_the_first_process_stays_closed(
+    desk: Desk, program: Program, how: str
+) -> None:
+    told = await attack(desk, program, KERNEL_FILES, how)
+    assert told.pop("devices") == []
+    assert len(told) > 300
+    assert {name: answer for name, answer in told.items() if answer not in REFUSED} == {}
+
+
+@pytest.mark.parametrize("how", ["owner", "sudo"])
+async def test_what_the_keeper_laid_into_the_desk_is_not_changed(desk: Desk, program: Program, how: str) -> None:
+    told = await attack(desk, program, OWN_FOLDER, how)
+    assert len(told["changed"]) > 30
+    assert set(told["changed"].values()) <= {"EROFS", "EBUSY", "EACCES"}
+    assert told["dialled"] == {"link.sock": "ECONNREFUSED", "root.sock": "ECONNREFUSED"}
+
+
+@pytest.mark.parametrize("how", ["owner", "sudo"])
+async def test_nothing_root_makes_gives_anybody_more(desk: Desk, program: Program, how: str) -> None:
+    told = await attack(desk, program, RISE, how)
+    assert told.pop("mode") == 0o6755
+    assert told.pop("rename leaving a whiteout") in ("EINVAL", "EPERM")
+    assert {told.pop("nice"), told.pop("spared")} == {"EACCES"}
+    assert {name: answer for name, answer in told.items() if answer not in ("EPERM", "EOPNOTSUPP")} == {}
+    assert (await desk.run(["rootid", "-u"])).text == "1000\n"
+    assert (await desk.run(["rootid", "-g"])).text == "1000\n"
+
+
+@pytest.mark.parametrize("how", ["owner", "sudo"])
+async def test_ids_beyond_the_desks_own_do_not_exist(desk: Desk, program: Program, how: str) -> None:
+    told = await attack(desk, program, FOREIGN_IDS, how)
+    assert set(told.values()) == {"EINVAL"}
+
+
+async def test_no_cgroup_is_in_reach(desk: Desk, program: Program) -> None:
+    told = await attack(desk, program, CGROUPS)
+    assert not {"cgroup", "cgroup2"} & set(told["kinds"])
+    assert (told["found"], told["mount"], told["make"]) == ([], "EPERM", "EROFS")
+
+
+async def test_seen_from_outside_roots_programs_are_nobody(settings: Config, desk: Desk, init: Init) -> None:
+    first = init(settings, desk)
+    base = int(status(first)["Uid"][0]) - uids.USER
+    kept = [await desk.start(["sleep", "3500"], user="root"), await desk.start(["sudo", "sleep", "3500"])]
+    drop = "import os, time; os.setresuid(33, 33, 33); print('x', flush=True); time.sleep(3500)"
+    kept.append(await desk.start(["python3", "-c", drop], user="root"))
+    await anext(kept[-1].output())
+    with anyio.fail_after(10):
+        while True:
+            if len(members(desk)) >= 6:
+                break
+            await anyio.sleep(0.02)
+    spaces = {kind: os.stat(f"/proc/{first}/ns/{kind}").st_ino for kind in ("mnt", "user", "net", "pid", "ipc", "uts")}
+    found = set()
+    for pid in members(desk):
+        facts = status(pid)
+        assert all(base <= int(number) < base + uids.WIDTH for number in facts["Uid"] + facts["Gid"])
+        assert (facts["Groups"], facts["NoNewPrivs"], facts["Seccomp"]) == ([], ["1"], ["2"])
+        for kind in ("CapPrm", "CapEff", "CapBnd", "CapInh", "CapAmb"):
+            assert int(facts[kind][0], 16) & ~0xFB == 0
+        if int(facts["Uid"][0]) == base:
+            assert [facts[f"Cap{kind}"][0] for kind in ("Prm", "Eff", "Bnd")] == [f"{0xFB:016x}"] * 3
+        found.add(int(facts["Uid"][0]) - base)
+        assert {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in spaces} == spaces
+    assert found == {0, 33, 1000}
+    for process in kept:
+        await process.kill()
+
+
+async def test_files_of_every_owner_count_against_the_disk(fresh: Open, program: Program) -> None:
+    async with fresh(Spec(root=True, disk=64 * MIB)) as desk:
+        told = await attack(desk, program, FILL)
+        assert told["answer"] in ("ENOSPC", "EDQUOT")
+        assert 16 * MIB < told["total"] <= 64 * MIB
+
+
+# -- root's guest -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", ["root", None])
+async def test_roots_guest_is_not_read_or_traced_by_programs(desk: Desk, program: Program, user: str | None) -> None:
+    await desk.run(["true"], user="root")
+    done = await desk.run(program(ROOTS_GUEST), user=user, timeout=30)
+    told = json.loads(done.stdout)
+    assert told.pop("kill") == ("done" if user else "EPERM")
+    assert set(told.values()) <= {"EPERM", "EACCES"}, told
+
+
+async def test_the_runtime_that_starts_root_is_not_touched_on_its_way_in(fresh: Open, program: Program) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        spy = await desk.start(program(SPY, seconds=4), user="root")
+        await anext(spy.output())
+        end = anyio.current_time() + 3
+        turns = 0
+        while anyio.current_time() < end:
+            with suppress(LinkError):
+                await desk.run(["sh", "-c", "kill -9 $PPID"], user="root")
+            turns += 1
+        with anyio.fail_after(20):
+            while True:
+                if b"touched" in (await desk.run(["cat", "/tmp/spy"])).stdout:
+                    break
+                await anyio.sleep(0.1)
+        told = json.loads(await desk.read("/tmp/spy"))
+        assert turns > 5
+        assert told["seen"] > 0, "the runtime was never seen: the attack shows nothing"
+        assert told["touched"] == []
+
+
+async def test_killing_everything_ends_at_most_the_desk(fresh: Open, program: Program) -> None:
+    async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
+        code = "os.kill(1, 9); os.kill(1, 19); os.kill(1, 11); time.sleep(0.2); tell(1)"
+        with suppress(DeskError):
+            await attack(desk, program, code)
+        with suppress(DeskError):
+            await desk.run(["sh", "-c", "kill -9 -1; kill -STOP -1"], user="root", timeout=10)
+        with anyio.fail_after(20):
+            try:
+                assert (await desk.run(["echo", "here"])).text == "here\n"
+                assert (await desk.run(["id", "-u"], user="root")).text == "0\n"
+            except DeskGone:
+                pass  # allowed: a program can end the desk it runs in
+        assert (await other.run(["true"])).ok
+
+
+@pytest.mark.parametrize(
+    "impostor",
+    [
+        "#!/bin/sh\nexit 0\n",
+        "#!/bin/sh\nexec sleep 100\n",
+        "#!/bin/sh\nkill -9 $$\n",
+        "#!/proc/self/exe\n",
+        "#!/nowhere\n",
+        "#!/usr/bin/setpriv --reuid=1000 --regid=1000 --clear-groups sleep 100\n",
+        "not a program",
+    ],
+)
+async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: str) -> None:
+    runtime = shutil.which("crun")
+    assert runtime is not None
+    before = hashlib.sha256(Path(runtime).read_bytes()).hexdigest()
+    async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
+        await replace_python(desk, impostor)
+        with pytest.raises(HotdeskError), anyio.fail_after(30):
+            await desk.run(["true"], user="root")
+        base = int(status(members(desk)[0])["Uid"][0]) - uids.USER
+        for pid in members(desk):
+            with suppress(OSError):
+                assert all(base <= int(number) < base + uids.WIDTH for number in status(pid)["Uid"])
+        assert (await desk.run(["echo", "here"])).text == "here\n"
+        assert (await other.run(["true"])).ok
+    assert hashlib.sha256(Path(runtime).read_bytes()).hexdigest() == before
+
+
+async def replace_python(desk: Desk, text: str) -> None:
+    """Put something else where root's guest's interpreter is, and end that guest; /tmp/sudo works on."""
+    python = (await desk.run(["readlink", "-f", "/usr/bin/python3"])).text.strip()
+    await desk.write("/tmp/impostor", text.replace("PYTHON", python).encode(), mode=0o755)
+    own_sudo = (await desk.read("/usr/local/bin/sudo")).replace(b"/usr/bin/python3 ", f"{python} ".encode())
+    await desk.write("/tmp/sudo", own_sudo, mode=0o755)
+    done = await as_root(desk, "cp /tmp/impostor /usr/bin/new && mv /usr/bin/new /usr/bin/python3 && echo done")
+    assert done.text == "done\n"
+    with pytest.raises(LinkError):
+        await as_root(desk, "kill -9 $PPID; sleep 10")
+
+
+async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: ContainerRuntime) -> None:
+    async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
+        await replace_python(desk, "#!/usr/bin/setpriv --reuid=1000 --regid=1000 --clear-groups sleep 100\n")
+        await desk.start(["/tmp/sudo", "true"])
+        used = keeper_seconds(runtime)
+        longest = 0.0
+        for _ in range(60):
+            start = time.monotonic()
+            await other.usage()
+            longest = max(longest, time.monotonic() - start)
+            await anyio.sleep(0.05)
+        assert longest < 0.6, "the keeper waited for a hostile root"
+        assert keeper_seconds(runtime) - used < 2
+
+
+def keeper_seconds(runtime: ContainerRuntime) -> float:
+    """Give the processor time a keeper has used."""
+    fields = Path(f"/proc/{runtime.keeper.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, runtime: ContainerRuntime) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        await desk.write("/tmp/count", b"")
+        await desk.run(["chmod", "666", "/tmp/count"])
+        await replace_python(desk, "#!/bin/sh\necho x >>/tmp/count\n")
+        await desk.start(["/tmp/sudo", "true"])
+        await anyio.sleep(4)
+        assert 1 <= (await desk.read("/tmp/count")).count(b"x") <= 6
+
+
+@pytest.mark.parametrize("lie", list(LIES), ids=[name.replace(" ", "-") for name in LIES])
+async def test_a_lying_root_harms_only_itself(
+    fresh: Open, runtime: ContainerRuntime, events: list[Event], lie: str
+) -> None:
+    async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
+        await replace_python(desk, LIAR.replace("LIE", LIES[lie]))
+        start = len(events)
+        with anyio.fail_after(20), pytest.raises(LinkError, match=r"strangely|protocol|nobody opened"):
+            await desk.run(["true"], user="root", timeout=5)
+        assert len([event for event in events[start:] if isinstance(event, RootActEnded)]) <= 1
+        assert (await desk.run(["echo", "here"])).text == "here\n"
+        assert (await other.run(["true"])).ok
+        assert runtime.keeper.failure is None
+        await as_user_root_again(desk)
+
+
+async def as_user_root_again(desk: Desk) -> None:
+    """Call for root once more: it may fail, it must not hang."""
+    with anyio.fail_after(30), suppress(HotdeskError):
+        await desk.run(["true"], user="root", timeout=1)
+
+
+async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Event]) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        await replace_python(desk, LIAR.replace("LIE", FILL_JOURNAL))
+        start = len(events)
+        for _ in range(2):
+            for _ in range(2):  # the first may still meet the one that was killed
+                with anyio.move_on_after(3), suppress(LinkError):
+                    await desk.run(["true"], user="root")
+            size = sum(len(line(event)) for event in events[start:])
+            if not 8 * MIB < size <= roots.NOTED + MIB:
+                pytest.fail(f"{size} bytes were noted")
+            os.kill(roots_guest(desk), 9)
+        del events[start:]
+
+
+# -- sudo's socket ------------------------------------------------------------------------------------------------
+
+
+async def test_garbage_at_sudos_socket_takes_nothing_for_good(desk: Desk, program: Program) -> None:
+    await desk.run(["true"], user="root")
+    guest = roots_guest(desk)
+    before = len(os.listdir(f"/proc/{guest}/fd"))
+    owner = len(os.listdir("/proc/self/fd"))
+    done = await desk.run(program(FLOOD, turns=30), timeout=60)
+    assert json.loads(done.stdout) == 1200, done.stderr
+    assert (await desk.run(["sudo", "id", "-u"], timeout=20)).text == "0\n"
+    assert roots_guest(desk) == guest
+    assert len(os.listdir(f"/proc/{guest}/fd")) <= before + 2
+    assert len(os.listdir("/proc/self/fd")) <= owner + 2
+
+
+async def test_callers_who_say_nothing_end_with_themselves(desk: Desk, program: Program) -> None:
+    code = """
+kept = []
+for _ in range(200):
+    s = socket.socket(socket.AF_UNIX)
+    s.setblocking(False)
+    for _ in range(20):
+        if attempt(s.connect, "/run/hotdesk/sudo.sock") != "EAGAIN":
+            kept.append(s)
+            break
+        time.sleep(0.02)
+    else:
+        break
+tell(len(kept))
+time.sleep(1)
+"""
+    done = await desk.run(program(code), timeout=30)
+    assert 64 <= json.loads(done.stdout) < 200
+    assert (await desk.run(["sudo", "id", "-u"], timeout=20)).text == "0\n"
+
+
+async def test_a_stream_that_waits_is_not_given_to_others(desk: Desk, program: Program) -> None:
+    code = """
+import array, subprocess
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/hotdesk/sudo.sock")
+fds = [os.open("/etc/hostname", os.O_RDONLY) for _ in range(3)]
+s.sendmsg([b"\\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+time.sleep(0.2)
+tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=True, text=True).stdout)
+"""
+    done = await desk.run(program(code), timeout=30)
+    told = json.loads(done.stdout)
+    assert "-> " in told
+    assert "hostname" not in told
+    assert "socket" not in told
+
+
+async def test_two_hundred_calls_of_sudo_at_once(fresh: Open) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        script = "for n in $(seq 200); do sudo echo $n >>said & done; wait; sort -n said | tail -n 1; wc -l <said"
+        done = await desk.run(["bash", "-c", script], timeout=80)
+        assert done.text.split() == ["200", "200"], done.stderr[-500:]
+        guest = roots_guest(desk)
+        assert len(os.listdir(f"/proc/{guest}/fd")) < 30
+
+
+async def test_a_sudo_that_root_replaced_gains_nothing(fresh: Open) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        await as_root(desk, "cp /usr/bin/id /usr/local/bin/sudo; chmod 6755 /usr/local/bin/sudo")
+        assert (await desk.run(["sudo", "-u"])).text == "1000\n"
+
+
+async def test_a_desk_without_root_does_not_get_it_by_asking_itself(fresh: Open, program: Program) -> None:
+    async with fresh(Spec()) as desk:
+        code = "tell([attempt(os.setuid, 0), os.path.exists('/run/hotdesk/sudo.sock'), attempt(os.setgroups, [])])"
+        done = await desk.run(program(code))
+        assert json.loads(done.stdout) == ["EPERM", False, "EPERM"]
