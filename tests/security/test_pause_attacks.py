@@ -113,7 +113,7 @@ for one, _ in pairs:
     threading.Thread(target=one.recv, args=(1,)).start()
 for _ in range(50):
     threading.Thread(target=os.read, args=(r, 1)).start()
-signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 tell(1)
 while True:
     pass
