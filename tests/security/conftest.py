@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
 
 from hotdesk.config import Config
+from hotdesk.desk import image
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Process, Spec
 
@@ -22,110 +28,119 @@ Launch: TypeAlias = Callable[..., Awaitable[tuple[Process, Any]]]
 Owning: TypeAlias = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 """Opens a desk of one's own; it burns at the end of the block."""
+Init: TypeAlias = Callable[[Config, Desk], int]
+Craft: TypeAlias = Callable[..., Config]
+Command: TypeAlias = Callable[..., Awaitable["subprocess.CompletedProcess[bytes]"]]
+Rows: TypeAlias = dict[str, tuple[str, object]]
+"""Attacks in words, each as a Python expression to be tried inside, and what it must answer."""
 
-SYSCALLS: dict[str, dict[str, int]] = {
-    "aarch64": {
-        "add_key": 217,
-        "adjtimex": 171,
-        "bpf": 280,
-        "chroot": 51,
-        "clone": 220,
-        "clone3": 435,
-        "fsopen": 430,
-        "io_cancel": 3,
-        "io_destroy": 1,
-        "io_getevents": 4,
-        "io_setup": 0,
-        "io_submit": 2,
-        "io_uring_setup": 425,
-        "kcmp": 272,
-        "keyctl": 219,
-        "mknodat": 33,
-        "mlockall": 230,
-        "mount": 40,
-        "mount_setattr": 442,
-        "move_mount": 429,
-        "name_to_handle_at": 264,
-        "open_by_handle_at": 265,
-        "open_tree": 428,
-        "perf_event_open": 241,
-        "personality": 92,
-        "pidfd_getfd": 438,
-        "pivot_root": 41,
-        "prlimit64": 261,
-        "process_vm_readv": 270,
-        "process_vm_writev": 271,
-        "ptrace": 117,
-        "reboot": 142,
-        "remap_file_pages": 234,
-        "request_key": 218,
-        "seccomp": 277,
-        "setns": 268,
-        "setrlimit": 164,
-        "setsockopt": 208,
-        "socket": 198,
-        "socketpair": 199,
-        "splice": 76,
-        "sync": 81,
-        "syslog": 116,
-        "tee": 77,
-        "umount2": 39,
-        "unshare": 97,
-        "userfaultfd": 282,
-        "vmsplice": 75,
-    },
-    "x86_64": {
-        "add_key": 248,
-        "adjtimex": 159,
-        "bpf": 321,
-        "chroot": 161,
-        "clone": 56,
-        "clone3": 435,
-        "fsopen": 430,
-        "io_cancel": 210,
-        "io_destroy": 207,
-        "io_getevents": 208,
-        "io_setup": 206,
-        "io_submit": 209,
-        "io_uring_setup": 425,
-        "kcmp": 312,
-        "keyctl": 250,
-        "mknodat": 259,
-        "mlockall": 151,
-        "mount": 165,
-        "mount_setattr": 442,
-        "move_mount": 429,
-        "name_to_handle_at": 303,
-        "open_by_handle_at": 304,
-        "open_tree": 428,
-        "perf_event_open": 298,
-        "personality": 135,
-        "pidfd_getfd": 438,
-        "pivot_root": 155,
-        "prlimit64": 302,
-        "process_vm_readv": 310,
-        "process_vm_writev": 311,
-        "ptrace": 101,
-        "reboot": 169,
-        "remap_file_pages": 216,
-        "request_key": 249,
-        "seccomp": 317,
-        "setns": 308,
-        "setrlimit": 160,
-        "setsockopt": 54,
-        "socket": 41,
-        "socketpair": 53,
-        "splice": 275,
-        "sync": 162,
-        "syslog": 103,
-        "tee": 276,
-        "umount2": 166,
-        "unshare": 272,
-        "userfaultfd": 323,
-        "vmsplice": 278,
-    },
+HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+"""The command as this very code has it; the installed one may be another's."""
+
+NUMBERS: dict[str, tuple[int, int]] = {
+    "acct": (89, 163),
+    "add_key": (217, 248),
+    "adjtimex": (171, 159),
+    "bpf": (280, 321),
+    "chroot": (51, 161),
+    "clock_adjtime": (266, 305),
+    "clock_settime": (112, 227),
+    "clone": (220, 56),
+    "delete_module": (106, 176),
+    "execveat": (281, 322),
+    "fanotify_init": (262, 300),
+    "finit_module": (273, 313),
+    "init_module": (105, 175),
+    "io_cancel": (3, 210),
+    "io_destroy": (1, 207),
+    "io_getevents": (4, 208),
+    "io_setup": (0, 206),
+    "io_submit": (2, 209),
+    "kcmp": (272, 312),
+    "kexec_file_load": (294, 320),
+    "kexec_load": (104, 246),
+    "keyctl": (219, 250),
+    "lookup_dcookie": (18, 212),
+    "mbind": (235, 237),
+    "migrate_pages": (238, 256),
+    "mknodat": (33, 259),
+    "mlockall": (230, 151),
+    "mount": (40, 165),
+    "move_pages": (239, 279),
+    "mq_open": (180, 240),
+    "msgget": (186, 68),
+    "name_to_handle_at": (264, 303),
+    "nfsservctl": (42, 180),
+    "open_by_handle_at": (265, 304),
+    "perf_event_open": (241, 298),
+    "personality": (92, 135),
+    "pivot_root": (41, 155),
+    "prlimit64": (261, 302),
+    "process_vm_readv": (270, 310),
+    "process_vm_writev": (271, 311),
+    "ptrace": (117, 101),
+    "quotactl": (60, 179),
+    "reboot": (142, 169),
+    "remap_file_pages": (234, 216),
+    "renameat2": (276, 316),
+    "request_key": (218, 249),
+    "rt_tgsigqueueinfo": (240, 297),
+    "seccomp": (277, 317),
+    "semget": (190, 64),
+    "set_mempolicy": (237, 238),
+    "setdomainname": (162, 171),
+    "sethostname": (161, 170),
+    "setns": (268, 308),
+    "setrlimit": (164, 160),
+    "setsockopt": (208, 54),
+    "settimeofday": (170, 164),
+    "shmat": (196, 30),
+    "shmget": (194, 29),
+    "socket": (198, 41),
+    "socketpair": (199, 53),
+    "splice": (76, 275),
+    "swapoff": (225, 168),
+    "swapon": (224, 167),
+    "sync": (81, 162),
+    "syslog": (116, 103),
+    "tee": (77, 276),
+    "umount2": (39, 166),
+    "unshare": (97, 272),
+    "userfaultfd": (282, 323),
+    "vhangup": (58, 153),
+    "vmsplice": (75, 278),
 }
-"""Numbers of the calls that are attacked with, because libc hides or wraps them."""
+"""Numbers of the calls that are attacked with, because libc hides or wraps them: on aarch64, on x86_64."""
+NEWER: dict[str, int] = {
+    "cachestat": 451,
+    "clone3": 435,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fsopen": 430,
+    "fspick": 433,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "io_uring_setup": 425,
+    "landlock_add_rule": 445,
+    "landlock_create_ruleset": 444,
+    "landlock_restrict_self": 446,
+    "listmount": 458,
+    "lsm_set_self_attr": 460,
+    "mount_setattr": 442,
+    "move_mount": 429,
+    "open_tree": 428,
+    "open_tree_attr": 467,
+    "openat2": 437,
+    "pidfd_getfd": 438,
+    "pidfd_open": 434,
+    "pidfd_send_signal": 424,
+    "process_madvise": 440,
+    "process_mrelease": 448,
+    "quotactl_fd": 443,
+    "set_mempolicy_home_node": 450,
+    "statmount": 457,
+}
+"""Numbers that are the same on every architecture."""
 
 KNOCK = ["curl", "-sx", "http://127.0.0.1:3128", "http://knock/"]
 """Starts the door, which a runtime keeps from the first call on: later it would look like something left behind."""
@@ -164,6 +179,7 @@ def apart(work):
     r, w = os.pipe()
     child = os.fork()
     if not child:
+        signal.alarm(20)
         try:
             os.write(w, json.dumps(work()).encode())
         except BaseException as e:
@@ -177,6 +193,19 @@ def apart(work):
 
 def tell(value):
     print(json.dumps(value), flush=True)
+"""
+
+
+TRY_ALL = """
+first = os.getpid()
+
+def make(expression):
+    result = eval(expression)
+    if os.getppid() != first:
+        os._exit(0)  # a clone that should not be
+    return result if isinstance(result, (int, str, list, dict)) else "done"
+
+tell([apart(lambda: make(each)) for each in given["rows"]])
 """
 
 
@@ -237,10 +266,11 @@ def fresh(runtime: ContainerRuntime) -> Open:
 @pytest.fixture(scope="session")
 def program() -> Program:
     """Give the whole command line of attack code."""
+    column = ("aarch64", "x86_64").index(os.uname().machine)
+    syscalls = NEWER | {name: numbers[column] for name, numbers in NUMBERS.items()}
 
     def whole(code: str, **given: object) -> list[str]:
-        told = {"syscalls": SYSCALLS[os.uname().machine], **given}
-        return ["python3", "-c", PRELUDE + code, json.dumps(told)]
+        return ["python3", "-c", PRELUDE + code, json.dumps({"syscalls": syscalls, **given})]
 
     return whole
 
@@ -249,8 +279,8 @@ def program() -> Program:
 def attack(program: Program) -> Attack:
     """Give the way to run attack code inside a desk to its end; its last line is one JSON verdict, by `tell`."""
 
-    async def run(desk: Desk, code: str, *, timeout: float = 60, **given: object) -> Any:
-        done = await desk.run(program(code, **given), timeout=timeout)
+    async def run(desk: Desk, code: str, *, timeout: float = 60, user: str | None = None, **given: object) -> Any:
+        done = await desk.run(program(code, **given), timeout=timeout, user=user)
         assert done.exit_code == 0, f"exit {done.exit_code} {done.signal}: {done.stderr[-2000:].decode()}"
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -261,8 +291,8 @@ def attack(program: Program) -> Attack:
 def launch(program: Program) -> Launch:
     """Give the way to start attack code that goes on: its first line is its verdict."""
 
-    async def start(desk: Desk, code: str, **given: object) -> tuple[Process, Any]:
-        process = await desk.start(program(code, **given), stdin=False)
+    async def start(desk: Desk, code: str, *, user: str | None = None, **given: object) -> tuple[Process, Any]:
+        process = await desk.start(program(code, **given), stdin=False, user=user)
         said = b""
         async for _, data in process.output():
             said += data
@@ -273,6 +303,14 @@ def launch(program: Program) -> Launch:
     return start
 
 
+@pytest.fixture(scope="module")
+async def answers(request: pytest.FixtureRequest, desk: Desk, attack: Attack) -> dict[str, object]:
+    """Try every expression of a file's `ROWS` in one program of one desk, each in a child of its own."""
+    rows: dict[str, tuple[str, object]] = request.module.ROWS
+    told = await attack(desk, request.module.TOOLS + TRY_ALL, rows=[expression for expression, _ in rows.values()])
+    return dict(zip(rows, told, strict=True))
+
+
 @pytest.fixture(scope="session")
 def init() -> Callable[[Config, Desk], int]:
     """Give the way to find the host's pid of a desk's first process."""
@@ -281,3 +319,56 @@ def init() -> Callable[[Config, Desk], int]:
         return int(json.loads((settings.run / "desks" / desk.id / "desk.json").read_text())["pid"])
 
     return find
+
+
+@pytest.fixture(scope="session")
+def victim() -> Iterator[int]:
+    """Give a process of this machine, not in any desk, that must survive."""
+    with subprocess.Popen(["sleep", "3600"]) as process:
+        yield process.pid
+        assert process.poll() is None, "an attack killed a process of the host"
+        process.kill()
+
+
+@pytest.fixture
+def crafted(settings: Config, home: Path) -> Iterator[Craft]:
+    """Give the way to make an image of the base's layers and a hostile one on top; gives settings that know it."""
+    store = home / "crafted"
+    base = image.find(settings.images, "base")
+
+    def craft(name: str, fill: Callable[[Path], None], python: str = base.python) -> Config:
+        layer = store / "layers" / ("e" * 64)
+        layer.mkdir(parents=True)
+        (store / "images").mkdir()
+        fill(layer)
+        for lower in base.layers:
+            (store / "layers" / lower.name).symlink_to(lower)
+        made = replace(base, name=name, digest=name, layers=(layer, *base.layers), python=python)
+        (store / "images" / f"{name}.json").write_bytes(image.dump(made))
+        return replace(settings, images=store)
+
+    yield craft
+    shutil.rmtree(store)
+
+
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """Give the way to run the real command, this very code of it, on a state directory."""
+
+    async def run(settings: Config, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+        with anyio.fail_after(50):
+            return await anyio.run_process(
+                [*HOTDESK, *argv], env=environment(settings), check=False, stdin=subprocess.DEVNULL, cwd=cwd
+            )
+
+    return run
+
+
+def environment(settings: Config) -> dict[str, str]:
+    """Give the variables that put a command into a state directory."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOTDESK_HOME": str(settings.run.parent),
+        "HOTDESK_IMAGES": str(settings.images),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
