@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
+import anyio
 import pytest
+from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
 
 from hotdesk.config import Config
-from hotdesk.desk.seam import Desk, Process
-
-Attack = Callable[..., Awaitable[Any]]
-Launch = Callable[..., Awaitable[tuple[Process, Any]]]
-Init = Callable[[Config, Desk], int]
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Desk, Spec
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -33,27 +31,63 @@ with open("/etc/resolv.conf") as file:
 tell({"names": [name for _, name in socket.if_nameindex()], "routes": routes, "six": sorted(six), "cards": cards,
       "resolver": resolver})
 """
-DIAL = """
-def dial(family, kind, address):
-    with socket.socket(family, kind) as s:
-        s.settimeout(2)
-        return attempt(s.connect, address) if kind == socket.SOCK_STREAM else attempt(s.sendto, b"x", address)
+FAR: Rows = {
+    "TCP to the cloud's metadata": ("dial('169.254.169.254', 80)", "ENETUNREACH"),
+    "UDP to the cloud's metadata": ("send('169.254.169.254', 80)", "ENETUNREACH"),
+    "TCP to the cloud's metadata on IPv6": ("dial('fd00:ec2::254', 80)", "ENETUNREACH"),
+    "UDP to the cloud's metadata on IPv6": ("send('fd00:ec2::254', 80)", "ENETUNREACH"),
+    "TCP to a container's credentials": ("dial('169.254.170.2', 80)", "ENETUNREACH"),
+    "TCP to another cloud's metadata": ("dial('100.100.100.200', 80)", "ENETUNREACH"),
+    "TCP to 10.0.0.1": ("dial('10.0.0.1', 443)", "ENETUNREACH"),
+    "TCP to 192.168.0.1": ("dial('192.168.0.1', 80)", "ENETUNREACH"),
+    "TCP to docker's bridge": ("dial('172.17.0.1', 2375)", "ENETUNREACH"),
+    "TCP to the internet": ("dial('1.1.1.1', 443)", "ENETUNREACH"),
+    "TCP to the internet on IPv6": ("dial('2606:4700::1111', 443)", "ENETUNREACH"),
+    "TCP to the internet as a mapped address": ("dial('::ffff:1.1.1.1', 443)", "ENETUNREACH"),
+    "TCP with data in its first packet": ("fast('1.1.1.1', 443)", "ENETUNREACH"),
+    "UDP to the internet": ("send('1.1.1.1', 443)", "ENETUNREACH"),
+    "UDP to the internet on IPv6": ("send('2606:4700::1111', 443)", "ENETUNREACH"),
+    "a name by UDP 53": ("send('1.1.1.1', 53)", "ENETUNREACH"),
+    "a name by UDP 53 on IPv6": ("send('2606:4700::1111', 53)", "ENETUNREACH"),
+    "a name by TCP 53": ("dial('1.1.1.1', 53)", "ENETUNREACH"),
+    "multicast": ("send('224.0.0.251', 5353)", "ENETUNREACH"),
+    "broadcast": ("send('255.255.255.255', 67)", "ENETUNREACH"),
+    "an address of somebody else as one's own": ("attempt(socket.create_server, ('10.1.2.3', 0))", "EADDRNOTAVAIL"),
+}
+CHANGES: Rows = {
+    "a new card": ("ask(16, LINK)", "EPERM"),
+    "loopback down by netlink": ("ask(16, struct.pack('BxHiII', 0, 0, 1, 0, 1))", "EPERM"),
+    "a route": ("ask(24, ROUTE)", "EPERM"),
+    "an address": ("ask(20, struct.pack('BBBBI', 2, 24, 0, 0, 1) + struct.pack('HHI', 8, 2, 0x0100007f))", "EPERM"),
+    "loopback down by ioctl": (
+        "attempt(fcntl.ioctl, socket.socket(), 0x8914, struct.pack('16sH22x', b'lo', 0))",
+        "EPERM",
+    ),
+    "a packet filter": ("attempt(socket.socket().setsockopt, 0, 64, bytes(4))", "EPERM"),
+    "a packet filter on IPv6": ("attempt(socket.socket(socket.AF_INET6).setsockopt, 41, 64, bytes(4))", "EPERM"),
+    "a transparent proxy": ("attempt(socket.socket().setsockopt, 0, 19, 1)", "EPERM"),
+    "a mark on packets": ("attempt(socket.socket().setsockopt, 1, 36, 7)", "EPERM"),
+}
+ROWS: Rows = FAR | CHANGES
+TOOLS = """
+def family(host):
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
-told = {}
-for host in given["four"]:
-    for port in (53, 80, 443):
-        told["tcp %s %d" % (host, port)] = dial(socket.AF_INET, socket.SOCK_STREAM, (host, port))
-        told["udp %s %d" % (host, port)] = dial(socket.AF_INET, socket.SOCK_DGRAM, (host, port))
-for host in given["six"]:
-    told["tcp " + host] = dial(socket.AF_INET6, socket.SOCK_STREAM, (host, 80))
-    told["udp " + host] = dial(socket.AF_INET6, socket.SOCK_DGRAM, (host, 53))
-try:
-    told["name"] = socket.getaddrinfo("example.com", 80) and "resolved"
-except socket.gaierror:
-    told["name"] = "ENETUNREACH"
-tell(told)
-"""
-NETLINK = """
+def dial(host, port):
+    with socket.socket(family(host)) as s:
+        s.settimeout(3)
+        return attempt(s.connect, (host, port))
+
+def send(host, port):
+    with socket.socket(family(host), socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        return attempt(s.sendto, b"x", (host, port))
+
+def fast(host, port):
+    with socket.socket(family(host)) as s:
+        s.settimeout(3)
+        return attempt(s.sendto, b"x", socket.MSG_FASTOPEN, (host, port))
+
 def ask(kind, body):
     s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
     s.bind((0, 0))
@@ -61,12 +95,17 @@ def ask(kind, body):
     answer = s.recv(4096)
     return name(-struct.unpack_from("i", answer, 16)[0])
 
-link = struct.pack("BxHiII", 0, 0, 0, 0, 0) + struct.pack("HH6sxx", 10, 3, b"evil0\\0")
-down = struct.pack("BxHiII", 0, 0, 1, 0, 1)
-route = struct.pack("BBBBBBBBI", 2, 0, 0, 0, 254, 3, 0, 1, 0) + struct.pack("HHI", 8, 4, 1)
-with socket.socket() as s:
-    flags = attempt(fcntl.ioctl, s, 0x8914, struct.pack("16sH22x", b"lo", 0))
-tell({"new card": ask(16, link), "loopback down": ask(16, down), "route": ask(24, route), "ioctl": flags})
+LINK = struct.pack("BxHiII", 0, 0, 0, 0, 0) + struct.pack("HH6sxx", 10, 3, b"evil0\\0")
+ROUTE = struct.pack("BBBBBBBBI", 2, 0, 0, 0, 254, 3, 0, 1, 0) + struct.pack("HHI", 8, 4, 1)
+"""
+NAMES = """
+def find(host):
+    try:
+        return [found[4][0] for found in socket.getaddrinfo(host, 80)]
+    except socket.gaierror:
+        return "unknown"
+
+tell({host: find(host) for host in given["names"]})
 """
 GATE = """
 def bind(address):
@@ -80,20 +119,46 @@ with socket.socket() as s:
     reached = attempt(s.connect, ("127.0.0.1", 3128))
 tell({"dial": reached, "take": bind(("127.0.0.1", 3128)), "take all": bind(("0.0.0.0", 3128))})
 """
-CALL = """
-def call_to(address):
-    with socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET) as s:
-        s.settimeout(2)
-        return attempt(s.connect, address if isinstance(address, str) else tuple(address))
+KINDS = """
+def made(kind):
+    family = socket.AF_UNIX if "abstract" in kind else socket.AF_INET6 if "IPv6" in kind else socket.AF_INET
+    return socket.socket(family, socket.SOCK_DGRAM if kind in ("UDP", "abstract datagram") else socket.SOCK_STREAM)
 
-tell([call_to(each) for each in given["addresses"]])
 """
-LISTEN = """
-tcp = socket.create_server(("127.0.0.1", 0))
-unix = socket.socket(socket.AF_UNIX)
-unix.bind(given["name"])
-unix.listen()
-tell(tcp.getsockname()[1])
+CALL = (
+    KINDS
+    + """
+address = given["address"] if isinstance(given["address"], str) else tuple(given["address"])
+with made(given["kind"]) as s:
+    s.settimeout(2)
+    told = attempt(s.connect, address)
+    if told == "done" and s.type == socket.SOCK_DGRAM:
+        attempt(s.send, b"x")
+        time.sleep(0.05)
+        told = attempt(s.send, b"x")  # nobody's port answers the first one with this error
+    tell("done" if told == 1 else told)
+"""
+)
+LISTEN = (
+    KINDS
+    + """
+s = made(given["kind"])
+s.bind(given["name"] if "abstract" in given["kind"] else ("::1" if "IPv6" in given["kind"] else "127.0.0.1", 0))
+if s.type == socket.SOCK_STREAM:
+    s.listen()
+tell(given["name"] if "abstract" in given["kind"] else s.getsockname())
+time.sleep(60)
+"""
+)
+MANY_CALLS = """
+kept = []
+for _ in range(400):
+    s = socket.socket()
+    s.settimeout(1)
+    if attempt(s.connect, ("127.0.0.1", 3128)) == "done":
+        kept.append(s)
+        attempt(s.send, b"x")
+tell(len(kept))
 time.sleep(60)
 """
 TCP_FLOOD = """
@@ -146,23 +211,33 @@ async def test_a_desk_has_loopback_and_nothing_else(
     assert len(spaces | {os.stat("/proc/self/ns/net").st_ino}) == 3
 
 
-async def test_no_address_beyond_it_can_be_reached(desk: Desk, attack: Attack) -> None:
-    four = ["169.254.169.254", "169.254.170.2", "100.100.100.200", "10.0.0.1", "192.168.0.1", "172.17.0.1", "1.1.1.1"]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+@pytest.mark.parametrize("what", FAR)
+async def test_no_address_beyond_it_can_be_reached(answers: dict[str, object], what: str) -> None:
+    assert answers[what] == FAR[what][1]
+
+
+async def test_the_hosts_own_address_cannot_be_reached(desk: Desk, attack: Attack) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
-            four.append(probe.getsockname()[0])
+            address = probe.getsockname()[0]
         except OSError:
-            pass  # this machine has no route either
-    told = await attack(desk, DIAL, four=four, six=["fd00:ec2::254", "2606:4700::1111", "fe80::1"])
-    refused = {what: answer for what, answer in told.items() if answer not in ("ENETUNREACH", "EINVAL")}
-    assert len(told) > 40
-    assert refused == {}
+            address = "127.0.0.1"  # this machine has no route either
+        code = TOOLS + "tell([dial(given['host'], given['port']), send(given['host'], given['port'])])"
+        told = await attack(desk, code, host=address, port=listener.getsockname()[1])
+    assert set(told) <= ({"ENETUNREACH"} if address != "127.0.0.1" else {"ECONNREFUSED", 1})
 
 
-async def test_a_desk_cannot_change_its_network(desk: Desk, attack: Attack) -> None:
-    told = await attack(desk, NETLINK)
-    assert told == dict.fromkeys(("new card", "loopback down", "route", "ioctl"), "EPERM")
+async def test_no_name_but_its_own_means_anything(desk: Desk, attack: Attack) -> None:
+    names = [os.uname().nodename, "example.com", "metadata.google.internal", "host.docker.internal", "localhost"]
+    told = await attack(desk, NAMES, names=names)
+    assert set(told.pop("localhost")) <= {"127.0.0.1", "::1"}
+    assert told == dict.fromkeys(names[:-1], "unknown")
+
+
+@pytest.mark.parametrize("what", CHANGES)
+async def test_a_desk_cannot_change_its_network(answers: dict[str, object], what: str) -> None:
+    assert answers[what] == CHANGES[what][1]
 
 
 async def test_the_gate_listens_inside_the_desk_only_and_cannot_be_taken(desk: Desk, attack: Attack) -> None:
@@ -172,20 +247,72 @@ async def test_the_gate_listens_inside_the_desk_only_and_cannot_be_taken(desk: D
     assert listening(3128) == []
 
 
-async def test_loopback_and_abstract_sockets_of_the_host_and_other_desks_are_out_of_reach(
-    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
+async def test_no_program_takes_the_gate_while_the_door_is_dead(
+    settings: Config, owning: Owning, attack: Attack
+) -> None:
+    async with owning(settings) as runtime:
+        desk = await runtime.open(Spec())
+        await desk.run(KNOCK, timeout=20)
+        os.kill(door_of(runtime), signal.SIGKILL)
+        told = await attack(desk, GATE)
+        assert told == {"dial": "done", "take": "EADDRINUSE", "take all": "EADDRINUSE"}
+        assert b"403" in (await desk.run([*KNOCK, "-i"], timeout=20)).stdout
+
+
+def door_of(runtime: ContainerRuntime) -> int:
+    """Give the pid of a runtime's door."""
+    return next(pid for pid in children(runtime.keeper.pid) if b"door" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+def children(pid: int) -> list[int]:
+    """List a process's children."""
+    return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("whose", ["the host's", "another desk's"])
+@pytest.mark.parametrize("kind", ["TCP", "TCP on IPv6", "UDP", "abstract", "abstract datagram"])
+async def test_sockets_of_the_host_and_of_other_desks_are_out_of_reach(
+    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, whose: str, kind: str
 ) -> None:
     name = f"\0hotdesk-{secrets.token_hex(8)}"
-    theirs = f"\0hotdesk-{secrets.token_hex(8)}"
-    process, port = await launch(neighbour, LISTEN, name=theirs)
-    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
-        unix.bind(name)
-        unix.listen()
-        addresses = [name, ["127.0.0.1", tcp.getsockname()[1]], theirs, ["127.0.0.1", port]]
-        assert await attack(desk, CALL, addresses=addresses) == ["ECONNREFUSED"] * 4
-        mine = await attack(neighbour, CALL, addresses=addresses)
-    assert mine == ["ECONNREFUSED", "ECONNREFUSED", "done", "done"]
-    await process.kill()
+    process = None
+    with listener(kind, name) as ours:
+        address = ours.getsockname() if "abstract" not in kind else name
+        if whose != "the host's":
+            process, address = await launch(neighbour, LISTEN, kind=kind, name=name + "theirs")
+        assert await attack(desk, CALL, kind=kind, address=address) == "ECONNREFUSED"
+        mine = await attack(neighbour, CALL, kind=kind, address=address)
+        assert mine == ("ECONNREFUSED" if process is None else "done")
+        ours.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ours.accept() if ours.type == socket.SOCK_STREAM else ours.recv(1)
+    if process is not None:
+        await process.kill()
+
+
+def listener(kind: str, name: str) -> socket.socket:
+    """Listen on this machine."""
+    family = socket.AF_UNIX if "abstract" in kind else socket.AF_INET6 if "IPv6" in kind else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_DGRAM if kind in ("UDP", "abstract datagram") else socket.SOCK_STREAM)
+    made.bind(name if "abstract" in kind else ("::1" if "IPv6" in kind else "127.0.0.1", 0))
+    if made.type == socket.SOCK_STREAM:
+        made.listen()
+    return made
+
+
+async def test_no_more_than_256_calls_of_one_desk_are_taken_at_a_time(
+    desk: Desk, launch: Launch, runtime: ContainerRuntime
+) -> None:
+    await desk.run(KNOCK, timeout=20)
+    process, made = await launch(desk, MANY_CALLS)
+    try:
+        door = door_of(runtime)
+        await anyio.sleep(1)
+        held = [os.readlink(f"/proc/{door}/fd/{fd}") for fd in os.listdir(f"/proc/{door}/fd")]
+        assert made > 300
+        assert 200 < len([link for link in held if link.startswith("socket:")]) < 256 + 10
+    finally:
+        await process.kill()
 
 
 @pytest.mark.parametrize("flood", [TCP_FLOOD, UDP_FLOOD], ids=["tcp", "udp"])
