@@ -304,10 +304,11 @@ def launch(program: Program) -> Launch:
 
 
 @pytest.fixture(scope="module")
-async def answers(request: pytest.FixtureRequest, desk: Desk, attack: Attack) -> dict[str, object]:
+async def answers(request: pytest.FixtureRequest, desk: Desk, attack: Attack, victim: int) -> dict[str, object]:
     """Try every expression of a file's `ROWS` in one program of one desk, each in a child of its own."""
-    rows: dict[str, tuple[str, object]] = request.module.ROWS
-    told = await attack(desk, request.module.TOOLS + TRY_ALL, rows=[expression for expression, _ in rows.values()])
+    rows: Rows = request.module.ROWS
+    expressions = [expression for expression, _ in rows.values()]
+    told = await attack(desk, request.module.TOOLS + TRY_ALL, rows=expressions, victim=victim)
     return dict(zip(rows, told, strict=True))
 
 

@@ -7,23 +7,18 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
+from tests.security.conftest import Attack, Init, Launch, Open, Rows
 
 from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.seam import Desk, Process, Spec
+from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
-
-Attack = Callable[..., Awaitable[Any]]
-Launch = Callable[..., Awaitable[tuple[Process, Any]]]
-Init = Callable[[Config, Desk], int]
-Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -34,49 +29,152 @@ tell({"status": lines, "pids": [int(n) for n in os.listdir("/proc") if n.isdigit
       "core": resource.getrlimit(resource.RLIMIT_CORE),
       "uid_map": open("/proc/self/uid_map").read().split(), "gid_map": open("/proc/self/gid_map").read().split()})
 """
-RISE = """
-told = {
-    "setuid": apart(lambda: attempt(os.setuid, 0)),
-    "setgid": apart(lambda: attempt(os.setgid, 0)),
-    "setgroups": apart(lambda: attempt(os.setgroups, [0])),
-    "real time": attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)),
-    "nice": attempt(os.setpriority, os.PRIO_PROCESS, 0, -1),
-    "oom": attempt(put, "/proc/self/oom_score_adj", "-1000"),
-    "uid_map": attempt(put, "/proc/self/uid_map", "0 0 1"),
-    "chown": attempt(os.chown, "/proc/self/cwd", 0, 0),
+RISE: Rows = {
+    "become root": ("attempt(os.setuid, 0)", "EPERM"),
+    "become root for files": ("(libc.setfsuid(0), libc.setfsuid(-1))[1]", 1000),
+    "become root by halves": ("attempt(os.setresuid, 1000, 0, 0)", "EPERM"),
+    "become another user": ("attempt(os.setuid, 999)", "EPERM"),
+    "become root's group": ("attempt(os.setgid, 0)", "EPERM"),
+    "join a group": ("attempt(os.setgroups, [0])", "EPERM"),
+    "take a capability": ("capset(1 << 21)", "EPERM"),
+    "take a capability for programs to come": ("prctl(47, 2, 21)", "EPERM"),
+    "leave no_new_privs": ("prctl(38, 0)", "EINVAL"),
+    "leave the filter": ("prctl(22, 0)", "EINVAL"),
+    "change one's memory map": ("prctl(35, 1, 1 << 20)", "EPERM"),
+    "real time": ("attempt(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1))", "EPERM"),
+    "a better priority": ("attempt(os.setpriority, os.PRIO_PROCESS, 0, -1)", "EACCES"),
+    "never be killed for memory": ("attempt(put, '/proc/self/oom_score_adj', '-1000')", "EACCES"),
+    "map other users": ("attempt(put, '/proc/self/uid_map', '0 0 1')", "EPERM"),
+    "give a file away": ("attempt(os.chown, '/proc/self/cwd', 0, 0)", "EPERM"),
+    "raise a hard limit": ("attempt(raise_limit, resource.RLIMIT_NOFILE)", "EPERM"),
+    "lock memory without end": ("call_mlock(64 << 20)", "ENOMEM"),
+    "a setuid program of one's own": ("own_setuid('/tmp/rise%d' % os.getpid())", "1000 1000 1000 1000"),
+    "a setuid program in memory": ("memory_setuid()", "1000 1000 1000 1000"),
+    "setuid programs of the image": ("sh('find / -xdev -perm /6000 -type f 2>/dev/null | grep -v ^/tmp/rise')", ""),
+    "su, sudo and newgrp": ("'uid=0' in sh('su -c id; sudo -n id; newgrp root')", False),
 }
-os.makedirs("/tmp/rise", exist_ok=True)
-with open("/bin/cat", "rb") as source, open("/tmp/rise/cat", "wb") as copy:
-    copy.write(source.read())
-os.chmod("/tmp/rise/cat", 0o6755)
-told["own setuid"] = os.popen("/tmp/rise/cat /proc/self/status | grep -E '^(Uid|CapEff)'").read().split()
-told["setuid files"] = os.popen("find / -xdev -perm /6000 -type f 2>/dev/null | grep -v ^/tmp/rise").read().split()
-told["su"] = os.popen("su -c id 2>&1 </dev/null; sudo -n id 2>&1; newgrp root 2>&1 </dev/null").read()
-tell(told)
-"""
-FIRST_PROCESS = """
+HOST: Rows = {
+    "see a process": ("os.path.exists('/proc/%d' % V)", False),
+    "see any process but the desk's": ("max(int(n) for n in os.listdir('/proc') if n.isdigit()) < 2000", True),
+    "its root": ("attempt(os.listdir, '/proc/%d/root' % V)", "ENOENT"),
+    "signal it": ("attempt(os.kill, V, 0)", "ESRCH"),
+    "kill it": ("attempt(os.kill, V, 9)", "ESRCH"),
+    "kill a thread of it": ("tgkill(V, 9)", "ESRCH"),
+    "queue a signal for it": ("sigqueue(V, 34)", "ESRCH"),
+    "a pidfd of it": ("call('pidfd_open', V, 0)", "ESRCH"),
+    "trace it": ("call('ptrace', 16, V, 0, 0)", "ESRCH"),
+    "ask its limits": ("call('prlimit64', V, 7, 0, ctypes.create_string_buffer(16))", "ESRCH"),
+    "pin it to a processor": ("attempt(os.sched_setaffinity, V, {0})", "ESRCH"),
+    "make it wait": ("attempt(os.setpriority, os.PRIO_PROCESS, V, 19)", "ESRCH"),
+    "ask its session": ("attempt(os.getsid, V)", "ESRCH"),
+    "claim to be it": ("forge(V, 1000)", "EPERM"),
+}
+FIRST: Rows = {
+    "attach": ("call('ptrace', 16, 1, 0, 0)", "EPERM"),
+    "seize": ("call('ptrace', 0x4206, 1, 0, 0)", "EPERM"),
+    "memory": ("peek('/proc/1/mem', os.O_RDWR)", "EACCES"),
+    "descriptors": ("attempt(os.listdir, '/proc/1/fd')", "EACCES"),
+    "the socket at a descriptor": ("[attempt(os.readlink, '/proc/1/fd/%d' % n) for n in range(3, 10)]", ["EACCES"] * 7),
+    "root": ("attempt(os.listdir, '/proc/1/root')", "EACCES"),
+    "working folder": ("attempt(os.listdir, '/proc/1/cwd')", "EACCES"),
+    "program": ("peek('/proc/1/exe')", "EACCES"),
+    "environment": ("attempt(lambda: open('/proc/1/environ', 'rb').read(1) and None)", "EACCES"),
+    "mapped files": ("attempt(os.listdir, '/proc/1/map_files')", "EACCES"),
+    "map": ("attempt(lambda: open('/proc/1/maps', 'rb').read(1) and None)", "EACCES"),
+    "namespaces": ("attempt(os.readlink, '/proc/1/ns/mnt')", "EACCES"),
+    "a namespace by its pidfd": ("attempt(fcntl.ioctl, call('pidfd_open', 1, 0), 0xff03)", "EACCES"),
+    "a descriptor by its pidfd": ("call('pidfd_getfd', call('pidfd_open', 1, 0), 3, 0)", "EPERM"),
+    "its end by its pidfd": ("(call('pidfd_send_signal', call('pidfd_open', 1, 0), 9, 0, 0), state())[1] in 'SR'", True),
+    "its stop": ("(os.kill(1, signal.SIGSTOP), time.sleep(0.2), state())[2] in 'SR'", True),
+    "its end": ("[os.kill(1, n) for n in (9, 15, 11, 10)] and (time.sleep(0.2), state())[1] in 'SR'", True),
+    "its memory for the killer": ("attempt(put, '/proc/1/oom_score_adj', '1000')", "EACCES"),
+    "claim to be it": ("forge(1, 1000)", "EPERM"),
+    "claim to be root": ("forge(os.getpid(), 0)", "EPERM"),
+}
+SPACES: Rows = {
+    "the parent of its user namespace": ("attempt(fcntl.ioctl, ns('user'), 0xb702)", "EPERM"),
+    "the parent of its pid namespace": ("attempt(fcntl.ioctl, ns('pid'), 0xb702)", "EPERM"),
+    "the owner of its network": ("attempt(fcntl.ioctl, ns('net'), 0xb701)", "EPERM"),
+    "another namespace by opening one to write": ("attempt(put, '/proc/self/ns/net', '1')", "EPERM"),
+}
+ROWS = {
+    f"{group}: {what}": row
+    for group, rows in {"rise": RISE, "host": HOST, "first": FIRST, "spaces": SPACES}.items()
+    for what, row in rows.items()
+}
+TOOLS = """
+V = given.get("victim", 0)
+
+def prctl(*words):
+    ctypes.set_errno(0)
+    result = libc.prctl(*[ctypes.c_ulong(word) for word in words], *[0] * (5 - len(words)))
+    return name(ctypes.get_errno()) if result < 0 else result
+
+def capset(bits):
+    ctypes.set_errno(0)
+    header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)(bits, bits, 0, 0, 0, 0)
+    return name(ctypes.get_errno()) if libc.capset(header, data) < 0 else 0
+
+def raise_limit(kind):
+    hard = resource.getrlimit(kind)[1]
+    try:
+        resource.setrlimit(kind, (hard, hard + 1))
+    except ValueError:
+        raise PermissionError(errno.EPERM, "")
+
+def call_mlock(size):
+    import mmap
+    room = mmap.mmap(-1, size)
+    ctypes.set_errno(0)
+    result = libc.mlock(ctypes.byref(ctypes.c_char.from_buffer(room)), ctypes.c_size_t(size))
+    return name(ctypes.get_errno()) if result < 0 else 0
+
+def sh(line):
+    return os.popen("(%s) 2>&1 </dev/null" % line).read()
+
+def own_setuid(path):
+    with open("/bin/cat", "rb") as source, open(path, "wb") as copy:
+        copy.write(source.read())
+    os.chmod(path, 0o6755)
+    return " ".join(sh(path + " /proc/self/status | grep ^Uid").split()[1:])
+
+def memory_setuid():
+    fd = os.memfd_create("x", 0)
+    with open("/bin/cat", "rb") as source:
+        os.write(fd, source.read())
+    os.fchmod(fd, 0o6755)
+    os.fchown(fd, -1, 1000)
+    r, w = os.pipe()
+    if not os.fork():
+        os.dup2(w, 1)
+        os.execve(fd, ["cat", "/proc/self/status"], {})
+    os.close(w)
+    lines = os.fdopen(r).read().splitlines()
+    return " ".join([line for line in lines if line.startswith("Uid")][0].split()[1:])
+
+def tgkill(pid, number):
+    ctypes.set_errno(0)
+    return name(ctypes.get_errno()) if libc.tgkill(pid, pid, number) < 0 else 0
+
+def sigqueue(pid, number):
+    ctypes.set_errno(0)
+    return name(ctypes.get_errno()) if libc.sigqueue(pid, number, None) < 0 else 0
+
+def forge(pid, uid):
+    a, b = socket.socketpair()
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    told = [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("iII", pid, uid, 1000))]
+    return attempt(a.sendmsg, [b"x"], told)
+
 def peek(path, flags=os.O_RDONLY):
     return attempt(lambda: os.close(os.open(path, flags)))
 
-told = {
-    "attach": call("ptrace", 16, 1, 0, 0),
-    "seize": call("ptrace", 0x4206, 1, 0, 0),
-    "mem": peek("/proc/1/mem", os.O_RDWR),
-    "fd": attempt(os.listdir, "/proc/1/fd"),
-    "root": attempt(os.listdir, "/proc/1/root"),
-    "cwd": attempt(os.listdir, "/proc/1/cwd"),
-    "exe": peek("/proc/1/exe"),
-    "environ": attempt(lambda: open("/proc/1/environ", "rb").read(1) and None),
-    "map_files": attempt(os.listdir, "/proc/1/map_files"),
-    "maps": attempt(lambda: open("/proc/1/maps", "rb").read(1) and None),
-    "namespaces": attempt(os.readlink, "/proc/1/ns/mnt"),
-}
-for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGUSR1):
-    os.kill(1, number)
-time.sleep(0.2)
-with open("/proc/1/stat") as file:
-    told["state"] = file.read().rpartition(")")[2].split()[0]
-tell(told)
+def state():
+    with open("/proc/1/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+def ns(kind):
+    return os.open("/proc/self/ns/" + kind, os.O_RDONLY)
 """
 WATCHES = """
 kept = []
@@ -131,22 +229,24 @@ async def test_a_process_has_no_privilege(desk: Desk, attack: Attack) -> None:
     assert max(told["pids"]) < 1000, "the host's processes can be seen"
 
 
-async def test_a_process_cannot_rise(desk: Desk, attack: Attack) -> None:
-    told = await attack(desk, RISE)
-    refused = {name: told[name] for name in ("setuid", "setgid", "setgroups", "real time", "chown", "uid_map")}
-    assert refused == dict.fromkeys(refused, "EPERM")
-    assert {told["nice"], told["oom"]} == {"EACCES"}
-    assert told["own setuid"] == ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
-    assert told["setuid files"] == []
-    assert "uid=0" not in told["su"]
+@pytest.mark.parametrize("what", RISE)
+async def test_a_process_cannot_rise(answers: dict[str, object], what: str) -> None:
+    assert answers[f"rise: {what}"] == RISE[what][1]
 
 
-async def test_the_first_process_cannot_be_read_traced_or_stopped(desk: Desk, attack: Attack) -> None:
-    told = await attack(desk, FIRST_PROCESS)
-    assert told.pop("state") in "SR"
-    assert {told.pop("attach"), told.pop("seize")} == {"EPERM"}
-    assert set(told.values()) <= {"EACCES", "EPERM"}, told
-    assert (await desk.run(["true"], timeout=10)).ok
+@pytest.mark.parametrize("what", HOST)
+async def test_no_process_of_the_host_is_there(answers: dict[str, object], what: str) -> None:
+    assert answers[f"host: {what}"] == HOST[what][1]
+
+
+@pytest.mark.parametrize("what", FIRST)
+async def test_the_first_process_cannot_be_read_traced_or_stopped(answers: dict[str, object], what: str) -> None:
+    assert answers[f"first: {what}"] == FIRST[what][1]
+
+
+@pytest.mark.parametrize("what", SPACES)
+async def test_no_namespace_leads_to_another(answers: dict[str, object], what: str) -> None:
+    assert answers[f"spaces: {what}"] == SPACES[what][1]
 
 
 async def test_an_interrupt_does_not_end_the_first_process(fresh: Open, attack: Attack) -> None:
