@@ -1,0 +1,251 @@
+"""Another desk, the host beside it and its other users: nothing a desk holds, locks, watches or names reaches them."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.security.conftest import Attack, Init, Launch
+
+from hotdesk.config import Config
+from hotdesk.desk import image
+from hotdesk.desk.control import controlled
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Desk
+from hotdesk.host import control_path
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+
+SHARED = "/usr/bin/env"
+"""A file of the image that every desk stands on."""
+LOCK_FILE = """
+fd = os.open(given["file"], os.O_RDONLY)
+told = [attempt(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB), attempt(fcntl.lockf, fd, fcntl.LOCK_SH)]
+told.append(attempt(fcntl.fcntl, fd, fcntl.F_SETLEASE, fcntl.F_RDLCK) in ("done", 0, "EACCES", "EAGAIN"))
+tell(told)
+time.sleep(given["seconds"])
+"""
+WATCH_FILE = """
+fd = libc.inotify_init1(os.O_NONBLOCK)
+for path in (given["file"], os.path.dirname(given["file"]), "/etc", "/tmp", "/dev/shm"):
+    assert libc.inotify_add_watch(fd, path.encode(), 0xfff) >= 0
+tell("watching")
+time.sleep(1.5)
+print(len(os.read(fd, 65536)) if select.select([fd], [], [], 0)[0] else 0, flush=True)
+"""
+FIND_IPC = """
+def find(work, *args):
+    ctypes.set_errno(0)
+    return "found" if work(*args) >= 0 else name(ctypes.get_errno())
+
+key = given["key"]
+tell({"shared memory": find(libc.shmget, key, 0, 0), "semaphores": find(libc.semget, key, 0, 0),
+      "messages": find(libc.msgget, key, 0), "queue": find(libc.mq_open, given["queue"].encode(), 0),
+      "file": os.path.exists("/dev/shm" + given["queue"]),
+      "listed": [len(open("/proc/sysvipc/" + n).readlines()) - 1 for n in ("shm", "sem", "msg")]})
+"""
+MAKE_IPC = """
+key = given["key"]
+made = [libc.shmget(key, 4096, 0o1666), libc.semget(key, 1, 0o1666), libc.msgget(key, 0o1666),
+        libc.mq_open(given["queue"].encode(), os.O_CREAT | os.O_RDWR, 0o666, None)]
+open("/dev/shm" + given["queue"], "w").close()
+tell(min(made) >= 0)
+time.sleep(60)
+"""
+SOCKETS = """
+inherited = [n for n in range(3, 100) if attempt(os.fstat, n) != "EBADF"]
+found = os.popen("find / -type s 2>/dev/null").read().split()
+def dial(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(2)
+        return attempt(s.connect, path)
+places = given["paths"] + ["/proc/1/root" + path for path in given["paths"]] + ["/proc/1/fd/%d" % n for n in range(12)]
+with open("/proc/net/unix") as file:
+    named = [line.split()[7] for line in file.readlines()[1:] if len(line.split()) > 7]
+tell({"found": {path: dial(path) for path in found}, "asked": [dial(path) for path in places if len(path) < 108],
+      "named": named, "inherited": inherited})
+"""
+STRANGER = """
+import json, os, socket, sys
+told, paths = {}, json.loads(sys.argv[1])
+os.setgroups([])
+os.setresgid(54321, 54321, 54321)
+os.setresuid(54321, 54321, 54321)
+def attempt(work):
+    try:
+        work()
+        return "done"
+    except OSError as e:
+        return type(e).__name__
+def dial(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+for path in paths["closed"]:
+    told[path] = attempt(lambda: os.listdir(path) if os.path.isdir(path) else open(path).close())
+for path in paths["sockets"]:
+    told[path] = attempt(lambda: dial(path))
+print(json.dumps(told))
+"""
+SPEAK = """
+import os, socket, sys
+os.setgroups([])
+os.setresgid(54321, 54321, 54321)
+os.setresuid(54321, 54321, 54321)
+with socket.socket(socket.AF_UNIX) as s:
+    s.settimeout(5)
+    s.connect(sys.argv[1])
+    try:
+        s.sendall(b"GET /desks HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+        print(len(s.recv(100)))
+    except ConnectionError:
+        print(0)
+"""
+
+
+@pytest.mark.parametrize("where", ["image", "disk", "device"])
+async def test_a_lock_is_a_desks_own(
+    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, where: str
+) -> None:
+    file = {"image": SHARED, "disk": "/etc/hostname", "device": "/dev/zero"}[where]
+    process, told = await launch(desk, LOCK_FILE, file=file, seconds=30)
+    try:
+        assert told == ["done", "done", True]
+        assert (await attack(desk, LOCK_FILE, file=file, seconds=0))[0] == "EAGAIN"
+        assert await attack(neighbour, LOCK_FILE, file=file, seconds=0) == ["done", "done", True]
+        layer = image.find(settings.images, "base").layers[-1]
+        with open(layer / file[1:] if where == "image" else file) as ours:
+            fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        await process.kill()
+
+
+async def test_a_watch_sees_nothing_of_another_desk(desk: Desk, neighbour: Desk, launch: Launch) -> None:
+    process, _ = await launch(desk, WATCH_FILE, file=SHARED)
+    await neighbour.run(["sh", "-c", f"{SHARED} true; cat {SHARED} >/dev/null; ls /etc /tmp; echo x >/tmp/seen"])
+    async for _, data in process.output():
+        assert int(data) == 0
+    assert process.done is not None  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def host_ipc() -> Iterator[tuple[int, str]]:
+    """Give the key and the name of memory, semaphores and queues of this machine that anybody may open."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    key, queue = os.getpid() << 8 | 7, f"/hotdesk-{os.getpid()}"
+    made = [libc.shmget(key, 4096, 0o1666), libc.semget(key, 1, 0o1666), libc.msgget(key, 0o1666)]
+    made.append(libc.mq_open(queue.encode(), os.O_CREAT | os.O_RDWR, 0o666, None))
+    Path(f"/dev/shm{queue}").touch()
+    try:
+        assert min(made) >= 0
+        yield key, queue
+    finally:
+        libc.shmctl(made[0], 0, None)
+        libc.semctl(made[1], 0, 0)
+        libc.msgctl(made[2], 0, None)
+        os.close(made[3])
+        libc.mq_unlink(queue.encode())
+        Path(f"/dev/shm{queue}").unlink()
+
+
+NO_IPC = dict.fromkeys(("shared memory", "semaphores", "messages", "queue"), "ENOENT") | {
+    "file": False,
+    "listed": [0, 0, 0],
+}
+
+
+async def test_memory_and_queues_of_the_host_are_not_there(
+    desk: Desk, attack: Attack, host_ipc: tuple[int, str]
+) -> None:
+    assert await attack(desk, FIND_IPC, key=host_ipc[0], queue=host_ipc[1]) == NO_IPC
+
+
+async def test_memory_and_queues_of_another_desk_are_not_there(
+    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
+) -> None:
+    process, made = await launch(desk, MAKE_IPC, key=4711, queue="/hotdesk-x")
+    try:
+        assert made
+        assert await attack(neighbour, FIND_IPC, key=4711, queue="/hotdesk-x") == NO_IPC
+        assert (await attack(desk, FIND_IPC, key=4711, queue="/hotdesk-x"))["shared memory"] == "found"
+    finally:
+        await process.kill()
+
+
+async def test_a_process_of_another_desk_is_not_there(
+    desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, init: Init
+) -> None:
+    process, theirs = await launch(neighbour, "tell(os.getpid())\ntime.sleep(60)")
+    try:
+        outside = [init(settings, neighbour), *descendants(init(settings, neighbour))]
+        assert len(outside) >= 2
+        code = """
+told = [attempt(os.kill, pid, 9) for pid in given["pids"]]
+told += [attempt(os.listdir, "/proc/%d" % pid) for pid in given["pids"]]
+tell([told, [n for n in os.listdir("/proc") if n.isdigit() and given["mark"][::-1] in open("/proc/%s/cmdline" % n).read()]])
+"""
+        told, seen = await attack(desk, code, pids=outside, mark="time.sleep(60)"[::-1])
+        assert told == ["ESRCH"] * len(outside) + ["ENOENT"] * len(outside)
+        assert seen == []
+        assert theirs in [running.pid for running in await neighbour.processes() if running.exit_code is None]
+    finally:
+        await process.kill()
+
+
+def descendants(pid: int) -> list[int]:
+    """List a process's children."""
+    return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture(scope="module")
+async def control(runtime: ContainerRuntime, settings: Config) -> AsyncIterator[Path]:
+    """Serve this file's desks at a control socket, as an owner does."""
+    path = control_path(settings, os.getpid())
+    async with controlled(runtime, path):
+        yield path
+
+
+async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
+    desk: Desk, attack: Attack, settings: Config, control: Path
+) -> None:
+    paths = [str(control), str(settings.run / "control/holder.sock"), "/run/hotdesk/control/holder.sock"]
+    paths += [str(settings.run / "private" / desk.id / "link/link.sock"), "/run/hotdesk/lib/../link.sock"]
+    told = await attack(desk, SOCKETS, paths=paths)
+    assert told["found"] == {"/run/hotdesk/link.sock": "ECONNREFUSED"}
+    assert set(told["asked"]) <= {"ENOENT", "EACCES", "ECONNREFUSED"}
+    assert [name for name in told["named"] if "hotdesk" in name and not name.endswith("/link.sock")] == []
+    assert told["inherited"] == []
+
+
+async def test_another_user_of_the_host_cannot_look_into_desks(
+    desk: Desk, runtime: ContainerRuntime, settings: Config, init: Init, control: Path
+) -> None:
+    first, keeper = init(settings, desk), runtime.keeper.pid
+    closed = [str(settings.run / "desks" / desk.id), str(settings.run / "desks" / desk.id / "desk.json")]
+    closed += [str(settings.run / "runtime"), str(settings.run / "pool"), str(settings.images), str(settings.lib)]
+    closed += [f"/proc/{pid}/{name}" for pid in (first, keeper) for name in ("fd", "root", "environ", "map_files")]
+    asked = json.dumps({"closed": closed, "sockets": [str(control), f"/proc/{first}/root/run/hotdesk/link.sock"]})
+    done = await anyio.run_process([sys.executable, "-c", STRANGER, asked], check=True)
+    told = json.loads(done.stdout)
+    assert told == dict.fromkeys(told, "PermissionError")
+
+
+async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control: Path) -> None:
+    os.chmod(control, 0o666)  # noqa: S103 - an attack
+    try:
+        done = await anyio.run_process([sys.executable, "-c", SPEAK, str(control)], stderr=subprocess.PIPE)
+        assert int(done.stdout) == 0
+        with socket.socket(socket.AF_UNIX) as ours:
+            ours.connect(str(control))
+            ours.sendall(b"GET /desks HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await anyio.to_thread.run_sync(ours.recv, 100)).startswith(b"HTTP/1.1 200")
+    finally:
+        os.chmod(control, 0o600)
