@@ -60,6 +60,7 @@ NUMBERS: dict[str, tuple[int, int]] = {
     "kexec_file_load": (294, 320),
     "kexec_load": (104, 246),
     "keyctl": (219, 250),
+    "linkat": (37, 265),
     "lookup_dcookie": (18, 212),
     "mbind": (235, 237),
     "migrate_pages": (238, 256),
@@ -304,11 +305,16 @@ def launch(program: Program) -> Launch:
 
 
 @pytest.fixture(scope="module")
-async def answers(request: pytest.FixtureRequest, desk: Desk, attack: Attack, victim: int) -> dict[str, object]:
-    """Try every expression of a file's `ROWS` in one program of one desk, each in a child of its own."""
+async def answers(
+    request: pytest.FixtureRequest, desk: Desk, attack: Attack, victim: int, home: Path
+) -> dict[str, object]:
+    """Try every expression of a file's `ROWS` in one program of one desk, each in a child of its own.
+
+    The program is given the pid of a process and the path of a folder that only the host has.
+    """
     rows: Rows = request.module.ROWS
     expressions = [expression for expression, _ in rows.values()]
-    told = await attack(desk, request.module.TOOLS + TRY_ALL, rows=expressions, victim=victim)
+    told = await attack(desk, request.module.TOOLS + TRY_ALL, rows=expressions, victim=victim, marker=str(home))
     return dict(zip(rows, told, strict=True))
 
 

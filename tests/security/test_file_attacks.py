@@ -5,30 +5,28 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.security.conftest import Attack, Open, Rows
 
 from hotdesk.config import Config
 from hotdesk.desk import image
-from hotdesk.desk.seam import Desk
-
-Attack = Callable[..., Awaitable[Any]]
-Init = Callable[[Config, Desk], int]
+from hotdesk.desk.seam import Desk, Spec
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
 CLIMB = """
-home = os.open("/run/hotdesk", os.O_RDONLY)
 told = {}
+with open("/proc/self/mountinfo") as file:
+    mounts = {line.split()[4] for line in file}
 for at in ("/", "/proc", "/dev", "/sys", "/run/hotdesk", "/proc/bus", "/proc/self/cwd", "/dev/shm", "/proc/self/root"):
     fd = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
     for _ in range(20):
         fd = os.open("..", os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
     told[at] = [os.fstat(fd).st_ino == os.stat("/").st_ino, sorted(os.listdir(fd)) == sorted(os.listdir("/"))]
-told["marker"] = [not os.path.exists(given["marker"]), not os.path.exists("/proc/1/root" + given["marker"])]
+for at in mounts:
+    told["below " + at] = [not os.path.exists(at + given["marker"]), True]
 for pid in [n for n in os.listdir("/proc") if n.isdigit()]:
     told["root of " + pid] = [not os.path.exists("/proc/%s/root%s" % (pid, given["marker"])), True]
 tell(told)
@@ -72,25 +70,96 @@ ctypes.set_errno(0)
 tell({"kinds": sorted(kinds), "places": sorted(places), "make": attempt(os.mkdir, "/sys/cgroup"),
       "mount": attempt(lambda: check(libc.mount(b"x", b"/tmp", b"cgroup", 0, b"memory"))), "found": found})
 """
-ATTRIBUTES = """
-os.makedirs("/tmp/over/lay", exist_ok=True)
-told = {}
-for key, value in (("user.overlay.redirect", b"/root"), ("user.overlay.opaque", b"y"), ("user.overlay.metacopy", b""),
-                   ("trusted.overlay.redirect", b"/root"), ("trusted.overlay.opaque", b"y"),
-                   ("security.capability", struct.pack("<5I", 0x02000001, 1, 0, 1, 0)), ("security.ima", b"x")):
-    told[key] = attempt(os.setxattr, "/tmp/over/lay", key, value)
-told["listed"] = os.listdir("/tmp/over/lay")
-tell(told)
-"""
-LINKS = """
-def link(source):
-    return attempt(os.link, source, "/tmp/link%d" % time.monotonic_ns())
+NAMES: Rows = {
+    "a link to a file of the host": ("through(link_to(M))", "ENOENT"),
+    "a link with many dots": ("through(link_to('../' * 40 + M[1:]))", "ENOENT"),
+    "a link through the first process": ("through(link_to('/proc/1/root' + M))", "EACCES"),
+    "a link through one's own root": ("through(link_to('/proc/self/root' + M))", "ENOENT"),
+    "a link through one's own folder": ("through(link_to('/proc/self/cwd/' + '../' * 20 + M[1:]))", "ENOENT"),
+    "the roots of all processes": ("sorted({peek('/proc/%s/root%s' % (n, M)) for n in pids()})", ["EACCES", "ENOENT"]),
+    "a folder moved while one stands in it": ("moved()", ["ENOENT", True]),
+    "openat2 without limits": ("openat2(M, 0)", "ENOENT"),
+    "openat2 from an open folder": ("openat2('../' * 20 + M[1:], 0, os.open('/dev', os.O_RDONLY))", "ENOENT"),
+    "a hard link to a file of the image": ("link('/etc/shadow')", "EPERM"),
+    "a hard link to a device": ("link('/dev/null') in ('EXDEV', 'EROFS')", True),
+    "a hard link to the link's socket": ("link('/run/hotdesk/link.sock') in ('EXDEV', 'EROFS')", True),
+    "a hard link to a kernel file": ("link('/proc/self/status')", "EXDEV"),
+    "a hard link by descriptor": ("link_fd(os.open('/etc/passwd', os.O_RDONLY))", "EPERM"),
+    "a hard link to nobody's file": ("link_fd(os.memfd_create('x')) in ('EXDEV', 'ENOENT')", True),
+    "shadow": ("peek('/etc/shadow')", "EACCES"),
+}
+MARKS: Rows = {
+    "a redirect of overlay's": ("mark('trusted.overlay.redirect', b'/root')", "EPERM"),
+    "an opaque mark of overlay's": ("mark('trusted.overlay.opaque', b'y')", "EPERM"),
+    "a redirect of a user's overlay": ("(mark('user.overlay.redirect', b'/root'), os.listdir(AT))[1]", []),
+    "an opaque mark on a folder of the image": ("attempt(os.setxattr, '/usr', 'user.overlay.opaque', b'y')", "EACCES"),
+    "a capability on a program": ("mark('security.capability', CAPABLE)", "EPERM"),
+    "a whiteout left by a rename": ("rename('a', 'b', 4) in ('EINVAL', 'EPERM')", True),
+    "a file nobody can remove": ("flags(0x10)", "EPERM"),
+    "a file that only grows": ("flags(0x20)", "EPERM"),
+    "a subvolume": ("ioctl(0x5000940e, bytes(4096))", "ENOTTY"),
+    "a snapshot removed": ("ioctl(0x5000940f, bytes(4096))", "ENOTTY"),
+    "a quota lifted": ("ioctl(0x8030942b, bytes(48))", "ENOTTY"),
+    "a file system frozen": ("ioctl(0xc0045877, bytes(4))", "EPERM"),
+    "a file system trimmed": ("ioctl(0xc0185879, bytes(24)) in ('ENOTTY', 'EPERM', 'EOPNOTSUPP')", True),
+}
+ROWS: Rows = NAMES | MARKS
+TOOLS = """
+M = given["marker"]
+AT = "/tmp/over%d" % os.getpid()
+CAPABLE = struct.pack("<5I", 0x02000001, 1, 0, 1, 0)
 
-os.symlink("/etc/shadow", "/tmp/shadow%d" % os.getpid())
-tell({"shadow": link("/etc/shadow"), "setuid": link("/etc/passwd"), "node": link("/dev/null"),
-      "socket": link("/run/hotdesk/link.sock"), "proc": link("/proc/self/status"),
-      "into": attempt(os.link, "/tmp/shadow%d" % os.getpid(), "/run/hotdesk/x"),
-      "read": attempt(lambda: os.close(os.open("/etc/shadow", os.O_RDONLY)))})
+def peek(path):
+    return attempt(lambda: os.close(os.open(path, os.O_RDONLY)))
+
+def pids():
+    return [n for n in os.listdir("/proc") if n.isdigit()]
+
+def fresh():
+    return "/tmp/fresh%d-%d" % (os.getpid(), time.monotonic_ns())
+
+def link_to(target):
+    path = fresh()
+    os.symlink(target, path)
+    return path
+
+def through(path):
+    return peek(path)
+
+def moved():
+    inner, outer = fresh() + "/a/b", fresh()
+    os.makedirs(inner)
+    fd = os.open(inner, os.O_RDONLY)
+    os.rename(inner, outer)
+    for _ in range(30):
+        fd = os.open("..", os.O_RDONLY, dir_fd=fd)
+    return [attempt(os.stat, M[1:], dir_fd=fd), os.fstat(fd).st_ino == os.stat("/").st_ino]
+
+def openat2(path, resolve, fd=-100):
+    return call("openat2", fd, path.encode(), struct.pack("QQQ", os.O_RDONLY, 0, resolve), 24)
+
+def link(source):
+    return attempt(os.link, source, fresh())
+
+def link_fd(fd):
+    return call("linkat", -100, b"/proc/self/fd/%d" % fd, -100, fresh().encode(), 0x400)
+
+def mark(key, value):
+    os.makedirs(AT, exist_ok=True)
+    return attempt(os.setxattr, AT, key, value)
+
+def rename(a, b, how):
+    os.makedirs(AT, exist_ok=True)
+    os.chdir(AT)
+    open(a, "w").close()
+    return call("renameat2", -100, a.encode(), -100, b.encode(), how)
+
+def flags(bits):
+    fd = os.open(fresh(), os.O_CREAT | os.O_RDWR)
+    return attempt(fcntl.ioctl, fd, 0x40086602, struct.pack("l", bits))
+
+def ioctl(number, value):
+    return attempt(fcntl.ioctl, os.open("/tmp", os.O_RDONLY), number, bytearray(value))
 """
 READ_ONLY = """
 tell({at: attempt(lambda: os.close(os.open(at + "/new", os.O_CREAT | os.O_WRONLY))) for at in
@@ -105,8 +174,8 @@ async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Pa
     assert {at: answer for at, answer in told.items() if answer != [True, True]} == {}
 
 
-async def test_no_program_that_runs_outside_or_in_another_desk_can_be_overwritten(
-    desk: Desk, neighbour: Desk, attack: Attack, settings: Config
+async def test_no_program_that_runs_outside_can_be_overwritten(
+    desk: Desk, attack: Attack, settings: Config
 ) -> None:
     watched = [
         Path(str(shutil.which(settings.runtime))),
@@ -116,9 +185,6 @@ async def test_no_program_that_runs_outside_or_in_another_desk_can_be_overwritte
     told = await attack(desk, OVERWRITE)
     assert set(told.values()) <= {"EACCES", "EROFS", "ETXTBSY"}, told
     assert [hashlib.sha256(path.read_bytes()).digest() for path in watched] == before
-    await desk.write("/home/user/.profile", b"exit 66\n")
-    await desk.write("/tmp/shared", b"mine")
-    assert (await neighbour.run(["sh", "-c", "! grep -q 66 ~/.profile && test ! -e /tmp/shared"])).ok
 
 
 async def test_no_kernel_file_can_be_written(desk: Desk, attack: Attack) -> None:
@@ -143,18 +209,23 @@ async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: 
     assert told["found"] == []
 
 
-async def test_overlay_attributes_do_nothing(desk: Desk, attack: Attack) -> None:
-    told = await attack(desk, ATTRIBUTES)
-    assert told.pop("listed") == []
-    kernels_own = {key: answer for key, answer in told.items() if not key.startswith("user.")}
-    assert kernels_own == dict.fromkeys(kernels_own, "EPERM")
+@pytest.mark.parametrize("what", NAMES)
+async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], what: str) -> None:
+    assert answers[what] == NAMES[what][1]
 
 
-async def test_links_reach_nothing_new(desk: Desk, attack: Attack) -> None:
-    told = await attack(desk, LINKS)
-    assert {told["shadow"], told["setuid"]} == {"EPERM"}
-    assert {told["node"], told["socket"], told["proc"], told["into"]} <= {"EXDEV", "EROFS"}
-    assert told["read"] == "EACCES"
+@pytest.mark.parametrize("what", MARKS)
+async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: dict[str, object], what: str) -> None:
+    assert answers[what] == MARKS[what][1]
+
+
+async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, neighbour: Desk) -> None:
+    async with fresh(Spec()) as desk:
+        await desk.run(["sh", "-c", "echo 66 >>~/.profile; rm -f ~/.bashrc; mkdir -p ~/.local/bin; echo mine >/tmp/left"])
+        left = ["sh", "-c", "grep -q 66 ~/.profile || test -e /tmp/left -o ! -e ~/.bashrc"]
+        assert not (await neighbour.run(left)).ok
+    async with fresh(Spec()) as again:
+        assert not (await again.run(left)).ok
 
 
 async def test_what_the_keeper_made_cannot_be_added_to(desk: Desk, attack: Attack) -> None:
