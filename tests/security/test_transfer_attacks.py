@@ -6,29 +6,41 @@ import json
 import os
 import stat
 import subprocess
-import sys
 import unicodedata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import anyio
 import pytest
+from tests.security.conftest import Attack, Command, Craft, Launch, Owning
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import image
 from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.seam import Desk, Entry, Kind
+from hotdesk.desk.seam import Desk, Entry, Kind, Spec
 from hotdesk.desk.transfer import Fetch, get, put
 from hotdesk.errors import BriefError, FileError
 from hotdesk.host import control_path
 
-Attack = Callable[..., Awaitable[Any]]
-
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
+SWAP = """
+os.makedirs("/tmp/swap/real", exist_ok=True)
+for n in ("swap/real/secret", "swap/file"):
+    with open("/tmp/" + n, "w") as file:
+        file.write("mine")
+os.symlink(os.path.dirname(given["secret"]), "/tmp/swap/link")
+os.symlink(given["secret"], "/tmp/swap/file-link")
+def swap(a, b):
+    call("renameat2", -100, a, -100, b, 2)
+tell(1)
+while True:
+    swap(b"/tmp/swap/real", b"/tmp/swap/link")
+    swap(b"/tmp/swap/file", b"/tmp/swap/file-link")
+"""
 ESCAPES = "\x1b[2J\x1b]0;owned\x07"
 HIDDEN = "\u202egpj.exe\u200b\u2066\x9b31m"
 LOOT = """
@@ -89,6 +101,106 @@ def entry(name: str, kind: Kind) -> Entry:
     return Entry(name, name, kind, 4, 0o4755, 0, 0, 0.0)
 
 
+LIAR = """#!/usr/bin/python3
+import os, socket, sys
+sys.path.insert(0, "/run/hotdesk/lib")
+from hotdesk_guest import wire
+
+def entry(name, kind="file", mode=0o644, size=4, path="/"):
+    return {"name": name, "path": path, "kind": kind, "size": size, "mode": mode, "uid": 0, "gid": 0, "modified": 1}
+
+NASTY = "\\x1b[2J\\x1b]0;owned\\x07\\u202e\\u200b\\n"
+CLIMB = ["..", ".", "", "/etc/evil", "../evil", "a/../../evil", "a/b", "x\\0y", "x" * 256, "\\udcff"]
+LISTS = {
+    "/climb": [entry(name) for name in CLIMB],
+    "/climb-folders": [entry(name, "directory") for name in CLIMB],
+    "/control": [entry(NASTY), entry(NASTY, "directory"), entry("fine")],
+    "/twice": [entry("x"), entry("x", "directory"), entry("x", "symlink"), entry("y", "directory"), entry("y")],
+    "/modes": [entry("setuid", mode=0o106755), entry("open", mode=0o7777), entry("shut", mode=0)],
+    "/odd": [entry("node", "device"), entry("pipe", "fifo"), entry("link", "symlink"), entry("what", "file\\x1b")],
+    "/deep": [entry("d", "directory")],
+    "/huge": [entry("huge", size=10**18)],
+    "/negative": [entry("less", size=-(10**18), mode=-1)],
+}
+
+class Guest:
+    def __init__(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/hotdesk/link.sock")
+        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.credit, self.endless = {}, {}
+        self.say(wire.HELLO, 0, {"version": wire.VERSION, "pid": 1, "home": "/home/user"})
+
+    def say(self, kind, number, value):
+        data = value if isinstance(value, bytes) else wire.encode(value)
+        if number in self.credit and kind in (wire.DATA, wire.EVENT):
+            self.credit[number] -= wire.cost(data)
+        self.sock.sendall(wire.frame(kind, number, data))
+
+    def begin(self, number, ask):
+        path = ask.get("path", "")
+        root = path.split("/d/")[0].removesuffix("/d")
+        if ask["op"] == "exec":
+            self.say(wire.REPLY, number, {"code": 0})
+        elif path == "/error":
+            self.say(wire.REPLY, number, {"error": NASTY, "text": NASTY * 100})
+        elif ask["op"] == "stat":
+            self.say(wire.REPLY, number, {"entry": entry("top", "file" if path == "/grows" else "directory", size=1)})
+        elif ask["op"] == "list" and path == "/million":
+            self.endless[number] = 0
+        elif ask["op"] == "list":
+            self.say(wire.EVENT, number, LISTS[root])
+            self.say(wire.REPLY, number, {})
+        elif ask["op"] == "read" and path == "/grows":
+            self.endless[number] = -1
+        else:
+            self.say(wire.DATA, number, b"\\x01evil")
+            self.say(wire.REPLY, number, {})
+
+    def go_on(self, number):
+        while self.credit[number] > wire.STEP:
+            count = self.endless[number]
+            if count < 0:
+                self.say(wire.DATA, number, b"\\x01" + bytes(30000))
+            elif count < 1000000:
+                self.endless[number] += 10
+                self.say(wire.EVENT, number, [entry("n%d" % n, path="x" * 2500) for n in range(count, count + 10)])
+            else:
+                self.say(wire.REPLY, number, {})
+                del self.endless[number]
+                return
+
+    def run(self):
+        while data := self.sock.recv(65536):
+            for kind, number, payload in self.reader.feed(data):
+                if kind == wire.OPEN:
+                    self.credit[number] = wire.WINDOW
+                    self.begin(number, wire.decode(payload))
+                elif kind == wire.CREDIT:
+                    self.credit[number] += int.from_bytes(payload, "big")
+                elif kind == wire.DROP:
+                    self.endless.pop(number, None)
+                if number in self.endless:
+                    self.go_on(number)
+
+Guest().run()
+"""
+LIES: dict[str, tuple[int, set[str], str]] = {
+    "/climb": (0, set(), "must not use"),
+    "/climb-folders": (0, set(), "must not use"),
+    "/control": (0, {"fine"}, "must not use"),
+    "/twice": (125, {"x"}, "cannot be written here"),
+    "/modes": (0, {"setuid", "open", "shut"}, ""),
+    "/odd": (0, set(), "left out"),
+    "/deep": (0, {"/".join("d" * depth) for depth in range(1, 64)}, "too deep"),
+    "/huge": (125, set(), "larger than"),
+    "/negative": (0, {"less"}, ""),
+    "/million": (125, set(), "more than"),
+    "/error": (125, set(), r"\x1b[2J"),
+}
+"""What a lying guest is asked for: the command's exit code, what is then on this machine, and what was said."""
+
+
 @pytest.fixture
 def local(home: Path) -> Iterator[Path]:
     """Give a folder of this machine to copy into."""
@@ -108,19 +220,6 @@ async def shared(runtime: ContainerRuntime, settings: Config) -> AsyncIterator[N
 def is_clean(text: str) -> bool:
     """Say whether a text can neither steer a terminal nor hide in one."""
     return all(c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") for c in text)
-
-
-async def hotdesk(settings: Config, *argv: str, images: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run the real command on this session's state directory."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOTDESK_HOME": str(settings.run.parent),
-        "HOTDESK_IMAGES": str(images or settings.images),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }
-    whole = [sys.executable, "-c", "from hotdesk.cli import main; main()", *argv]
-    with anyio.fail_after(40):
-        return await anyio.run_process(whole, env=environment, check=False, stdin=subprocess.DEVNULL)
 
 
 async def test_only_plain_files_and_folders_with_plain_names_come_out(desk: Desk, attack: Attack, local: Path) -> None:
@@ -160,6 +259,109 @@ async def test_a_guest_that_lies_about_names_writes_nothing_elsewhere(local: Pat
     assert os.listdir(local / "inside") == []
     assert len(warnings) == len(names)
     assert [warning for warning in warnings if not is_clean(warning)] == []
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_lying_guest_brings_nothing_else_out(
+    crafted: Craft, command: Command, local: Path, home: Path, lie: str
+) -> None:
+    def fill(layer: Path) -> None:
+        (layer / "evil").mkdir()
+        (layer / "evil/python").write_text(LIAR)
+        (layer / "evil/python").chmod(0o755)
+
+    code, names, words = LIES[lie]
+    settings = crafted("liar", fill, python="/evil/python")
+    before = set(os.listdir(home))
+    done = await command(settings, "run", "--image", "liar", "--out", f"{lie}:{local}/inside", "--", "true")
+    said = done.stderr.decode("utf-8", "surrogateescape")
+    assert (done.returncode, words in said) == (code, True), said
+    assert is_clean(said)
+    assert len(said) < 20_000
+    assert set(os.listdir(local)) <= {"inside"}
+    assert set(os.listdir(home)) == before
+    found = {str(path.relative_to(local / "inside")) for path in (local / "inside").rglob("*")}
+    assert found == names
+    for path in local.rglob("*"):
+        info = path.lstat()
+        assert stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
+        assert stat.S_IMODE(info.st_mode) & 0o7022 == 0
+
+
+async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, owning: Owning, local: Path) -> None:
+    def fill(layer: Path) -> None:
+        (layer / "evil").mkdir()
+        (layer / "evil/python").write_text(LIAR)
+        (layer / "evil/python").chmod(0o755)
+
+    async with owning(crafted("liar", fill, python="/evil/python")) as runtime:
+        desk = await runtime.open(Spec(image="liar"))
+        above = os.open(local, os.O_RDONLY)
+        try:
+            with pytest.raises(FileError, match="would come out"):
+                found = await desk.stat("/grows")
+                await Fetch(desk, print, bytes_left=8 * MIB).entry(found, "/grows", above, "grows", 0)
+        finally:
+            os.close(above)
+    assert (local / "grows").stat().st_size <= 8 * MIB
+
+
+async def test_devices_of_an_image_do_not_come_out(crafted: Craft, command: Command, local: Path) -> None:
+    def fill(layer: Path) -> None:
+        (layer / "evil").mkdir()
+        os.mknod(layer / "evil/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        os.mknod(layer / "evil/disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
+        (layer / "evil/plain").write_text("x")
+        (layer / "evil/plain").chmod(0o6755)
+
+    settings = crafted("nodes", fill)
+    done = await command(settings, "run", "--image", "nodes", "--out", f"/evil:{local}/evil", "--", "true")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(b"left out") == 2
+    assert os.listdir(local / "evil") == ["plain"]
+    assert stat.S_IMODE((local / "evil/plain").stat().st_mode) == 0o755
+
+
+@pytest.mark.usefixtures("shared")
+async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
+    desk: Desk, launch: Launch, settings: Config, command: Command, local: Path
+) -> None:
+    (local / "secret").write_text("precious")
+    process, _ = await launch(desk, SWAP, secret=str(local / "secret"))
+    try:
+        for number in range(5):
+            target = local / str(number)
+            done = await command(settings, "cp", f"{desk.id}:/tmp/swap", str(target))
+            assert done.returncode in (0, 125), done.stderr
+            for path in target.rglob("*"):
+                assert not path.is_symlink()
+                assert path.is_dir() or path.read_text() in ("mine", "")
+    finally:
+        await process.kill()
+
+
+async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, local: Path) -> None:
+    """Whoever else can write there (an earlier result, another program) turns a folder into a link meanwhile."""
+    await desk.run(["sh", "-c", "mkdir -p /tmp/swapped/sub; cd /tmp/swapped; echo evil >sub/victim; echo evil >victim"])
+    outside = local / "outside"
+    outside.mkdir()
+    (outside / "victim").write_text("precious")
+
+    class Swapping(Fetch):
+        async def entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
+            if name == "victim":
+                for at in (local / "tree/sub", local / "tree"):
+                    if at.is_dir() and not at.is_symlink():
+                        at.rename(at.with_name(f"{at.name}-moved"))
+                        at.symlink_to(outside)
+            await super().entry(found, remote, folder, name, depth)
+
+    above = os.open(local, os.O_RDONLY)
+    try:
+        await Swapping(desk, print).entry(await desk.stat("/tmp/swapped"), "/tmp/swapped", above, "tree", 0)
+    finally:
+        os.close(above)
+    assert (outside / "victim").read_text() == "precious"
 
 
 async def test_a_guest_that_lists_without_end_is_stopped(local: Path) -> None:
@@ -234,7 +436,7 @@ async def test_a_folder_with_a_link_out_of_it_is_not_followed_on_the_way_in(desk
 
 @pytest.mark.usefixtures("shared")
 async def test_what_the_command_line_prints_is_escaped(
-    desk: Desk, attack: Attack, settings: Config, local: Path
+    desk: Desk, attack: Attack, settings: Config, command: Command, local: Path
 ) -> None:
     await attack(desk, LOOT, escapes=ESCAPES, hidden=HIDDEN)
     nasty = f"/tmp/{ESCAPES}{HIDDEN}"
@@ -251,20 +453,20 @@ async def test_what_the_command_line_prints_is_escaped(
         "an image that is none": ["run", "--image", f"{ESCAPES}{HIDDEN}", "--", "true"],
     }
     for what, argv in runs.items():
-        done = await hotdesk(settings, *argv)
+        done = await command(settings, *argv)
         said = (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
         assert (done.returncode == 0) == (what == "a folder"), f"{what}: {said}"
         assert said, what
         assert is_clean(said), f"{what}: {said!r}"
 
 
-async def test_ps_and_image_ls_escape_what_they_find(settings: Config, home: Path, local: Path) -> None:
+async def test_ps_and_image_ls_escape_what_they_find(settings: Config, command: Command, local: Path) -> None:
     folder = settings.run / "desks" / ("i" + "z" * 20)
     folder.mkdir()
     try:
         text = json.dumps({"id": "i", "image": HIDDEN, "state": ESCAPES, "opened": 1})
         (folder / "desk.json").write_text(text)
-        done = [await hotdesk(settings, "ps"), await hotdesk(settings, "ps", "--json")]
+        done = [await command(settings, "ps"), await command(settings, "ps", "--json")]
     finally:
         for name in ("desk.json", "owner.lock"):
             (folder / name).unlink(missing_ok=True)
@@ -276,7 +478,7 @@ async def test_ps_and_image_ls_escape_what_they_find(settings: Config, home: Pat
         (local / "store/layers" / layer.name).symlink_to(layer)
     record = image.dump(base).replace(b'"source": "', b'"source": "\\u001b[2J\\u202e\\u200b')
     (local / "store/images/base.json").write_bytes(record)
-    done += [await hotdesk(settings, "image", "ls", *more, images=local / "store") for more in ([], ["--json"])]
+    done += [await command(replace(settings, images=local / "store"), "image", "ls", *more) for more in ([], ["--json"])]
     for each in done:
         assert each.returncode == 0, each.stderr
         assert b"u202e" in each.stdout
@@ -284,7 +486,9 @@ async def test_ps_and_image_ls_escape_what_they_find(settings: Config, home: Pat
 
 
 @pytest.mark.usefixtures("shared")
-async def test_a_traceback_asked_for_is_escaped_too(desk: Desk, settings: Config, local: Path) -> None:
-    done = await hotdesk(settings, "cp", "--debug", f"{desk.id}:/tmp/{ESCAPES}", str(local / "x"))
+async def test_a_traceback_asked_for_is_escaped_too(
+    desk: Desk, settings: Config, command: Command, local: Path
+) -> None:
+    done = await command(settings, "cp", "--debug", f"{desk.id}:/tmp/{ESCAPES}", str(local / "x"))
     assert b"Traceback" in done.stderr
     assert is_clean(done.stderr.decode("utf-8", "surrogateescape"))
