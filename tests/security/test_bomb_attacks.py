@@ -12,12 +12,12 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
+from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 

@@ -7,25 +7,17 @@ import os
 import shutil
 import stat
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk import image
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.seam import Desk, Process, Spec
-
-Attack = Callable[..., Awaitable[Any]]
-Launch = Callable[..., Awaitable[tuple[Process, Any]]]
-Init = Callable[[Config, Desk], int]
-Owning = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
-Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.seam import Desk, Spec
+from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -186,8 +178,7 @@ async def test_no_descriptor_in_a_desk_is_a_file_of_the_host(
     try:
         first = init(settings, desk)
         mounts = {line.split()[0] for line in Path(f"/proc/{first}/mountinfo").read_text().splitlines()}
-        pids = Path(f"/sys/fs/cgroup/pids/hotdesk-{desk.id}/cgroup.procs")
-        procs = pids.read_text().split() if pids.exists() else [str(first)]
+        procs = [str(pid) for pid in Cgroup(here(), desk.id).pids()]
         assert len(procs) > 1
         foreign = [what for pid in procs for what in foreign_files(pid, mounts)]
         assert foreign == []
@@ -231,42 +222,36 @@ async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Des
 
 
 @pytest.fixture
-async def evil(settings: Config, home: Path, owning: Owning) -> AsyncIterator[Desk]:
+async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
     """Give a desk of an image whose top layer holds device nodes, a setuid and a capable program."""
     base = image.find(settings.images, "base")
-    store = home / "evil"
-    layer = store / "layers" / ("e" * 64)
-    for folder in (layer / "evil", store / "images"):
-        folder.mkdir(parents=True)
-    for name, number in {"null": (1, 3), "mem": (1, 1), "fuse": (10, 229), "kmsg": (1, 11)}.items():
-        os.mknod(layer / "evil" / name, stat.S_IFCHR | 0o666, os.makedev(*number))
-        os.chmod(layer / "evil" / name, 0o666)  # noqa: S103 - an attack
-    os.mknod(layer / "evil/disk", stat.S_IFBLK | 0o666, os.stat("/").st_dev)
-    os.chmod(layer / "evil/disk", 0o666)  # noqa: S103 - an attack
-    for name in ("setuid", "capable"):
-        shutil.copy(base.layers[-1] / "usr/bin/cat", layer / "evil" / name)
-    os.chmod(layer / "evil/setuid", 0o6755)  # noqa: S103 - an attack
-    os.setxattr(layer / "evil/capable", "security.capability", OWN_CAPABILITIES)
-    for lower in base.layers:
-        (store / "layers" / lower.name).symlink_to(lower)
-    made = replace(base, name="evil", digest="evil", layers=(layer, *base.layers))
-    (store / "images/evil.json").write_bytes(image.dump(made))
-    try:
-        async with owning(replace(settings, images=store)) as runtime:
-            yield await runtime.open(Spec(image="evil"))
-    finally:
-        shutil.rmtree(store)
+
+    def fill(layer: Path) -> None:
+        (layer / "evil").mkdir()
+        for name, number in {"null": (1, 3), "mem": (1, 1), "fuse": (10, 229), "kmsg": (1, 11)}.items():
+            os.mknod(layer / "evil" / name, stat.S_IFCHR | 0o666, os.makedev(*number))
+            os.chmod(layer / "evil" / name, 0o666)  # noqa: S103 - an attack
+        os.mknod(layer / "evil/disk", stat.S_IFBLK | 0o666, os.stat("/").st_dev)
+        os.chmod(layer / "evil/disk", 0o666)  # noqa: S103 - an attack
+        for name in ("setuid", "capable"):
+            shutil.copy(base.layers[-1] / "usr/bin/cat", layer / "evil" / name)
+        os.chmod(layer / "evil/setuid", 0o6755)  # noqa: S103 - an attack
+        os.setxattr(layer / "evil/capable", "security.capability", OWN_CAPABILITIES)
+
+    async with owning(crafted("evil", fill)) as runtime:
+        yield await runtime.open(Spec(image="evil"))
 
 
-async def test_devices_and_setuid_bits_in_an_image_give_nothing(evil: Desk, attack: Attack) -> None:
+async def test_devices_in_an_image_cannot_be_opened(evil: Desk, attack: Attack) -> None:
     nodes = ["null", "mem", "fuse", "kmsg", "disk"]
     told = await attack(evil, EVIL_LAYER, nodes=nodes)
+    assert {name: told[name] for name in nodes} == dict.fromkeys(nodes, "EACCES")
+
+
+async def test_a_setuid_or_capable_program_in_an_image_gives_nothing(evil: Desk, attack: Attack) -> None:
+    told = await attack(evil, EVIL_LAYER, nodes=[])
     plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
-    assert told == {
-        **dict.fromkeys(["null", "mem", "fuse", "kmsg", "disk"], "EACCES"),
-        "setuid": plain,
-        "capable": plain,
-    }
+    assert told == {"setuid": plain, "capable": plain}
 
 
 async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:

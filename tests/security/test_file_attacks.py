@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.security.conftest import Attack, Open, Rows
 
 from hotdesk.config import Config
 from hotdesk.desk import image
 from hotdesk.desk.seam import Desk, Spec
+from tests.security.conftest import Attack, Open, Rows
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -174,9 +174,7 @@ async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Pa
     assert {at: answer for at, answer in told.items() if answer != [True, True]} == {}
 
 
-async def test_no_program_that_runs_outside_can_be_overwritten(
-    desk: Desk, attack: Attack, settings: Config
-) -> None:
+async def test_no_program_that_runs_outside_can_be_overwritten(desk: Desk, attack: Attack, settings: Config) -> None:
     watched = [
         Path(str(shutil.which(settings.runtime))),
         image.find(settings.images, "base").layers[-1] / "usr/bin/env",
@@ -221,7 +219,9 @@ async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: d
 
 async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, neighbour: Desk) -> None:
     async with fresh(Spec()) as desk:
-        await desk.run(["sh", "-c", "echo 66 >>~/.profile; rm -f ~/.bashrc; mkdir -p ~/.local/bin; echo mine >/tmp/left"])
+        await desk.run(
+            ["sh", "-c", "echo 66 >>~/.profile; rm -f ~/.bashrc; mkdir -p ~/.local/bin; echo mine >/tmp/left"]
+        )
         left = ["sh", "-c", "grep -q 66 ~/.profile || test -e /tmp/left -o ! -e ~/.bashrc"]
         assert not (await neighbour.run(left)).ok
     async with fresh(Spec()) as again:

@@ -7,9 +7,9 @@ import signal
 import struct
 
 import pytest
-from tests.security.conftest import Attack, Rows
 
 from hotdesk.desk.seam import Desk
+from tests.security.conftest import Attack, Rows
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 

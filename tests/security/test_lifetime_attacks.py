@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import anyio
 import pytest
@@ -20,14 +20,9 @@ from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.seam import Desk, Process, Spec
+from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, DeskGone
-
-Attack = Callable[..., Awaitable[Any]]
-Launch = Callable[..., Awaitable[tuple[Process, Any]]]
-Init = Callable[[Config, Desk], int]
-Owning = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
-Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+from tests.security.conftest import Command, Init, Open, Owning
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -138,16 +133,13 @@ async def test_a_stopped_owner_does_not_stop_a_deadline(settings: Config) -> Non
 
 
 @pytest.mark.parametrize("ask", ["burn", "owner"])
-async def test_a_frozen_desk_burns_too(settings: Config, ask: str) -> None:
+async def test_a_frozen_desk_burns_too(settings: Config, command: Command, ask: str) -> None:
     with owner(settings) as (process, desk, _):
         Cgroup(here(), desk).freeze(True)
         if ask == "owner":
             process.kill()
         else:
-            environment = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent)}
-            environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
-            argv = [sys.executable, "-c", "from hotdesk.cli import main; main()", "burn", desk]
-            assert (await anyio.run_process(argv, env=environment, check=False)).returncode == 0
+            assert (await command(settings, "burn", desk)).returncode == 0
         assert await until(lambda: is_gone(settings, desk), 12)
 
 

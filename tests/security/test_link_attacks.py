@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import image
-from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import FileError
-
-Attack = Callable[..., Awaitable[Any]]
-Init = Callable[[Config, Desk], int]
-Owning = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
-Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
+from tests.security.conftest import Attack, Craft, Init, Open, Owning
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -109,24 +99,16 @@ def uid_of(pid: int) -> int:
 
 
 @pytest.fixture
-async def haunted(settings: Config, home: Path, owning: Owning) -> AsyncIterator[Desk]:
+async def haunted(crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
     """Give a desk of an image whose Python starts an impostor, which dials before the guest does."""
-    base = image.find(settings.images, "base")
-    store = home / "haunted"
-    layer = store / "layers" / ("f" * 64)
-    (store / "images").mkdir(parents=True)
-    (layer / "evil").mkdir(parents=True)
-    (layer / "evil/python").write_text(IMPOSTOR)
-    (layer / "evil/python").chmod(0o755)
-    for lower in base.layers:
-        (store / "layers" / lower.name).symlink_to(lower)
-    made = replace(base, name="haunted", digest="haunted", layers=(layer, *base.layers), python="/evil/python")
-    (store / "images/haunted.json").write_bytes(image.dump(made))
-    try:
-        async with owning(replace(settings, images=store)) as runtime:
-            yield await runtime.open(Spec(image="haunted"))
-    finally:
-        shutil.rmtree(store)
+
+    def fill(layer: Path) -> None:
+        (layer / "evil").mkdir()
+        (layer / "evil/python").write_text(IMPOSTOR)
+        (layer / "evil/python").chmod(0o755)
+
+    async with owning(crafted("haunted", fill, python="/evil/python")) as runtime:
+        yield await runtime.open(Spec(image="haunted"))
 
 
 async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunted: Desk) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.security.conftest import Attack, Init, Launch
 
 from hotdesk.config import Config
 from hotdesk.desk import image
@@ -22,6 +21,7 @@ from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.host import control_path
+from tests.security.conftest import Attack, Init, Launch
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 

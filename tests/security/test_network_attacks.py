@@ -10,11 +10,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
 
 from hotdesk.config import Config
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
+from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 

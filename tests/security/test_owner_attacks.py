@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import PROGRAM, environment
 
 from hotdesk.config import Config
+from tests.security.conftest import HOTDESK, environment
 
 ATTACK = """
 import ctypes, json, os, signal, socket, sys
@@ -82,7 +82,7 @@ def test_a_turned_command_can_write_only_where_results_go_and_reach_nobody(tmp_p
 @pytest.mark.container
 @pytest.mark.parametrize("extra", [[], ["--out", "x:./nowhere"]])
 def test_a_running_command_has_given_up_its_privileges(settings: Config, tmp_path: Path, extra: list[str]) -> None:
-    argv = [PROGRAM, "run", *extra, "--", "sh", "-c", "echo up; sleep 60"]
+    argv = [*HOTDESK, "run", *extra, "--", "sh", "-c", "echo up; sleep 60"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment(settings), cwd=tmp_path) as running:
         try:
             assert running.stdout is not None

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.security.conftest import Attack, Init, Launch, Open, Rows
 
 from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
+from tests.security.conftest import Attack, Init, Launch, Open, Rows
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -84,7 +84,10 @@ FIRST: Rows = {
     "namespaces": ("attempt(os.readlink, '/proc/1/ns/mnt')", "EACCES"),
     "a namespace by its pidfd": ("attempt(fcntl.ioctl, call('pidfd_open', 1, 0), 0xff03)", "EACCES"),
     "a descriptor by its pidfd": ("call('pidfd_getfd', call('pidfd_open', 1, 0), 3, 0)", "EPERM"),
-    "its end by its pidfd": ("(call('pidfd_send_signal', call('pidfd_open', 1, 0), 9, 0, 0), state())[1] in 'SR'", True),
+    "its end by its pidfd": (
+        "(call('pidfd_send_signal', call('pidfd_open', 1, 0), 9, 0, 0), state())[1] in 'SR'",
+        True,
+    ),
     "its stop": ("(os.kill(1, signal.SIGSTOP), time.sleep(0.2), state())[2] in 'SR'", True),
     "its end": ("[os.kill(1, n) for n in (9, 15, 11, 10)] and (time.sleep(0.2), state())[1] in 'SR'", True),
     "its memory for the killer": ("attempt(put, '/proc/1/oom_score_adj', '1000')", "EACCES"),

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
-from tests.security.test_lifetime_attacks import is_gone, until
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
+from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
+from tests.security.test_lifetime_attacks import is_gone, until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 

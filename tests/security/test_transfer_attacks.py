@@ -14,7 +14,6 @@ from typing import cast
 
 import anyio
 import pytest
-from tests.security.conftest import Attack, Command, Craft, Launch, Owning
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import image
@@ -24,6 +23,7 @@ from hotdesk.desk.seam import Desk, Entry, Kind, Spec
 from hotdesk.desk.transfer import Fetch, get, put
 from hotdesk.errors import BriefError, FileError
 from hotdesk.host import control_path
+from tests.security.conftest import Attack, Command, Craft, Launch, Owning
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -478,7 +478,9 @@ async def test_ps_and_image_ls_escape_what_they_find(settings: Config, command: 
         (local / "store/layers" / layer.name).symlink_to(layer)
     record = image.dump(base).replace(b'"source": "', b'"source": "\\u001b[2J\\u202e\\u200b')
     (local / "store/images/base.json").write_bytes(record)
-    done += [await command(replace(settings, images=local / "store"), "image", "ls", *more) for more in ([], ["--json"])]
+    done += [
+        await command(replace(settings, images=local / "store"), "image", "ls", *more) for more in ([], ["--json"])
+    ]
     for each in done:
         assert each.returncode == 0, each.stderr
         assert b"u202e" in each.stdout
