@@ -122,8 +122,9 @@ async def test_a_lock_is_a_desks_own(
         assert (await attack(desk, LOCK_FILE, file=file, seconds=0))[0] == "EAGAIN"
         assert await attack(neighbour, LOCK_FILE, file=file, seconds=0) == ["done", "done", True]
         layer = image.find(settings.images, "base").layers[-1]
-        with open(layer / file[1:] if where == "image" else file) as ours:
-            fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = os.open(layer / file[1:] if where == "image" else file, os.O_RDONLY)
+        fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(ours)
     finally:
         await process.kill()
 
@@ -190,7 +191,8 @@ async def test_a_process_of_another_desk_is_not_there(
         code = """
 told = [attempt(os.kill, pid, 9) for pid in given["pids"]]
 told += [attempt(os.listdir, "/proc/%d" % pid) for pid in given["pids"]]
-tell([told, [n for n in os.listdir("/proc") if n.isdigit() and given["mark"][::-1] in open("/proc/%s/cmdline" % n).read()]])
+lines = [open("/proc/%s/cmdline" % n).read() for n in os.listdir("/proc") if n.isdigit()]
+tell([told, [line for line in lines if given["mark"][::-1] in line]])
 """
         told, seen = await attack(desk, code, pids=outside, mark="time.sleep(60)"[::-1])
         assert told == ["ESRCH"] * len(outside) + ["ENOENT"] * len(outside)

@@ -210,10 +210,15 @@ async def test_a_desk_that_ends_its_own_first_process_is_gone_and_says_so(
     async with fresh(SMALL) as desk:
         await attack(desk, "tell(call('prlimit64', 1, 9, struct.pack('QQ', 1, 1), 0))")  # no memory for the guest
         with anyio.fail_after(20), pytest.raises(DeskGone, match="its first process ended"):
-            while True:
-                await desk.run(["true"], env={"BIG": "x" * 100_000}, timeout=10)
+            await exhaust(desk)
         assert await until(lambda: is_gone(settings, desk.id), 10)
         assert (await neighbour.run(["true"], timeout=10)).ok
+
+
+async def exhaust(desk: Desk) -> None:
+    """Have a guest do one thing after the other, each of which takes memory."""
+    while True:
+        await desk.run(["true"], env={"BIG": "x" * 100_000}, timeout=10)
 
 
 async def test_a_guest_that_leaves_takes_its_desk_along(crafted: Craft, owning: Owning) -> None:

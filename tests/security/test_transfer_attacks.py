@@ -298,8 +298,8 @@ async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, 
         desk = await runtime.open(Spec(image="liar"))
         above = os.open(local, os.O_RDONLY)
         try:
+            found = await desk.stat("/grows")
             with pytest.raises(FileError, match="would come out"):
-                found = await desk.stat("/grows")
                 await Fetch(desk, print, bytes_left=8 * MIB).entry(found, "/grows", above, "grows", 0)
         finally:
             os.close(above)
