@@ -111,7 +111,7 @@ ARGUMENTS: Rows = {
     "a seccomp listener beside another flag": ("call('seccomp', 1, 9 | 1 << 33, program())", "EPERM"),
     "a character device": ("call('mknodat', -100, b'/tmp/c', 0o20666, 0x103)", "EPERM"),
     "a block device": ("call('mknodat', -100, b'/tmp/b', 0o60666, 0x700)", "EPERM"),
-    "a whiteout": ("call('mknodat', -100, b'/tmp/w', 0o20000, 0)", "EPERM"),
+    "a whiteout": ("call('mknodat', -100, b'/dev/shm/w', 0o20000, 0)", "EPERM"),
     "a pipe in the file system": ("call('mknodat', -100, b'/tmp/f%d' % os.getpid(), 0o10600, 0)", 0),
     "lower the core limit": ("call('prlimit64', 0, 4, struct.pack('QQ', 0, 0), 0)", "EPERM"),
     "lower the core limit by setrlimit": ("call('setrlimit', 4, struct.pack('QQ', 0, 0))", "EPERM"),

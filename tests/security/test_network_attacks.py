@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
+from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
@@ -257,6 +258,17 @@ async def test_no_program_takes_the_gate_while_the_door_is_dead(
         told = await attack(desk, GATE)
         assert told == {"dial": "done", "take": "EADDRINUSE", "take all": "EADDRINUSE"}
         assert b"403" in (await desk.run([*KNOCK, "-i"], timeout=20)).stdout
+
+
+async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runtime: ContainerRuntime) -> None:
+    await desk.run(KNOCK, timeout=20)
+    lines = Path(f"/proc/{door_of(runtime)}/status").read_text().splitlines()
+    status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    assert {status[f"Cap{kind}"] for kind in ("Prm", "Eff", "Amb")} == {"0" * 16}
+    assert status["NoNewPrivs"] == "1"
+    assert status["Uid"].split() == status["Gid"].split() == [str(uids.DOOR)] * 4
+    assert status["Groups"] == ""
+    assert os.stat(f"/proc/{door_of(runtime)}/mem").st_uid == 0, "it could be dumped, or read by its like"
 
 
 def door_of(runtime: ContainerRuntime) -> int:
