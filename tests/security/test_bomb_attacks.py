@@ -22,7 +22,7 @@ from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
 DESCRIPTORS_MOST = 20_000
-SMALL = Spec(memory=128 * MIB, disk=32 * MIB, pids=64, cpus=1)
+SMALL = Spec(memory=128 * MIB, disk=32 * MIB, pids=64, cpus=0.5)
 BOMBS = {
     "forks": "while True:\n    attempt(os.fork)",
     "memory": "kept = []\nwhile True:\n    kept.append(bytearray(os.urandom(1 << 20)))",

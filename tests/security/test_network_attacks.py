@@ -288,18 +288,20 @@ async def test_sockets_of_the_host_and_of_other_desks_are_out_of_reach(
 ) -> None:
     name = f"\0hotdesk-{secrets.token_hex(8)}"
     process = None
-    with listener(kind, name) as ours:
-        address = ours.getsockname() if "abstract" not in kind else name
-        if whose != "the host's":
-            process, address = await launch(neighbour, LISTEN, kind=kind, name=name + "theirs")
-        assert await attack(desk, CALL, kind=kind, address=address) == "ECONNREFUSED"
-        mine = await attack(neighbour, CALL, kind=kind, address=address)
-        assert mine == ("ECONNREFUSED" if process is None else "done")
-        ours.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            ours.accept() if ours.type == socket.SOCK_STREAM else ours.recv(1)
-    if process is not None:
-        await process.kill()
+    try:
+        with listener(kind, name) as ours:
+            address = ours.getsockname() if "abstract" not in kind else name
+            if whose != "the host's":
+                process, address = await launch(neighbour, LISTEN, kind=kind, name=name + "theirs")
+            assert await attack(desk, CALL, kind=kind, address=address) == "ECONNREFUSED"
+            mine = await attack(neighbour, CALL, kind=kind, address=address)
+            assert mine == ("ECONNREFUSED" if process is None else "done")
+            ours.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                ours.accept() if ours.type == socket.SOCK_STREAM else ours.recv(1)
+    finally:
+        if process is not None:
+            await process.kill()
 
 
 def listener(kind: str, name: str) -> socket.socket:
