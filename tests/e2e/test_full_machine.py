@@ -167,3 +167,48 @@ async def test_a_jumping_clock_moves_no_deadline(settings: Config) -> None:
         assert 1.5 < anyio.current_time() - start < 10
         await runtime.keeper.close()
         runtime.hang_up()
+
+
+FEW_FILES = """
+import os, resource, sys
+import anyio
+from pathlib import Path
+from hotdesk.config import Config
+from hotdesk.errors import HotdeskError
+from hotdesk.host import Host
+
+async def main():
+    run, lib, images = map(Path, sys.argv[1:4])
+    async with Host(Config(run=run, lib=lib, images=images), control=False) as host:
+        held = []
+        async with host.open_desk() as desk:
+            try:
+                while True:
+                    held.append(os.open("/dev/null", os.O_RDONLY))
+            except OSError:
+                pass
+            for spare in range(4):
+                try:
+                    await host.open()
+                except HotdeskError as e:
+                    print(spare, type(e).__name__, e)
+                os.close(held.pop())
+            for fd in held:
+                os.close(fd)
+            async with host.open_desk() as other:
+                print((await other.run(["echo", "open"])).text, end="")
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+anyio.run(main)
+"""
+
+
+def test_an_owner_without_free_descriptors_is_told_and_goes_on(settings: Config) -> None:
+    places = [str(settings.run), str(settings.lib), str(settings.images)]
+    argv = [sys.executable, "-W", "error", "-c", FEW_FILES, *places]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("0 HostError this process has too many files open"), lines
+    assert lines[-1] == "open"
+    assert not done.stderr

@@ -28,7 +28,7 @@ from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import join, relay
-from hotdesk.desk.request import parse_spec
+from hotdesk.desk.request import parse_port, parse_spec
 from hotdesk.desk.seam import Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
@@ -132,7 +132,7 @@ class Control:
                 await switch(sock, "hotdesk-link")
                 await relay(sock, link)
             case "GET", ["dial", port]:
-                with await desk.dial(int(port)) as inside:
+                with await desk.dial(parse_port(int(port) if port.isdigit() else port)) as inside:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
             case _:

@@ -116,8 +116,8 @@ class KeeperClient:
         why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
-    async def ask(self, request: Request) -> Answer:
-        """Send a request and wait for its answer."""
+    async def ask(self, request: Request, descriptors: int = 0) -> Answer:
+        """Send a request and wait for its answer, which comes with so many descriptors."""
         self.number += 1
         number = self.number
         self.waiting[number] = anyio.Event()
@@ -135,8 +135,11 @@ class KeeperClient:
         match message:
             case {"error": {"code": str(code), "text": str(text)}}:
                 raise ERRORS.get(code, KeeperError)(text)
-            case {"ok": dict(body)}:
+            case {"ok": dict(body)} if len(fds) == descriptors:
                 return body, fds
+            case {"ok": dict()} if len(fds) < descriptors:
+                close_all(fds)
+                raise HostError("this process has too many files open to take one more; raise its limit (ulimit -n)")
         raise KeeperError("the keeper answered strangely")
 
     async def tell(self, request: Request) -> None:

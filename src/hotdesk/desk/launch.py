@@ -11,6 +11,8 @@ from hotdesk.desk import bundle
 from hotdesk.desk.room import Room
 
 DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+SCRATCH = "_LIBCONTAINER_STATEDIR"
+"""Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
 LOG_LIMIT = 4096
 
 
@@ -61,7 +63,7 @@ def start(
                 os.dup2(passed.fileno(), 3)
             for number in DEFAULTED:
                 signal.signal(number, signal.SIG_DFL)
-            os.execvpe(argv[0], argv, {"PATH": bundle.PATH})  # noqa: S606 - a fixed program, no shell
+            os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
             os._exit(127)
     for fd in (stdin_r, stdin_w, console_w):

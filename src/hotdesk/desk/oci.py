@@ -21,7 +21,7 @@ from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.desk.seam import DeskId, Spec, Usage, new_id
 from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import Started, start
-from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError
+from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 
 GREET_SECONDS = 15.0
@@ -63,7 +63,7 @@ class Kept:
 
     async def dial(self, port: int) -> socket.socket:
         """Have the keeper call a server inside."""
-        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port))
+        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
         return sock
@@ -74,7 +74,7 @@ class Kept:
             while self.thawing is not None:
                 await self.thawing.wait()
             if self.roots is None or self.roots.is_over():
-                body, fds = await self.runtime.keeper.ask(Request("root", self.desk))
+                body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
                 self.runtime.keeper.rootless.discard(self.desk)
                 with closing(fds):
                     self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
@@ -129,7 +129,7 @@ class ContainerRuntime:
         desk = new_id()
         self.idle = min(self.idle, spec.idle)
         try:
-            body, fds = await self.keeper.ask(Request("open", desk, spec))
+            body, fds = await self.keeper.ask(Request("open", desk, spec), 2)
             with closing(fds):
                 self.desks[desk] = await self.greet(desk, body, fds)
         except BaseException:
@@ -148,7 +148,7 @@ class ContainerRuntime:
         self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
     ) -> Link:
         """Accept a guest's call: only from the very process the keeper started."""
-        listener = socket.socket(fileno=os.dup(listening))
+        listener = socket.socket(fileno=listening)
         listener.setblocking(False)
         link = None
         try:
@@ -161,12 +161,14 @@ class ContainerRuntime:
                     else:
                         sock.close()
                 tasks.cancel_scope.cancel()
+        except ExceptionGroup as group:
+            raise HostError(f"the guest of desk {desk} could not be heard: {group.exceptions[0]}") from group
         except BaseException:
             if link is not None:
                 link.sock.close()  # cancelled when the guest had just called: nobody would read this link
             raise
         finally:
-            listener.close()
+            listener.detach()
         if link is None and root and desk not in self.keeper.ended:
             raise LinkError(f"root's guest in desk {desk} did not call; is its Python broken?")
         if link is None:
