@@ -114,8 +114,10 @@ class Watch:
         kind = next((word for bits, word in KINDS if mask & bits), None)
         if kind is None:
             return
-        if kind == "create" and path in self.found:
-            self.found.discard(path)
+        known = path in self.found
+        if kind in ("create", "remove", "rename"):
+            self.found.discard(path)  # whatever has its name next is another
+        if kind == "create" and known:
             return
         self.waiting.append({"kind": kind, "path": path})
         if self.recursive and mask & ISDIR:
