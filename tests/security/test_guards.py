@@ -20,12 +20,12 @@ from tests.security.guards import GUARDS, NO_GUARD, Guard
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SECONDS = 150.0
+SECONDS = 200.0
 
 
 @pytest.mark.long
 @pytest.mark.container
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
 def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> None:
     source = tmp_path / "src"
@@ -37,8 +37,7 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
     finally:
         bury()
     reached = {attack: [how for name, how in found.items() if is_case(name, attack)] for attack in guard.attacks}
-    wanted = {"failed", "error"} if guard.only_error else {"failed"}
-    unmoved = {attack: hows for attack, hows in reached.items() if not hows or not set(hows) <= wanted}
+    unmoved = {attack: hows for attack, hows in reached.items() if set(hows) != {"failed"}}
     assert unmoved == {}, said[-6000:]
 
 

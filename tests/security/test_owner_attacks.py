@@ -42,10 +42,10 @@ told = {
     "mount namespace": attempt(lambda: call(libc.unshare(0x20000))),
     "ptrace": attempt(lambda: call(libc.ptrace(16, victim, 0, 0))),
     "signal": attempt(lambda: os.kill(victim, signal.SIGTERM)),
-    "setuid": attempt(lambda: os.setuid(12345)),
 }
 status = os.popen("cat /proc/self/status").read()
 told["child"] = [line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "CapBnd", "NoNewPrivs"))]
+told["setuid"] = attempt(lambda: os.setuid(12345))
 print(json.dumps(told))
 """
 CONFINED = {
