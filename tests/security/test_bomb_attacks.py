@@ -138,9 +138,9 @@ class Bomb:
         return 60 <= int((self.cgroup.folder("pids") / "pids.current").read_text()) <= SMALL.pids
 
     def memory(self) -> bool:
-        """Say whether it never had more memory than its limit."""
+        """Say whether it never had more memory than its limit; files in memory may take half of it."""
         name = "memory.peak" if self.cgroup.version == 2 else "memory.max_usage_in_bytes"
-        return 110 * MIB < int((self.cgroup.folder("memory") / name).read_text()) <= SMALL.memory
+        return 64 * MIB < int((self.cgroup.folder("memory") / name).read_text()) <= SMALL.memory
 
     def descriptors(self) -> bool:
         """Say whether no process of it has more open files than the limit."""
@@ -218,7 +218,7 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
         assert answered - begun < 5
         held = MEASURED.get(bomb, Bomb.other)
         await until(lambda: held(lit), 6)  # it has taken what it may
-        await anyio.sleep(0.3)  # and must not go on from there
+        await anyio.sleep(0.7)  # and must not go on from there
         assert held(lit)
         answered = time.monotonic()
         await runtime.burn(desk.id)

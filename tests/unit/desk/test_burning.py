@@ -88,11 +88,11 @@ def fires(tmp_path: Path, ended: Ended) -> Burning:
     return Burning(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), ended)
 
 
-def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False) -> Held:
+def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False, init: int = 0) -> Held:
     """Give a desk that resists for a while."""
     desk = new_id()
     room = Surroundings(desk, Leash(strikes), tries, broken=broken)
-    return Held(room, Note(tmp_path / desk), Spec(), 0, -1, 1, 0.0, 0.0, init=99)  # type: ignore[arg-type]
+    return Held(room, Note(tmp_path / desk), Spec(), 0, -1, 1, 0.0, 0.0, init=init)  # type: ignore[arg-type]
 
 
 def turn_until(fires: Burning, ended: Ended, count: int, seconds: float = 5) -> None:
@@ -157,14 +157,15 @@ def test_one_that_resists_for_long_is_told_once_and_tried_on(fires: Burning, end
     assert (len(ended.told), fires.fires, cast(Note, desk.record).left) == (1, {}, True)
 
 
-def test_an_exit_is_looked_at_at_once(fires: Burning, ended: Ended, tmp_path: Path) -> None:
-    desk = held(tmp_path, strikes=1)
+def test_an_exit_is_waited_for_and_looked_at_at_once(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+    desk = held(tmp_path, init=99)
     fires.begin(desk, "asked", 1)
+    assert ended.told == [], "its first process is a zombie with the desk's user id until it is reaped"
     fires.fires[desk.room.desk].look += 100
-    fires.hurry(98)
+    fires.reaped(98)
     fires.turn()
     assert ended.told == []
-    fires.hurry(99)
+    fires.reaped(99)
     fires.turn()
     assert len(ended.told) == 1
 
