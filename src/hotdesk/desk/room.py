@@ -181,18 +181,12 @@ class Room:
             "etc/resolv.conf": "",
             **({bundle.SUDO: sudo} if sudo else {}),
         }
-        made = [upper]
         for name, text in files.items():
-            for folder in (*reversed((upper / name).relative_to(upper).parents),):
-                if not (upper / folder).exists():
-                    (upper / folder).mkdir(mode=0o755, parents=True)
-                if upper / folder not in made:
-                    made.append(upper / folder)
+            (upper / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             (upper / name).write_text(text)
-            made.append(upper / name)
         if sudo:
             (upper / bundle.SUDO).chmod(0o755)
-        for path in made:
+        for path in (upper, *upper.rglob("*")):
             os.chown(path, self.base, self.base)
 
     def write_config(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
