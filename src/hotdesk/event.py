@@ -61,10 +61,15 @@ class Journal:
 
     def note(self, event: Event) -> None:
         """Write one event, whole; it survives this process, though not a loss of power."""
+        told = line(event)
         try:
-            os.write(self.fd, line(event))
+            if os.write(self.fd, told) == len(told):
+                return
+            os.write(self.fd, b"\n")  # so that the next line is one
+            why = "only part of a line was written"
         except OSError as e:
-            raise HostError(f"what root does in a desk cannot be noted: {e.strerror}; is the disk full?") from e
+            why = str(e.strerror)
+        raise HostError(f"what root does in a desk cannot be noted: {why}; is the disk full?")
 
     def close(self) -> None:
         """Close the file."""

@@ -16,13 +16,13 @@ from hotdesk import config
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
 from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.keeper_client import BURN_SECONDS
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
 from hotdesk.event import Journal
 
-BURN_SECONDS = 20.0
 PARTS = {
     "remote": "hotdesk.desk.remote:remote_runtime",
     "control": "hotdesk.desk.control:controlled",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from hotdesk import config
 from hotdesk.cli import options
@@ -27,6 +28,8 @@ SHELL = ["/bin/bash", "-l"]
 LEAVE = 0x1D
 """Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
 LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0
+WAITING = 64
+"""Reads of the keyboard that may wait for a desk."""
 PASSED = ("TERM", "COLORTERM")
 SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
 """Takes back what a desk may have switched on: mouse reports, bracketed paste, the other screen, a hidden cursor."""
@@ -118,14 +121,28 @@ def raw() -> Iterator[None]:
 
 
 async def type_in(process: Process, scope: anyio.CancelScope) -> None:
-    """Give the desk what is typed, until the person leaves or the terminal is gone."""
+    """Give the desk what is typed, until the person leaves or the terminal is gone.
+
+    Keys are read even while the desk takes none, so that one can leave it; what it has no room for is lost, as at any
+    terminal.
+    """
     presses: list[float] = []
-    while True:
-        await anyio.wait_readable(0)
-        data = os.read(0, CHUNK)
-        if not data or leaves(data, presses):
-            scope.cancel()
-            return
+    keys, typed = anyio.create_memory_object_stream[bytes](WAITING)
+    async with anyio.create_task_group() as tasks, keys, typed:
+        tasks.start_soon(pass_on, typed, process)
+        while True:
+            await anyio.wait_readable(0)
+            data = os.read(0, CHUNK)
+            if not data or leaves(data, presses):
+                scope.cancel()
+                return
+            with suppress(anyio.WouldBlock):
+                keys.send_nowait(data)
+
+
+async def pass_on(typed: MemoryObjectReceiveStream[bytes], process: Process) -> None:
+    """Send keys as the desk takes them."""
+    async for data in typed:
         await process.send(data)
 
 

@@ -154,6 +154,10 @@ class Cgroup:
                 continue  # this hierarchy's folder is already gone
         return found
 
+    def holds(self, pid: int) -> bool:
+        """Say whether a process is in it, in every hierarchy."""
+        return all(str(pid) in (folder / "cgroup.procs").read_text().split() for folder in self.places)
+
     def freeze(self, frozen: bool) -> None:
         """Stop or continue all of it."""
         if self.version == 2:
@@ -176,6 +180,8 @@ class Cgroup:
         pids = self.pids()
         if not pids:
             return pids
+        if self.version == 2:
+            self.put("freezer", "cgroup.kill", 1, optional=True)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -162,7 +162,7 @@ class Channel:
             if self.credit <= 0:
                 with anyio.move_on_after(patience) as scope:
                     await self.more_credit()
-                if scope.cancelled_caught:
+                if scope.cancelled_caught and not self.link.paused:
                     raise LinkError(f"the desk's guest took nothing for {patience:.0f} s; burn it and open another")
                 continue
             part = view[: min(wire.CHUNK, self.credit)]

@@ -132,7 +132,7 @@ class Control:
                 await switch(sock, "hotdesk-link")
                 await relay(sock, link)
             case "GET", ["dial", port]:
-                with await desk.dial(parse_port(int(port) if port.isdigit() else port)) as inside:
+                with await desk.dial(parse_port(int(port) if port.isdecimal() and len(port) < 6 else port)) as inside:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
             case _:

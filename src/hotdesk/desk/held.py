@@ -54,6 +54,10 @@ class Held:
         idle = self.touched + self.spec.idle
         return (self.hard, "deadline") if self.hard <= idle or self.paused else (idle, "idle")
 
+    def is_starting(self) -> bool:
+        """Say whether a runtime is at work for it."""
+        return bool(self.runtime or (self.root is not None and self.root.runtime))
+
     def children(self) -> set[int]:
         """Give the processes of it whose exits the keeper collects."""
         root = (self.root.runtime, self.root.init) if self.root is not None else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -143,7 +144,10 @@ def in_thread(work: Callable[[], T]) -> T:
             failure.append(e)
 
     thread = threading.Thread(target=inside)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as e:
+        raise OSError(errno.EAGAIN, "no thread could be started; the machine has no process left") from e
     thread.join()
     if failure:
         raise failure[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Iterable
 
 from hotdesk.config import Config
 from hotdesk.desk import bundle
@@ -14,6 +15,7 @@ DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signa
 SCRATCH = "_LIBCONTAINER_STATEDIR"
 """Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
 LOG_LIMIT = 4096
+ROOT_LOG = "root.log"
 
 
 def run(settings: Config, room: Room) -> tuple[int, int]:
@@ -28,7 +30,8 @@ def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
 
     The whole process object is handed over: a runtime's plain exec would give every capability, without the filter.
     """
-    log, process = room.folder / "root.log", room.folder / "bundle/root.json"
+    log, process = room.folder / ROOT_LOG, room.folder / "bundle/root.json"
+    log.unlink(missing_ok=True)
     arguments = ("--detach", f"--process={process}", f"--pid-file={room.folder / 'root.pid'}", "--preserve-fds=1")
     pid, console = start(settings, room, "exec", *arguments, log=str(log), passed=sudo)
     os.close(console)
@@ -51,9 +54,12 @@ def start(
         *arguments,
         room.desk,
     ]
-    stdin_r, stdin_w = os.pipe()
-    console_r, console_w = os.pipe()
-    child = os.fork()
+    (stdin_r, stdin_w), (console_r, console_w) = two_pipes()
+    try:
+        child = os.fork()
+    except OSError:
+        close_all((stdin_r, stdin_w, console_r, console_w))
+        raise
     if child == 0:
         try:
             room.cgroup.join()
@@ -66,13 +72,28 @@ def start(
             os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
             os._exit(127)
-    for fd in (stdin_r, stdin_w, console_w):
-        os.close(fd)
+    close_all((stdin_r, stdin_w, console_w))
     return child, console_r
+
+
+def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Make two pipes, or none."""
+    first = os.pipe()
+    try:
+        return first, os.pipe()
+    except OSError:
+        close_all(first)
+        raise
+
+
+def close_all(fds: Iterable[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)
 
 
 def complaint(settings: Config, room: Room, status: int, log: str = "runtime.log") -> str:
     """Give what the runtime said went wrong."""
     file = room.folder / log
-    text = file.read_bytes()[:LOG_LIMIT].decode(errors="replace").strip() if file.exists() else ""
+    text = file.read_bytes()[-LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
     return text or f"{settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"

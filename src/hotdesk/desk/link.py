@@ -232,6 +232,8 @@ class Link:
             with anyio.fail_after(SILENT_SECONDS):
                 await anyio.wait_writable(self.sock)
         except TimeoutError:
+            if self.paused:
+                return
             self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
             raise self.lost() from None
         except anyio.ClosedResourceError:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import fields
 
 import anyio
+import anyio.lowlevel
 
 from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
@@ -50,6 +51,8 @@ class Kept:
     async def pause(self, paused: bool) -> None:
         """Have the keeper stop the desk, or let it go on."""
         await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+        if self.roots is not None:
+            self.roots.paused = paused
         if paused:
             self.thawing = self.thawing or anyio.Event()
         else:
@@ -82,9 +85,9 @@ class Kept:
                 self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
             return self.roots
 
-    def moves(self) -> int:
-        """Count the frames over root's link so far."""
-        return self.roots.moves if self.roots is not None else 0
+    def calls(self) -> int:
+        """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
+        return self.roots.last if self.roots is not None else 0
 
     def is_busy(self) -> bool:
         """Say whether a call as root is under way; one channel is always open, to hear of acts."""
@@ -160,6 +163,7 @@ class ContainerRuntime:
                         link = Link(sock)
                     else:
                         sock.close()
+                        await anyio.lowlevel.checkpoint()  # a crowd of strangers takes nobody's turn
                 tasks.cancel_scope.cancel()
         except ExceptionGroup as group:
             raise HostError(f"the guest of desk {desk} could not be heard: {group.exceptions[0]}") from group
@@ -176,7 +180,11 @@ class ContainerRuntime:
             raise DeskGone(f"desk {desk} did not come up: {why}{said(console)}")
         link.obituary = lambda: self.keeper.obituary(desk, root)
         self.tasks.start(link.run)
-        await link.ready()
+        try:
+            await link.ready()
+        except BaseException:
+            link.hang_up()
+            raise
         return link
 
     def rise(self, name: str) -> None:
@@ -202,7 +210,7 @@ class ContainerRuntime:
             await anyio.sleep(min(PULSE, self.idle / 4))
             for desk in self.live():
                 link, kept = self.desks[desk].link, self.kept[desk]
-                moves = link.moves + kept.moves()
+                moves = link.moves + kept.calls()
                 if link.channels or kept.is_busy() or moves != seen.get(desk):
                     seen[desk] = moves
                     await self.keeper.tell(Request("touch", desk))

@@ -15,7 +15,7 @@ OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
 def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> None:
-    """Raise unless the process is this user, with no more than these capabilities, filtered, in the desk's namespaces.
+    """Raise unless the process is this user, with just these capabilities, filtered, in namespaces of the desk's own.
 
     A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
     """
@@ -40,7 +40,9 @@ def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> lis
     }
     wrong = [f"{name} is {status.get(name)!r}" for name, value in wanted.items() if status.get(name) != value]
     spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}
-    wrong += [f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] == host_namespace(kind)]
+    wrong += [
+        f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], own_namespace(kind))
+    ]
     if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
         wrong.append("its network or user namespace is not the one made for it")
     return wrong
@@ -52,6 +54,19 @@ def read_status(pid: int) -> dict[str, str]:
         return {name: value.strip() for name, _, value in (line.partition(":\t") for line in file)}
 
 
-def host_namespace(kind: str) -> int:
-    """Give the inode of the keeper's own namespace of a kind."""
+def strangers(pid: int, first: int) -> list[str]:
+    """List the namespaces a process does not share with its desk's first process."""
+    return [
+        f"its {kind} namespace is not its desk's"
+        for kind in OWN
+        if os.stat(f"/proc/{pid}/ns/{kind}").st_ino != os.stat(f"/proc/{first}/ns/{kind}").st_ino
+    ]
+
+
+def own_namespace(kind: str) -> int:
+    """Give the inode of our own namespace of a kind."""
     return os.stat(f"/proc/self/ns/{kind}").st_ino
+
+
+HOST = {kind: own_namespace(kind) for kind in OWN}
+"""The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""

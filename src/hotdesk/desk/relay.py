@@ -16,7 +16,7 @@ import anyio.lowlevel
 from hotdesk.config import MIB
 from hotdesk.desk.link import Link
 from hotdesk.desk.sockets import receive, send
-from hotdesk.errors import HotdeskError
+from hotdesk.errors import HostError, HotdeskError
 from hotdesk_guest import wire
 
 MOST = 1 << 16
@@ -107,7 +107,11 @@ class Loan:
         if isinstance(channel, Borrowed):
             channel.charge(kind, payload)
         if channel is not None and not channel.over:
-            await self.link.send(kind, ours, payload)
+            try:
+                await self.link.send(kind, ours, payload)
+            except HostError as e:  # root's act could not be noted: whoever asked is told
+                self.put(wire.frame(wire.REPLY, theirs, wire.encode({"error": "other", "text": str(e)})))
+                self.forget(theirs)
         if kind == wire.DROP:
             self.forget(theirs)
 
@@ -175,7 +179,7 @@ async def join(caller: socket.socket, inside: socket.socket) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pour, inside, caller)
             await pour(caller, inside)
-            if hung_up(caller):
+            if is_gone(caller):
                 tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
     except* OSError:
         pass
@@ -188,7 +192,7 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
     target.shutdown(socket.SHUT_WR)
 
 
-def hung_up(sock: socket.socket) -> bool:
+def is_gone(sock: socket.socket) -> bool:
     """Say whether the other end is gone altogether, and not only done with speaking."""
     poll = select.poll()
     poll.register(sock, 0)

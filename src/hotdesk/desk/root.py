@@ -55,8 +55,9 @@ async def supervise(link: Link, ledger: Ledger) -> None:
     running: set[int] = set()
     with suppress(HotdeskError):
         channel = await link.open({"op": "acts"})
-        while isinstance(item := await channel.receive(), Told):
-            match item.value:
+        while link.failure is None:
+            item = await channel.receive()
+            match item.value if isinstance(item, Told) else None:
                 case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MOST:
                     allowed = ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
                     if allowed:

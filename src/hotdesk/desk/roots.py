@@ -11,7 +11,7 @@ from typing import Protocol
 from hotdesk.config import Config
 from hotdesk.desk import bundle, launch, proof
 from hotdesk.desk.held import Held, Root, now
-from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
+from hotdesk.errors import BriefError, DeskError, HotdeskError
 
 RISING = 20.0
 """Seconds the runtime may take to start one."""
@@ -36,9 +36,11 @@ class Teller(Protocol):
 class Roots:
     """The second guests of one keeper's desks."""
 
-    def __init__(self, settings: Config, desks: dict[str, Held], owner: Teller) -> None:
+    def __init__(self, settings: Config, desks: dict[str, Held], early: set[int], owner: Teller) -> None:
         self.settings = settings
         self.desks = desks
+        self.early = early
+        """Exits that were seen before their runtime's."""
         self.owner = owner
 
     def begin(self, number: int, held: Held) -> None:
@@ -53,7 +55,7 @@ class Roots:
             held.root.asked = number  # whoever asked first was cancelled
             return
         if held.root is not None:  # its owner lost it: it no longer speaks as it should, or not at all
-            strike(held.root)
+            strike(held)
             self.owner.send({"event": "rootless", "desk": desk})
         held.room.listener = held.room.admit_root()
         held.root = Root(launch.enter(self.settings, held.room, held.room.sudo), number, now() + RISING)
@@ -78,7 +80,7 @@ class Roots:
             if root.init:
                 self.prove(held, root)
             elif root.hard <= now():
-                self.end(held, root, f"root's guest did not start within {RISING:.0f} s")
+                self.end(held, root, f"did not start within {RISING:.0f} s")
 
     def ended(self, held: Held, pid: int, status: int) -> None:
         """Take an exit that may be of a desk's root, or of the runtime that starts it."""
@@ -91,30 +93,35 @@ class Roots:
             self.lose(held)
             self.owner.send({"event": "rootless", "desk": held.room.desk})
         elif pid == root.init:
-            root.init = 0  # reaped: the number may be another's by now
-            self.end(held, root, f"root's guest in desk {held.room.desk} ended at once")
+            self.end(held, root, "ended at once")
 
     def started(self, held: Held, root: Root, status: int) -> None:
         """Take the runtime's end; what it started must then be proven."""
         room, root.runtime = held.room, 0
         root.hard = now() + proof.SECONDS
         try:
-            if status != 0:
-                told = launch.complaint(self.settings, room, status, "root.log")
-                raise KeeperError(f"root's guest did not start in desk {room.desk}: {told}")
-            root.init = int((room.folder / "root.pid").read_text())
-        except (OSError, ValueError, KeeperError) as e:
-            self.end(held, root, str(e))
+            pid = int((room.folder / "root.pid").read_text()) if status == 0 else 0
+        except (OSError, ValueError) as e:
+            self.end(held, root, f"did not start: {e}")
+            return
+        if not pid:
+            self.end(held, root, f"did not start: {launch.complaint(self.settings, room, status, launch.ROOT_LOG)}")
+        elif pid in self.early:
+            self.end(held, root, "ended at once")
+        else:
+            root.init = pid
 
     def prove(self, held: Held, root: Root) -> None:
         """Give the owner what it needs to talk to a root whose walls stand."""
         room = held.room
         try:
             wrong = proof.flaws(root.init, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
-        except OSError as e:
-            wrong, root.hard = [str(e)], 0.0  # it has ended
+            wrong += proof.strangers(root.init, held.init)
+            wrong += [] if room.cgroup.holds(root.init) else ["it is not in its desk's cgroup"]
+        except OSError:
+            return  # it has ended, and its exit will be told
         if wrong and root.hard <= now():
-            self.end(held, root, f"the wall around root does not stand: {'; '.join(wrong)}")
+            self.end(held, root, f"does not stand behind its wall: {'; '.join(wrong)}")
         elif not wrong:
             assert room.listener is not None
             root.proven = True
@@ -124,10 +131,10 @@ class Roots:
 
     def end(self, held: Held, root: Root, why: str) -> None:
         """Give up a root that did not come up as it should."""
-        strike(root)
+        strike(held)
         held.room.hang_up()
         self.lose(held)
-        self.owner.refuse(root.asked, KeeperError(why))
+        self.owner.refuse(root.asked, DeskError(f"root's guest in desk {held.room.desk} {why}"))
 
     def lose(self, held: Held) -> None:
         """Have a desk without its root; `sudo` is heard again after a rest."""
@@ -135,8 +142,13 @@ class Roots:
         held.rest = now() + RESTING
 
 
-def strike(root: Root) -> None:
-    """Kill a root's guest, or the runtime that starts it; both are children of ours that nobody else reaps."""
-    for pid in filter(None, (root.runtime, root.init)):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def strike(held: Held) -> None:
+    """Kill a root's guest, and the runtime that starts it: the children of ours in a desk that are not its first.
+
+    What is our child and was not reaped keeps its number, so nobody else can be meant.
+    """
+    with suppress(OSError):
+        for pid in held.room.cgroup.pids() - {held.init}:
+            with suppress(OSError):
+                if proof.read_status(pid).get("PPid") == str(os.getpid()):
+                    os.kill(pid, signal.SIGKILL)
