@@ -428,6 +428,22 @@ async def test_ctrl_c_before_root_is_up_is_not_lost(fresh: Open) -> None:
         await until_gone(desk, "^sleep 3460")
 
 
+async def test_a_signal_that_comes_with_the_request_is_not_lost(rooted: Desk) -> None:
+    script = """
+        import array, socket, sys
+        sys.path.insert(0, "/run/hotdesk/lib")
+        from hotdesk_guest import wire
+        value = wire.encode({"argv": ["sleep", "3467"], "cwd": "/", "env": {}})
+        s = socket.socket(socket.AF_UNIX)
+        s.connect("/run/hotdesk/sudo.sock")
+        streams = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
+        s.sendmsg([len(value).to_bytes(4, "big") + value + bytes([2])], streams)
+        print(wire.decode(s.recv(4096)))
+    """
+    done = await rooted.run(["python3", "-c", textwrap.dedent(script)], timeout=20)
+    assert done.text == "{'code': 130}\n", done
+
+
 async def test_what_sudo_runs_sees_its_callers_terminal(rooted: Desk) -> None:
     async with terminal(rooted, "sudo", "sh", "-c", "test -t 0 && stty size; read w; echo got $w") as process:
         await until(process, b"24 80\r\n")

@@ -7,8 +7,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from hotdesk.desk import root as roots
 from hotdesk.desk import uids
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
-from hotdesk.desk.seam import Desk, Done, Spec
-from hotdesk.errors import DeskError, DeskGone, HotdeskError, LinkError
+from hotdesk.desk.seam import Desk, Done, Process, Spec
+from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Event, RootActEnded, line
 
 Program = Callable[..., list[str]]
+Launch = Callable[..., Awaitable[tuple[Process, Any]]]
 Init = Callable[[Config, Desk], int]
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
@@ -302,7 +304,7 @@ with open("/tmp/spy", "w") as file:
 """
 LIAR = """#!PYTHON -IS
 import os, socket, sys, time
-if sys.argv[-1] != "root":
+if sys.argv[-1] != "root" or os.path.exists("/home/user/lied"):
     os.execv("PYTHON", ["PYTHON", *sys.argv[1:]])
 sys.path.insert(0, "/run/hotdesk/lib")
 from hotdesk_guest import wire
@@ -319,6 +321,7 @@ def told():
     frames = reader.feed(data)
     credit += sum(int.from_bytes(payload, "big") for kind, _, payload in frames if kind == wire.CREDIT)
     return frames
+open("/home/user/lied", "w").close()
 acts = 0
 while not acts:
     for kind, number, payload in told():
@@ -352,6 +355,19 @@ LIES = {
     "an act that is a list of lists": "say({'act': 1, 'argv': [[[['x']]], {}, None, 5], 'cwd': '/'}); say({'x': 1})",
 }
 FILL_JOURNAL = """[say({'act': n, 'argv': ['\\x01' * 20000], 'cwd': '/'}) for n in range(1, 400)]"""
+
+
+ENDED = "ended|did not start|did not call|No such"
+ANOTHER_USER = "#!/usr/bin/setpriv --reuid=1000\n"
+"""Runs itself again and again, as another user."""
+
+
+CARELESS = """#!/bin/sh
+for word; do case "$word" in --process=*) file=${word#--process=};; esac; done
+[ -z "$file" ] || sed -i 's/OLD/NEW/g' "$file"
+exec crun "$@"
+"""
+"""A runtime that does not do as it is told when it starts root's guest."""
 
 
 def argv(program: Program, code: str, how: str, **given: object) -> tuple[list[str], str | None]:
@@ -552,24 +568,24 @@ async def test_killing_everything_ends_at_most_the_desk(fresh: Open, program: Pr
 
 
 @pytest.mark.parametrize(
-    "impostor",
+    ("impostor", "why"),
     [
-        "#!/bin/sh\nexit 0\n",
-        "#!/bin/sh\nexec sleep 100\n",
-        "#!/bin/sh\nkill -9 $$\n",
-        "#!/proc/self/exe\n",
-        "#!/nowhere\n",
-        "#!/usr/bin/setpriv --reuid=1000 --regid=1000 --clear-groups sleep 100\n",
-        "not a program",
+        ("#!/bin/sh\nexit 0\n", ENDED),
+        ("#!/bin/sh\nexec sleep 100\n", "did not call"),
+        ("#!/bin/sh\nkill -9 $$\n", ENDED),
+        ("#!/proc/self/exe\n", ENDED),
+        ("#!/nowhere\n", ENDED),
+        (ANOTHER_USER, "does not stand|did not call"),
+        ("not a program", ENDED),
     ],
 )
-async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: str) -> None:
+async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: str, why: str) -> None:
     runtime = shutil.which("crun")
     assert runtime is not None
     before = hashlib.sha256(Path(runtime).read_bytes()).hexdigest()
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
         await replace_python(desk, impostor)
-        with pytest.raises(HotdeskError), anyio.fail_after(30):
+        with pytest.raises(HotdeskError, match=why), anyio.fail_after(30):
             await desk.run(["true"], user="root")
         base = int(status(members(desk)[0])["Uid"][0]) - uids.USER
         for pid in members(desk):
@@ -578,6 +594,34 @@ async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: 
         assert (await desk.run(["echo", "here"])).text == "here\n"
         assert (await other.run(["true"])).ok
     assert hashlib.sha256(Path(runtime).read_bytes()).hexdigest() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "flaw"),
+    [
+        ('"CAP_CHOWN"', '"CAP_SYS_ADMIN", "CAP_CHOWN"', "Cap"),
+        ('"noNewPrivileges": true', '"noNewPrivileges": false', "NoNewPrivs"),
+        ('"uid": 0', '"uid": 5', "Uid"),
+    ],
+)
+async def test_a_root_whose_walls_do_not_stand_is_not_handed_over(
+    settings: Config, tmp_path: Path, old: str, new: str, flaw: str
+) -> None:
+    careless = tmp_path / "runtime"
+    careless.write_text(CARELESS.replace("OLD", old).replace("NEW", new))
+    careless.chmod(0o755)
+    async with container_runtime(replace(settings, runtime=str(careless))) as runtime:
+        desk = await runtime.open(Spec(root=True))
+        with anyio.fail_after(20), pytest.raises(KeeperError, match=f"does not stand.*{flaw}"):
+            await desk.run(["true"], user="root")
+        with anyio.fail_after(5):  # its end is on the way
+            while True:
+                if len(members(desk)) == 1:
+                    break
+                await anyio.sleep(0.02)
+        assert (await desk.run(["true"])).ok
+        await runtime.burn(desk.id)
+    runtime.keeper.sock.close()
 
 
 async def replace_python(desk: Desk, text: str) -> None:
@@ -594,7 +638,7 @@ async def replace_python(desk: Desk, text: str) -> None:
 
 async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: ContainerRuntime) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
-        await replace_python(desk, "#!/usr/bin/setpriv --reuid=1000 --regid=1000 --clear-groups sleep 100\n")
+        await replace_python(desk, ANOTHER_USER)
         await desk.start(["/tmp/sudo", "true"])
         used = keeper_seconds(runtime)
         longest = 0.0
@@ -636,13 +680,8 @@ async def test_a_lying_root_harms_only_itself(
         assert (await desk.run(["echo", "here"])).text == "here\n"
         assert (await other.run(["true"])).ok
         assert runtime.keeper.failure is None
-        await as_user_root_again(desk)
-
-
-async def as_user_root_again(desk: Desk) -> None:
-    """Call for root once more: it may fail, it must not hang."""
-    with anyio.fail_after(30), suppress(HotdeskError):
-        await desk.run(["true"], user="root", timeout=1)
+        with anyio.fail_after(10):
+            assert (await desk.run(["id", "-u"], user="root")).text == "0\n"
 
 
 async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Event]) -> None:
@@ -656,6 +695,7 @@ async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Even
             size = sum(len(line(event)) for event in events[start:])
             if not 8 * MIB < size <= roots.NOTED + MIB:
                 pytest.fail(f"{size} bytes were noted")
+            await desk.remove("/home/user/lied")
             os.kill(roots_guest(desk), 9)
         del events[start:]
 
@@ -674,6 +714,29 @@ async def test_garbage_at_sudos_socket_takes_nothing_for_good(desk: Desk, progra
     assert roots_guest(desk) == guest
     assert len(os.listdir(f"/proc/{guest}/fd")) <= before + 2
     assert len(os.listdir("/proc/self/fd")) <= owner + 2
+
+
+async def test_a_caller_cannot_make_root_hold_many_streams(desk: Desk, launch: Launch) -> None:
+    code = """
+import array
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/hotdesk/sudo.sock")
+s.send(b"\\0\\0\\x50\\0")
+sent = 0
+try:
+    for sent in range(1000):
+        s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))])
+        time.sleep(0.0005)
+except OSError:
+    pass
+tell(sent)
+time.sleep(100)
+"""
+    await desk.run(["true"], user="root")
+    before = len(os.listdir(f"/proc/{roots_guest(desk)}/fd"))
+    process, _ = await launch(desk, code)
+    assert len(os.listdir(f"/proc/{roots_guest(desk)}/fd")) <= before + 8
+    await process.kill()
 
 
 async def test_callers_who_say_nothing_end_with_themselves(desk: Desk, program: Program) -> None:
