@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import anyio
 
+from hotdesk.desk.kernel import close_all
 from hotdesk.desk.request import Request, write
 from hotdesk.desk.spawn import MESSAGE, Started
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, KeeperError, LinkError
@@ -186,9 +187,3 @@ def closing(fds: list[int]) -> Iterator[None]:
         yield
     finally:
         close_all(fds)
-
-
-def close_all(fds: list[int]) -> None:
-    """Close descriptors."""
-    for fd in fds:
-        os.close(fd)

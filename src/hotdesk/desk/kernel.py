@@ -9,7 +9,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -167,9 +167,12 @@ def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
 
     A namespace made by root would charge root's own inotify, signal and other limits with all desks' use.
     """
-    ready_r, ready_w = os.pipe()
-    held_r, held_w = os.pipe()
-    child = os.fork()
+    (ready_r, ready_w), (held_r, held_w) = two_pipes()
+    try:
+        child = os.fork()
+    except OSError:
+        close_all((ready_r, ready_w, held_r, held_w))
+        raise
     if child == 0:
         try:
             os.close(held_w)
@@ -192,6 +195,21 @@ def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
                 file.write(text)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        for fd in (ready_r, held_r, held_w):
-            os.close(fd)
+        close_all((ready_r, held_r, held_w))
         os.waitpid(child, 0)
+
+
+def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Make two pipes, or none."""
+    first = os.pipe()
+    try:
+        return first, os.pipe()
+    except OSError:
+        close_all(first)
+        raise
+
+
+def close_all(fds: Iterable[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)

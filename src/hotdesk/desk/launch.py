@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterable
 
 from hotdesk.config import Config
-from hotdesk.desk import bundle
+from hotdesk.desk import bundle, kernel
 from hotdesk.desk.room import Room
 
 DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
@@ -54,11 +53,11 @@ def start(
         *arguments,
         room.desk,
     ]
-    (stdin_r, stdin_w), (console_r, console_w) = two_pipes()
+    (stdin_r, stdin_w), (console_r, console_w) = kernel.two_pipes()
     try:
         child = os.fork()
     except OSError:
-        close_all((stdin_r, stdin_w, console_r, console_w))
+        kernel.close_all((stdin_r, stdin_w, console_r, console_w))
         raise
     if child == 0:
         try:
@@ -72,24 +71,8 @@ def start(
             os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
             os._exit(127)
-    close_all((stdin_r, stdin_w, console_w))
+    kernel.close_all((stdin_r, stdin_w, console_w))
     return child, console_r
-
-
-def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
-    """Make two pipes, or none."""
-    first = os.pipe()
-    try:
-        return first, os.pipe()
-    except OSError:
-        close_all(first)
-        raise
-
-
-def close_all(fds: Iterable[int]) -> None:
-    """Close descriptors."""
-    for fd in fds:
-        os.close(fd)
 
 
 def complaint(settings: Config, room: Room, status: int, log: str = "runtime.log") -> str:

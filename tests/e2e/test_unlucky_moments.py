@@ -1,0 +1,133 @@
+"""What ends, fails or pauses at the wrong moment, and that keepers and owners take it for what it is."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import image
+from hotdesk.desk.channel import SILENCE
+from hotdesk.desk.link import SILENT_SECONDS, Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Spec, new_id
+from hotdesk.errors import DeskGone, HotdeskError
+from hotdesk.host import Host
+from tests.fuzz.hostile import GREETING, run
+
+SHORT_WRITE = """
+import resource, signal, sys
+from pathlib import Path
+from hotdesk.errors import HostError
+from hotdesk.event import Journal, RootAct
+journal = Journal(Path(sys.argv[1]))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50, resource.RLIM_INFINITY))
+for _ in range(2):
+    try:
+        journal.note(RootAct("desk", "sudo", ("id",), "/"))
+    except HostError as e:
+        print(e)
+"""
+
+
+def test_an_act_of_which_only_a_part_was_written_is_not_noted(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", SHORT_WRITE, str(tmp_path / "journal")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.count("cannot be noted") == 2, done.stdout
+
+
+@pytest.fixture
+def lifeless(settings: Config, home: Path) -> Iterator[Config]:
+    """Give settings that know an image whose first process ends at once."""
+    store = home / "lifeless"
+    base = image.find(settings.images, "base")
+    (store / "layers").mkdir(parents=True)
+    (store / "images").mkdir()
+    for layer in base.layers:
+        (store / "layers" / layer.name).symlink_to(layer)
+    made = replace(base, name="lifeless", digest="lifeless", python="/bin/true")
+    (store / "images/lifeless.json").write_bytes(image.dump(made))
+    yield replace(settings, images=store)
+    for path in sorted(store.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    store.rmdir()
+
+
+@pytest.mark.container
+async def test_a_desk_whose_first_process_ends_at_once_leaves_nothing(lifeless: Config) -> None:
+    async with Host(lifeless, control=False) as host:
+        for _ in range(20):
+            with pytest.raises(HotdeskError):
+                await host.open(Spec(image="lifeless"))
+        with anyio.fail_after(5):
+            while list((lifeless.run / "desks").glob("i*")):
+                await anyio.sleep(0.02)
+
+
+@pytest.mark.container
+async def test_a_keeper_that_can_start_no_thread_says_so_and_keeps_its_desks(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk() as desk:
+        assert isinstance(host.runtime, ContainerRuntime)
+        keeper = host.runtime.keeper.pid
+        cage = Path("/sys/fs/cgroup/pids") / f"hotdesk-test-{keeper}"
+        cage.mkdir()
+        try:
+            (cage / "pids.max").write_text("1")
+            (cage / "cgroup.procs").write_text(str(keeper))
+            with pytest.raises(HotdeskError, match="no process left"):
+                await desk.dial(8080)
+            with pytest.raises(HotdeskError):
+                await host.open()
+            before = len(list(Path(f"/proc/{keeper}/fd").iterdir()))
+            for _ in range(5):
+                with pytest.raises(HotdeskError):
+                    await host.open()
+            assert len(list(Path(f"/proc/{keeper}/fd").iterdir())) <= before
+            assert (await desk.run(["echo", "here"])).text == "here\n"
+        finally:
+            (cage.parent / "cgroup.procs").write_text(str(keeper))
+            cage.rmdir()
+        async with host.open_desk() as other:
+            assert (await other.run(["true"])).ok
+
+
+@pytest.mark.container
+async def test_sudo_alone_keeps_no_desk_from_being_idle(settings: Config) -> None:
+    async with Host(settings, control=False) as host:
+        desk = await host.open(Spec(root=True, idle=3.0, deadline=60.0))
+        process = await desk.start(["sh", "-c", "while :; do sudo true; sleep 0.3; done"], stdin=False)
+        await process.detach()
+        with anyio.fail_after(30):
+            while list((settings.run / "desks").glob("i*")):
+                await anyio.sleep(0.1)
+        with pytest.raises(DeskGone, match="idle"):
+            await desk.run(["true"])
+
+
+def test_a_write_waits_out_a_pause_however_long() -> None:
+    async def write() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        theirs.send(GREETING)
+        link = Link(ours)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(link.run)
+            await link.ready()
+            link.paused = True
+            with anyio.move_on_after(10 * (SILENCE + SILENT_SECONDS)) as scope:
+                await LinkedDesk(new_id(), link, "/").write("file", bytes(1 << 22))
+            assert scope.cancelled_caught, "nobody took it, so it cannot have ended"
+            assert link.failure is None
+            link.hang_up()
+        theirs.close()
+
+    run(write)
