@@ -69,7 +69,12 @@ class LocalRuntime:
                 clear(guest, folder)
                 raise
         self.tasks.start(link.run)
-        await link.ready()
+        try:
+            await link.ready()
+        except BaseException:
+            link.hang_up()
+            clear(guest, folder)
+            raise
         self.open_desks[desk] = (LinkedDesk(desk, link, str(folder / "home"), Unwalled()), guest, folder)
         return self.open_desks[desk][0]
 
