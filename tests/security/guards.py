@@ -663,8 +663,9 @@ FILES = (
         (
             Removal(
                 LAUNCH,
-                "console_r, console_w = os.pipe()",
-                'console_r, console_w = os.pipe()[0], os.open("/tmp", os.O_TMPFILE | os.O_RDWR)',
+                "(console_r, console_w) = kernel.two_pipes()\n",
+                "(console_r, console_w) = kernel.two_pipes()\n"
+                '    console_w = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)\n',
             ),
         ),
         (

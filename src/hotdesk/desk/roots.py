@@ -11,7 +11,7 @@ from typing import Protocol
 from hotdesk.config import Config
 from hotdesk.desk import bundle, launch, proof
 from hotdesk.desk.held import Held, Root, now
-from hotdesk.errors import BriefError, DeskError, HotdeskError
+from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 
 RISING = 20.0
 """Seconds the runtime may take to start one."""
@@ -121,7 +121,8 @@ class Roots:
         except OSError:
             return  # it has ended, and its exit will be told
         if wrong and root.hard <= now():
-            self.end(held, root, f"does not stand behind its wall: {'; '.join(wrong)}")
+            told = f"the wall around root does not stand in desk {room.desk}: {'; '.join(wrong)}"
+            self.give_up(held, root, KeeperError(told))
         elif not wrong:
             assert room.listener is not None
             root.proven = True
@@ -130,11 +131,15 @@ class Roots:
             room.hang_up()
 
     def end(self, held: Held, root: Root, why: str) -> None:
-        """Give up a root that did not come up as it should."""
+        """Give up a root that its desk did not let come up."""
+        self.give_up(held, root, DeskError(f"root's guest in desk {held.room.desk} {why}"))
+
+    def give_up(self, held: Held, root: Root, error: HotdeskError) -> None:
+        """End what was started of a root, and tell whoever asked."""
         strike(held)
         held.room.hang_up()
         self.lose(held)
-        self.owner.refuse(root.asked, DeskError(f"root's guest in desk {held.room.desk} {why}"))
+        self.owner.refuse(root.asked, error)
 
     def lose(self, held: Held) -> None:
         """Have a desk without its root; `sudo` is heard again after a rest."""
