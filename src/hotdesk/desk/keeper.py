@@ -18,15 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.desk import guestlib, image, kernel, launch, proof, state, uids, upkeep
+from hotdesk.desk import kernel, state, uids, upkeep
 from hotdesk.desk.burning import Burning, Fire
-from hotdesk.desk.cgroup import Cgroup, here
-from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.doorman import Doorman
-from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, now
+from hotdesk.desk.opening import Opening
 from hotdesk.desk.request import Request, number_of, parse
-from hotdesk.desk.room import Room
 from hotdesk.desk.roots import Roots
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
@@ -43,8 +40,6 @@ TURN = 0.05
 """Seconds requests may take before deadlines are looked at."""
 QUEUED = 45.0
 """Seconds a request to open may wait for its turn."""
-OPENING = 20.0
-"""Seconds the runtime may take to start a desk."""
 ENDING = 10.0
 """Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
 LONGEST = 3600.0
@@ -57,10 +52,6 @@ class Keeper:
     def __init__(self, settings: config.Config, owner: socket.socket) -> None:
         self.settings = settings
         self.owner = owner
-        self.private = settings.run / "private"
-        self.hierarchies = here()
-        self.guest_sources = guestlib.sources()
-        self.pool: Disk | None = None
         self.queue: dict[str, tuple[float, int, Request]] = {}
         """Requests to open, by desk, in the order they came: when, their number, and what they ask."""
         self.held: dict[str, Held] = {}
@@ -68,7 +59,7 @@ class Keeper:
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
-        self.filters = Filters(settings.lib / "cache", settings.runtime)
+        self.opening = Opening(settings, self.burning)
         self.doorman = Doorman()
         self.open_for_business = True
 
@@ -112,7 +103,7 @@ class Keeper:
         """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
         try:
             self.collect()
-            self.disk()
+            self.opening.disk()
         except (OSError, HostError):
             pass
 
@@ -257,65 +248,22 @@ class Keeper:
             self.attempt(number, request, self.begin)
 
     def begin(self, number: int, request: Request) -> None:
-        """Prepare a room and start the runtime; `finish` answers when it is done."""
-        spec, desk = request.spec, request.desk
-        picture = image.find(self.settings.images, spec.image)
-        state.check_floors(self.settings)
-        record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
-        room = None
-        base = None
-        try:
-            base = uids.claim(record.folder)
-            record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
-            disk = Memory() if spec.disk_in == "memory" else self.disk()
-            room = Room(desk, self.private / desk, Cgroup(self.hierarchies, desk), disk, base)
-            guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
-            room.prepare(spec, picture, guest, self.filters.compiled)
-            runtime, console = launch.run(self.settings, room)
-        except BaseException:
-            if room is not None:
-                self.burning.begin(Held(room, record, spec, 0, -1, number, 0.0, 0.0), "did not start")
-            else:
-                record.leave()
-                if base is not None:
-                    uids.release(base, record.folder)
-            raise
-        start = now()
-        hard = start + min(OPENING, spec.deadline)
-        self.held[desk] = Held(room, record, spec, runtime, console, number, hard, start)
-
-    def disk(self) -> Disk:
-        """Give the pool, mounted on first need."""
-        if self.pool is None:
-            self.pool = choose(self.settings)
-        return self.pool
+        """Start a desk; `finish` answers when it is up."""
+        self.held[request.desk] = self.opening.begin(number, request)
 
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
         held.runtime = 0
-        desk = held.room.desk
         try:
-            if status != 0:
-                raise KeeperError(f"desk {desk} did not start: {launch.complaint(self.settings, held.room, status)}")
+            self.opening.prove(held, status, self.early)
             self.hand_over(held)
         except (OSError, ValueError, KeeperError) as e:
-            self.burn(desk, "did not start")
+            self.burn(held.room.desk, "did not start")
             self.refuse(held.asked, KeeperError(str(e)))
 
     def hand_over(self, held: Held) -> None:
-        """Prove the walls, then give the owner what it needs to talk to the desk."""
+        """Give the owner what it needs to talk to a desk."""
         desk, room = held.room.desk, held.room
-        pid = int((room.folder / "pid").read_text())
-        if pid in self.early:
-            raise KeeperError(f"the first process of desk {desk} ended at once; is its image whole?")
-        held.init = pid
-        proof.check(held.init, room.base + uids.USER, 0, room.netns, room.userns)
-        if not room.cgroup.holds(held.init):
-            raise KeeperError("the wall does not stand: its first process is not in its cgroup")
-        self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
-        held.touched = now()
-        held.hard = held.touched + held.spec.deadline
-        held.record.note(pid=held.init, state="open")
         assert room.listener is not None
         assert room.gate is not None
         self.doorman.add(desk, room.gate)
@@ -390,7 +338,7 @@ class Keeper:
     def collect(self) -> None:
         """Burn what keepers left that were killed; what resists stays listed, for the next one."""
         for desk in state.orphans(self.settings):
-            state.bury(self.settings, self.hierarchies, desk, self.disk)
+            state.bury(self.settings, self.opening.hierarchies, desk, self.opening.disk)
         state.sweep(self.settings)
         uids.sweep(self.settings.run / "desks")
         self.drop_layers()
@@ -399,7 +347,7 @@ class Keeper:
         """Delete disks of desks that are no more: a machine that lost power forgot the desks, not the pool."""
         if not (self.settings.lib / "pool.btrfs").exists():
             return
-        pool = self.disk()
+        pool = self.opening.disk()
         for desk in pool.left():
             if ID_SHAPE.fullmatch(desk) and not (self.settings.run / "desks" / desk).exists():
                 pool.drop(desk)

@@ -1,0 +1,85 @@
+"""How a desk comes to be: its room, the runtime that starts it, and the proof that its walls stand."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from hotdesk.config import Config
+from hotdesk.desk import guestlib, image, launch, proof, state, uids
+from hotdesk.desk.burning import Burning
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.disk import Disk, Memory, choose
+from hotdesk.desk.filters import Filters
+from hotdesk.desk.held import Held, now
+from hotdesk.desk.request import Request
+from hotdesk.desk.room import Room
+from hotdesk.errors import KeeperError
+
+OPENING = 20.0
+"""Seconds the runtime may take to start a desk."""
+
+
+class Opening:
+    """What one keeper opens desks with."""
+
+    def __init__(self, settings: Config, burning: Burning) -> None:
+        self.settings = settings
+        self.burning = burning
+        self.hierarchies = here()
+        self.guest_sources = guestlib.sources()
+        self.filters = Filters(settings.lib / "cache", settings.runtime)
+        self.pool: Disk | None = None
+
+    def disk(self) -> Disk:
+        """Give the pool, mounted on first need."""
+        if self.pool is None:
+            self.pool = choose(self.settings)
+        return self.pool
+
+    def begin(self, number: int, request: Request) -> Held:
+        """Prepare a room and start the runtime; what fails leaves nothing, or burns."""
+        spec, desk = request.spec, request.desk
+        picture = image.find(self.settings.images, spec.image)
+        state.check_floors(self.settings)
+        record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
+        room = None
+        base = None
+        try:
+            base = uids.claim(record.folder)
+            record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
+            disk = Memory() if spec.disk_in == "memory" else self.disk()
+            room = Room(desk, self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk), disk, base)
+            guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
+            room.prepare(spec, picture, guest, self.filters.compiled)
+            runtime, console = launch.run(self.settings, room)
+        except BaseException:
+            if room is not None:
+                self.burning.begin(Held(room, record, spec, 0, -1, number, 0.0, 0.0), "did not start")
+            else:
+                record.leave()
+                if base is not None:
+                    uids.release(base, record.folder)
+            raise
+        start = now()
+        return Held(room, record, spec, runtime, console, number, start + min(OPENING, spec.deadline), start)
+
+    def prove(self, held: Held, status: int, early: set[int]) -> None:
+        """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
+
+        `early` are exits seen before the runtime's own: what it starts may end before it does.
+        """
+        desk, room = held.room.desk, held.room
+        if status != 0:
+            raise KeeperError(f"desk {desk} did not start: {launch.complaint(self.settings, room, status)}")
+        pid = int((room.folder / "pid").read_text())
+        if pid in early:
+            raise KeeperError(f"the first process of desk {desk} ended at once; is its image whole?")
+        held.init = pid
+        proof.check(held.init, room.base + uids.USER, 0, room.netns, room.userns)
+        if not room.cgroup.holds(held.init):
+            raise KeeperError("the wall does not stand: its first process is not in its cgroup")
+        self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
+        held.touched = now()
+        held.hard = held.touched + held.spec.deadline
+        held.record.note(pid=held.init, state="open")
