@@ -202,11 +202,10 @@ SLOW = {
     ),
     "the link's end": loss(
         "one-caller",
-        ("desk/keeper.py", "        room.listener.close()\n", ""),
         (
-            "desk/oci.py",
-            "        finally:\n            listener.close()\n        if link is None",
-            "        finally:\n            self.spare_listener = listener\n        if link is None",
+            "desk/keeper.py",
+            "        room.hang_up()\n        os.close(held.console)\n",
+            "        os.close(held.console)\n",
         ),
     ),
     "a command's confinement": loss(
