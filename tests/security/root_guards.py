@@ -184,7 +184,7 @@ OWN = "what root puts into its own desk runs behind that desk's walls, whatever 
 NO_GUARD_OF_ROOT: dict[str, str] = {
     REPLACED: OWN,
     f"{ROOT}::test_a_sudo_that_root_replaced_gains_nothing": OWN,
-    f"{ROOT}::test_no_cgroup_is_in_reach": "nothing mounts one, and calls that would are refused: other attacks show that",
+    f"{ROOT}::test_no_cgroup_is_in_reach": "nothing mounts one; calls that would are attacked elsewhere",
     f"{ROOT}::test_roots_guest_is_not_read_or_traced_by_programs[None]": "the kernel keeps other users out",
     f"{ROOT}::test_the_runtime_that_starts_root_is_not_touched_on_its_way_in": "the runtime's own guard: undumpable",
     f"{ROOT}::test_killing_everything_ends_at_most_the_desk": "without its pid namespace it would end this machine's",
