@@ -11,22 +11,26 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk import uids
+from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.host import Host
 
 pytestmark = pytest.mark.container
 CURL = ["curl", "-sS", "-i", "--max-time", "20", "-x", "http://127.0.0.1:3128"]
 
 
-def doors() -> list[int]:
-    """List the processes that run as the door's own user."""
+def doors(host: Host) -> list[int]:
+    """List the processes of a host's keeper that run as the door's own user."""
+    assert isinstance(host.runtime, ContainerRuntime)
+    keeper = f"\nPPid:\t{host.runtime.keeper.pid}\n"
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if f"\nUid:\t{uids.DOOR}\t" in (entry / "status").read_text():
-                    found.append(int(entry.name))
+                status = (entry / "status").read_text()
             except OSError:
                 continue
+            if f"\nUid:\t{uids.DOOR}\t" in status and keeper in status:
+                found.append(int(entry.name))
     return found
 
 
@@ -44,9 +48,9 @@ async def test_every_request_is_refused_with_a_reason(settings: Config) -> None:
 
 async def test_the_door_has_a_user_of_its_own_and_no_privilege(settings: Config) -> None:
     async with Host(settings, control=False) as host, host.open_desk() as desk:
-        assert doors() == []
+        assert doors(host) == []
         await desk.run([*CURL, "http://example.test/"])
-        (door,) = doors()
+        (door,) = doors(host)
         status = dict(
             line.split(":\t", 1) for line in Path(f"/proc/{door}/status").read_text().splitlines() if ":\t" in line
         )
@@ -59,7 +63,7 @@ async def test_a_door_that_dies_is_replaced_and_nobody_inside_takes_its_place(se
     take = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 3128))"
     async with Host(settings, control=False) as host, host.open_desk() as desk:
         await desk.run([*CURL, "http://example.test/"])
-        os.kill(doors()[0], signal.SIGKILL)
+        os.kill(doors(host)[0], signal.SIGKILL)
         assert b"Address already in use" in (await desk.run(["python3", "-c", take])).stderr
         assert "403" in (await desk.run([*CURL, "http://example.test/"])).text
 

@@ -9,7 +9,7 @@ import anyio
 
 from hotdesk.desk.answers import as_done, check
 from hotdesk.desk.channel import GRACE, Body, Channel, Data, Reply, Told
-from hotdesk.desk.seam import Done, Size, Stream
+from hotdesk.desk.seam import Done, Size, Stream, check_variables
 from hotdesk.errors import BriefError, LinkError
 from hotdesk_guest import wire
 
@@ -115,8 +115,7 @@ def ask_exec(
         raise BriefError("a program is a list of texts: its name and its arguments")
     if any("\0" in text for text in (*argv, cwd or "")):
         raise BriefError("a program's arguments and working folder cannot hold a zero byte")
-    if not all(isinstance(text, str) for pair in (env or {}).items() for text in pair):
-        raise BriefError("a program's variables are texts")
+    check_variables(env or {})
     if timeout is not None and not timeout < LONG:
         timeout = None
     limit = None if timeout is None else max(0, int(timeout * 1000))

@@ -36,6 +36,15 @@ def as_id(text: str) -> DeskId:
     return DeskId(text)
 
 
+def check_variables(env: Mapping[str, str]) -> None:
+    """Refuse what cannot be an environment variable."""
+    for key, value in env.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise BriefError("a program's variables are texts")
+        if not key or "=" in key or "\0" in key + value:
+            raise BriefError(f"{key!r} cannot be an environment variable")
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """The computer that is asked for."""
@@ -69,9 +78,7 @@ class Spec:
         for name, right in checks.items():
             if not right:
                 raise BriefError(f"a desk's {name} cannot be {getattr(self, name)!r}")
-        for key, value in self.env.items():
-            if not key or "=" in key or "\0" in key + value:
-                raise BriefError(f"{key!r} cannot be an environment variable")
+        check_variables(self.env)
 
 
 @dataclass(frozen=True, slots=True)
