@@ -37,7 +37,114 @@ class RootActEnded:
     exit_code: int
 
 
-Event: TypeAlias = RootAct | RootActEnded
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A desk is about to be opened with a way out."""
+
+    desk: str
+    scope: str
+    """SHA-256 of the scope it was given, as JSON."""
+    rules: tuple[str, ...]
+    grants: tuple[str, ...]
+    """As text: `erp-token@erp.test bearer`. Never a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The canaries that ran inside before hand-over, and whether each held."""
+
+    desk: str
+    held: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Burnt:
+    """A desk is gone, and why; its grants with it."""
+
+    desk: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request at the door, and what became of it."""
+
+    desk: str
+    step: str
+    verdict: Literal["allow", "deny", "ask", "broken"]
+    """`broken`: it was no request anybody could judge."""
+    rule: str
+    """The rule that decided, as text; or why none did."""
+    method: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """The canonical path; of a query the names only."""
+    status: int
+    """What the desk was answered; 0: nothing."""
+    up: int
+    """Bytes sent upstream."""
+    down: int
+    """Bytes that came back."""
+    ms: int
+    grants: tuple[str, ...] = ()
+    """Which secrets went along, and where: `erp-token in header authorization`. Never a value."""
+    note: str = ""
+    """Anything else a person should know: why it failed, what was scrubbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something no honest desk does: a placeholder sent where it is not granted, a secret that came back unasked."""
+
+    desk: str
+    what: Literal["placeholder", "leak", "foreign"]
+    secret: str
+    host: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A grant ended before its desk did."""
+
+    desk: str
+    grant: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A desk asks for more than it has. What `reason` says is the desk's word."""
+
+    desk: str
+    id: str
+    digest: str
+    """Of the exact rule that would be added: what is approved is this, once."""
+    rule: str
+    method: str
+    host: str
+    path: str
+    seconds: float
+    """How long the answer is waited for."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of an ask, and who said so."""
+
+    desk: str
+    id: str
+    digest: str
+    answer: Literal["approved", "refused", "expired"]
+    by: str
+    """`uid 0 pid 4711`; empty when time ran out."""
+
+
+Event: TypeAlias = RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered
 Note: TypeAlias = Callable[[Event], None]
 """Takes an event down; `HostError` when it cannot."""
 

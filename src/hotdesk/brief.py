@@ -1,0 +1,100 @@
+"""What is asked, inside which limits: where a desk may go, and which secrets go with it. Data, no behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["allow", "deny", "ask"]
+Scheme: TypeAlias = Literal["http", "https"]
+PlaceKind: TypeAlias = Literal["bearer", "basic", "header", "cookie", "query", "form", "json"]
+
+READ = ("GET", "HEAD")
+"""What a rule admits unless it says more."""
+ANY = ("*",)
+"""What `write` admits: every method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of where a desk may go. The defaults are the narrow ones."""
+
+    host: str
+    """A name in lower-case ASCII, `*.` and a name for everything below it, an address, or a network written as CIDR."""
+    verdict: Verdict = "allow"
+    scheme: Scheme | None = None
+    """None: either, each at its own port."""
+    port: int | None = None
+    """None: 443 for https, 80 for http."""
+    methods: tuple[str, ...] = READ
+    path: str = "/**"
+    """A glob: `*` is anything but a slash, `**` anything."""
+    query: tuple[tuple[str, str], ...] | None = None
+    """Parameters that may be sent, each with a glob for its value; None: any."""
+    up: int | None = None
+    """Bytes of requests in all, heads included."""
+    down: int | None = None
+    """Bytes of answers in all."""
+    rate: float | None = None
+    """Requests a second, averaged over ten."""
+    tunnel: bool = False
+    """Pass TLS on unread: no injection, no method, no path. Flagged wherever it shows."""
+    private: bool = False
+    """Addresses of private networks may be dialled for this host. An address or network written as such always may."""
+    step: str = ""
+    """The step it holds for; empty: all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a request a secret goes."""
+
+    kind: PlaceKind
+    name: str = ""
+    """The header, cookie, parameter or field; for `json` a path such as `auth.password`."""
+    method: str = ""
+    path: str = ""
+    """For `query`, `form` and `json`: the one method and the exact path at which it is put in."""
+    swap: bool = False
+    """Put in only where the desk wrote the placeholder; else attached to every request. Always for `form`, `json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One secret of the vault, for one host over https."""
+
+    secret: str
+    """Its name in the vault."""
+    host: str
+    """Exact: a wildcard carries no secret."""
+    port: int = 443
+    places: tuple[Place, ...] = ()
+    """Empty: where its kind goes by nature (a token as `bearer`, user and password as `basic`)."""
+    env: str = ""
+    """The variable inside that holds its placeholder."""
+    step: str = ""
+    """The step it lives for; empty: all of them."""
+    seconds: float | None = None
+    """How long it lives at most."""
+    fields: tuple[str, ...] = ()
+    """Fields of JSON answers, beside the usual ones, whose values stay outside as placeholders."""
+    foreign: bool = False
+    """Whether the desk may also bring credentials of its own to this host."""
+    identity: bool = False
+    """Whether this host is told, signed, which desk and step asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Everything a desk may reach, and as whom. Empty: nothing."""
+
+    rules: tuple[Rule, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names that lead to an upstream of the operator's choice: `erp.internal` to `127.0.0.1:8443`. Operator-only."""
+    may_ask: bool = True
+    """Whether the desk may ask for more at `http://door.local/ask`."""
+
+
+CLOSED = Scope(may_ask=False)
