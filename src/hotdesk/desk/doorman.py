@@ -1,102 +1,106 @@
-"""The keeper's hold on the door's process: started by the first call at any gate, fed gates, restarted when it dies.
+"""The keeper's hold on door and keys: started by the first call at any gate or the owner's wish, joined to each other.
 
 The keeper keeps its own copy of every gate: while the door is away calls wait, and no program inside can take the port.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import socket
-import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk import uids
-from hotdesk.desk.spawn import send_now
+from hotdesk.config import Config
+from hotdesk.desk import kernel, uids
+from hotdesk.desk.part import Part
 
-SOURCE = Path(__file__).resolve().parents[2]
-PROGRAM = "hotdesk.door.proxy"
-START = f"import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module('{PROGRAM}').main()"
-PAUSE = 1.0
-"""Seconds between two starts, so that a door that dies at once does not spin."""
+SCRATCH = "size=256k,nr_inodes=64,mode=700"
+"""What the door has for files: a moment's certificate."""
 
 
 class Doorman:
-    """One door, if one runs."""
+    """One door and one keys process, if they run."""
 
-    def __init__(self) -> None:
-        self.pid = 0
-        self.line: socket.socket | None = None
+    def __init__(self, settings: Config) -> None:
+        self.settings = settings
+        self.door = Part("hotdesk.door.process")
+        self.keys = Part("hotdesk.keys.process")
         self.gates: dict[str, socket.socket] = {}
-        self.started = -PAUSE
 
     def add(self, desk: str, gate: socket.socket) -> None:
         """Take charge of a gate."""
         self.gates[desk] = gate
-        self.tell(desk, gate)
+        self.door.tell({"gate": desk}, gate.fileno())
 
     def remove(self, desk: str) -> None:
         """Let go of a gate; its room closes it."""
         if self.gates.pop(desk, None) is not None:
-            self.tell(desk)
+            self.door.tell({"gate": desk})
 
     def waiting(self) -> list[int]:
         """List the gates at which a call must start the door."""
-        return [] if self.pid or not self.rested() else [gate.fileno() for gate in self.gates.values()]
+        if self.door.pid or not self.door.rested():
+            return []
+        return [gate.fileno() for gate in self.gates.values()]
 
-    def rested(self) -> bool:
-        """Say whether the last start is long enough ago."""
-        return time.monotonic() - self.started >= PAUSE
+    def resting(self) -> bool:
+        """Say whether the door is away and may not be started yet."""
+        return not self.door.pid and not self.door.rested()
 
     def start(self) -> None:
-        """Start the door and give it every gate."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", "-B", "-c", START, str(SOURCE), str(uids.DOOR)],
-                {"PATH": os.defpath},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
-                    *((os.POSIX_SPAWN_DUP2, null, number) for number in range(3)),
-                ],
-                setsid=True,
-            )
-        finally:
-            os.close(null)
-            theirs.close()
-        self.started = time.monotonic()
-        self.line = ours
+        """Start the door, and keys if they do not run; give it every gate."""
+        self.start_keys()
+        scratch = self.settings.run / "private" / "door"
+        if not scratch.exists():
+            scratch.mkdir(mode=0o700)
+            flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+            kernel.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
+        told = {"uid": uids.DOOR, "root": str(scratch), "ca": self.settings.ca, "proxy": self.settings.proxy}
+        self.door.start(told)
         for desk, gate in self.gates.items():
-            self.tell(desk, gate)
+            self.door.tell({"gate": desk}, gate.fileno())
+        self.join()
 
-    def tell(self, desk: str, *gates: socket.socket) -> None:
-        """Hand the door a gate, or have it shut one."""
-        if self.line is not None:
-            fds = [gate.fileno() for gate in gates]
-            try:
-                send_now(self.line, json.dumps({"gate": desk}).encode(), fds)
-            except OSError:
-                self.give_up()
+    def start_keys(self) -> None:
+        """Start keys, unless they run, in a folder of their own."""
+        if self.keys.pid:
+            return
+        folder = own_folder(self.settings.lib / "keys")
+        self.keys.start({"uid": uids.KEYS, "root": str(folder)})
+        if self.door.pid:
+            self.join()
 
-    def give_up(self) -> None:
-        """End a door that is dying or takes no messages; the next call starts another."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+    def meet(self) -> tuple[socket.socket, socket.socket]:
+        """Give an owner its ends of two lines to keys, which are started for it: one to talk over, one to wait at."""
+        self.start_keys()
+        talk, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        wait, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with theirs, hears:
+            self.keys.tell({"line": "owner"}, theirs.fileno())
+            self.keys.tell({"line": "owner"}, hears.fileno())
+        return talk, wait
+
+    def join(self) -> None:
+        """Give door and keys a line to each other; neither sees who else there is."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours, theirs:
+            self.keys.tell({"line": "door"}, ours.fileno())
+            self.door.tell({"line": "keys"}, theirs.fileno())
 
     def ended(self, pid: int) -> bool:
-        """Note the door's exit; the next call starts another."""
-        if pid != self.pid:
-            return False
-        self.close()
-        return True
+        """Note the exit of either; the next need starts another."""
+        return self.door.ended(pid) or self.keys.ended(pid)
 
     def close(self) -> None:
-        """Hang up; the door ends by itself."""
-        if self.line is not None:
-            self.line.close()
-        self.line, self.pid = None, 0
+        """Hang up; both end by themselves."""
+        self.door.close()
+        self.keys.close()
+
+
+def own_folder(folder: Path) -> Path:
+    """Make the folder keys live in, theirs alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        os.chown(folder, uids.KEYS, uids.KEYS)
+    folder.chmod(0o700)
+    return folder

@@ -60,7 +60,7 @@ class Keeper:
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning)
-        self.doorman = Doorman()
+        self.doorman = Doorman(settings)
         self.open_for_business = True
 
     # -- the loop ---------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Keeper:
             waits.append(fire)
         if self.queue and self.has_hands():
             waits.append(0.0)
-        if not self.doorman.pid and not self.doorman.rested():
+        if self.doorman.resting():
             waits.append(1.0)
         return max(0.0, min([LONGEST, *waits]))
 
@@ -199,6 +199,10 @@ class Keeper:
             case "root":
                 self.reap()  # an earlier root may have ended a moment ago
                 self.roots.begin(number, self.find(request.desk))
+            case "keys":
+                talk, wait = self.doorman.meet()
+                with talk, wait:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
             case "usage":
                 self.send({"re": number, "ok": upkeep.usage(self.find(request.desk))})
             case "pause":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Literal, cast, get_args
 
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
 
-Verb = Literal["open", "burn", "touch", "usage", "pause", "resume", "dial", "root"]
+Verb = Literal["open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys"]
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),
     "cpus": (int, float),
@@ -22,6 +23,9 @@ TYPES: dict[str, tuple[type, ...]] = {
     "env": (dict,),
     "root": (bool,),
 }
+CERTIFICATE_SHAPE = re.compile(
+    r"-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,4000}-----END CERTIFICATE-----\n", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Request:
     spec: Spec = field(default_factory=Spec)
     port: int = 0
     """What to dial."""
+    ca: str = ""
+    """The certificate of the desk's door, for a desk with a way out."""
 
 
 def write(number: int, request: Request) -> bytes:
@@ -40,6 +46,7 @@ def write(number: int, request: Request) -> bytes:
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     if request.verb == "open":
         message["spec"] = asdict(request.spec)
+        message["ca"] = request.ca
     elif request.verb == "dial":
         message["port"] = request.port
     return json.dumps(message).encode()
@@ -51,7 +58,7 @@ def parse(data: bytes) -> tuple[int, Request]:
         message = json.loads(data.decode())
     except (ValueError, RecursionError) as e:
         raise BriefError("the keeper was sent something that is not JSON") from e
-    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec", "port"}:
+    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec", "port", "ca"}:
         raise BriefError("the keeper was sent something that is not a request")
     number, verb, desk = message.get("n"), message.get("verb"), message.get("desk")
     if type(number) is not int or not 0 <= number < 1 << 63:
@@ -61,7 +68,7 @@ def parse(data: bytes) -> tuple[int, Request]:
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("a request for something that is not a desk's id")
     if verb == "open":
-        return number, Request("open", desk, parse_spec(message.get("spec")))
+        return number, Request("open", desk, parse_spec(message.get("spec")), ca=parse_certificate(message.get("ca")))
     if verb == "dial":
         return number, Request("dial", desk, port=parse_port(message.get("port")))
     return number, Request(cast(Verb, verb), desk)
@@ -74,6 +81,13 @@ def number_of(data: bytes) -> int:
     except (ValueError, RecursionError, TypeError, KeyError):
         return -1
     return number if type(number) is int and 0 <= number < 1 << 63 else -1
+
+
+def parse_certificate(value: object) -> str:
+    """Read the certificate a desk shall trust: PEM, and short."""
+    if not isinstance(value, str) or not (value == "" or CERTIFICATE_SHAPE.fullmatch(value)):
+        raise BriefError("a request to open with something that is not a certificate")
+    return value
 
 
 def parse_port(value: object) -> int:

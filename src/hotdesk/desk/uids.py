@@ -19,6 +19,8 @@ SLOTS = 16384
 NOBODY, ANCHOR = 1001, 1002
 DOOR = FIRST + WIDTH * SLOTS - 1
 """The door's own user, at the end of the range, where no desk reaches."""
+KEYS = DOOR - 1
+"""The user who alone can read the vault and write the journal."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))

@@ -1,0 +1,83 @@
+"""A process beside the keeper that does what root should not: started on first need, told things over one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.desk.spawn import send_now
+
+SOURCE = Path(__file__).resolve().parents[2]
+START = "import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module(sys.argv[2]).main()"
+PAUSE = 1.0
+"""Seconds between two starts, so that one that dies at once does not spin."""
+
+
+class Part:
+    """One such process, if it runs."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.pid = 0
+        self.line: socket.socket | None = None
+        self.started = -PAUSE
+
+    def rested(self) -> bool:
+        """Say whether the last start is long enough ago."""
+        return time.monotonic() - self.started >= PAUSE
+
+    def start(self, settings: Mapping[str, object]) -> None:
+        """Start it, with its settings in its arguments and our line at its descriptor 3."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self.pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-B", "-c", START, str(SOURCE), self.program, json.dumps(settings)],
+                {"PATH": os.defpath},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
+                    (os.POSIX_SPAWN_DUP2, null, 0),
+                    (os.POSIX_SPAWN_DUP2, null, 1),
+                    (os.POSIX_SPAWN_DUP2, 2, 2),
+                ],
+                setsid=True,
+            )
+        finally:
+            os.close(null)
+            theirs.close()
+        self.started = time.monotonic()
+        self.line = ours
+
+    def tell(self, message: Mapping[str, object], *fds: int) -> None:
+        """Send a message with descriptors; one that takes none is dying."""
+        if self.line is not None:
+            try:
+                send_now(self.line, json.dumps(message).encode(), fds)
+            except OSError:
+                self.give_up()
+
+    def give_up(self) -> None:
+        """End a process that is dying or takes no messages; the next need starts another."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def ended(self, pid: int) -> bool:
+        """Note its exit."""
+        if pid != self.pid:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Hang up; it ends by itself."""
+        if self.line is not None:
+            self.line.close()
+        self.line, self.pid = None, 0

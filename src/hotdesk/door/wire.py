@@ -1,0 +1,155 @@
+"""One TCP connection, plain or TLS, read as it comes and written with back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import cast
+
+HIGH = 256 << 10
+"""Bytes read ahead before the other side is made to wait."""
+
+
+class Hungup(Exception):  # noqa: N818 - a state, and read as one
+    """The other side went away, or took too long."""
+
+
+class Wire(asyncio.Protocol):
+    """A connection whose reader and writer are one task at a time."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport
+        self.buffer = bytearray()
+        self.ended = False
+        """Whether the other side will say no more."""
+        self.lost = False
+        self.stopped = False
+        """Whether the other side is made to wait."""
+        self.reader: asyncio.Future[None] | None = None
+        self.writer: asyncio.Future[None] | None = None
+        self.full = False
+        self.read_bytes = 0
+        self.written = 0
+
+    # -- asyncio's side ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport, or the TLS one that replaces it."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(HIGH)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+        self.buffer += data
+        self.read_bytes += len(data)
+        if len(self.buffer) > HIGH and not self.stopped:
+            self.stopped = True
+            self.transport.pause_reading()
+        self.wake_reader()
+
+    def eof_received(self) -> bool:
+        """Note that no more comes; what is still to be said may be."""
+        self.ended = True
+        self.wake_reader()
+        return self.transport.get_extra_info("sslcontext") is None  # TLS cannot be half closed
+
+    def connection_lost(self, _why: Exception | None) -> None:
+        """Note the end."""
+        self.ended = self.lost = True
+        self.wake_reader()
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        """Note that enough is on its way."""
+        self.full = True
+
+    def resume_writing(self) -> None:
+        """Let a writer go on."""
+        self.full = False
+        if self.writer is not None and not self.writer.done():
+            self.writer.set_result(None)
+
+    def wake_reader(self) -> None:
+        """Let a reader look again."""
+        if self.reader is not None and not self.reader.done():
+            self.reader.set_result(None)
+
+    # -- our side ---------------------------------------------------------------------------------------------
+
+    async def fill(self, seconds: float) -> bool:
+        """Wait until there is more to read than there was; False at the end."""
+        known = len(self.buffer)
+        if self.stopped:
+            self.stopped = False
+            self.transport.resume_reading()
+        while len(self.buffer) == known and not self.ended:
+            self.reader = self.loop.create_future()
+            alarm = self.loop.call_later(seconds, expire, self.reader)
+            try:
+                await self.reader
+            finally:
+                alarm.cancel()
+                self.reader = None
+        return len(self.buffer) > known
+
+    async def read(self, seconds: float) -> bytes:
+        """Give whatever has come; nothing at the end."""
+        if not self.buffer and not await self.fill(seconds):
+            return b""
+        data = bytes(self.buffer)
+        self.buffer.clear()
+        if self.stopped:
+            self.stopped = False
+            self.transport.resume_reading()
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; `drain` waits while too many are on their way."""
+        if self.lost:
+            raise Hungup("the connection is gone")
+        self.written += len(data)
+        self.transport.write(data)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until the other side took most of what was sent."""
+        while self.full and not self.lost:
+            self.writer = self.loop.create_future()
+            alarm = self.loop.call_later(seconds, expire, self.writer)
+            try:
+                await self.writer
+            finally:
+                alarm.cancel()
+                self.writer = None
+        if self.lost:
+            raise Hungup("the connection is gone")
+
+    async def start_tls(self, context: ssl.SSLContext, *, name: str | None = None, seconds: float = 10.0) -> None:
+        """Speak TLS from here on: as a client to `name`, or as a server."""
+        transport = await self.loop.start_tls(
+            self.transport,
+            self,
+            context,
+            server_side=name is None,
+            server_hostname=name,
+            ssl_handshake_timeout=seconds,
+            ssl_shutdown_timeout=2.0,
+        )
+        if transport is None:
+            raise Hungup("the connection went away during the TLS handshake")
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(HIGH)
+
+    def close(self) -> None:
+        """Hang up when what was sent is on its way."""
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Hang up now."""
+        self.transport.abort()
+
+
+def expire(future: asyncio.Future[None]) -> None:
+    """End a wait that took too long."""
+    if not future.done():
+        future.set_exception(Hungup("nothing came for too long"))
