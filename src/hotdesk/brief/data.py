@@ -1,4 +1,4 @@
-"""What is asked, inside which limits: where a desk may go, and which secrets go with it. Data, no behaviour."""
+"""The data of a scope: rules, places, grants. No behaviour."""
 
 from __future__ import annotations
 

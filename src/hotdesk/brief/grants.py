@@ -1,0 +1,224 @@
+"""Grants as text: which secret goes to which host, and where in a request.
+
+    NAME@host[:port] [bearer|basic|header=NAME|cookie=NAME|query=NAME:METHOD:/path|form=FIELD:METHOD:/path
+        |json=FIELD:METHOD:/path [swap]]… [env=VAR] [step=S] [seconds=600] [field=NAME]… [foreign] [identity]
+
+`swap` is for the place it stands behind. A name with a character of the grammar in it is written with %XX.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import get_args
+from urllib.parse import quote, unquote
+
+from hotdesk.brief.data import Grant, Place, PlaceKind
+from hotdesk.brief.names import bracketed, canonical_host, is_address
+from hotdesk.brief.paths import canonical_path
+from hotdesk.brief.rules import LONGEST, METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of
+from hotdesk.errors import BriefError, printable
+
+EXAMPLE = "erp-token@erp.example.test bearer"
+SECRET_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+TOKEN_SHAPE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+VARIABLE_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
+MOST_SECONDS = 31 * 24 * 3600.0
+MOST_PLACES = 16
+MOST_FIELDS = 64
+PINNED = ("query", "form", "json")
+"""Places at which a secret could be published, and which are therefore bound to one method and path."""
+FRAMING = frozenset(
+    """
+    accept-encoding connection content-encoding content-length content-type cookie expect forwarded host http2-settings
+    keep-alive proxy-authenticate proxy-authorization proxy-connection range set-cookie te trailer transfer-encoding
+    upgrade via x-forwarded-for x-forwarded-host x-forwarded-proto
+    """.split()
+)
+"""Headers the door writes itself, or that say where a message ends."""
+SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTHONPATH NODE_OPTIONS".split())
+
+
+def parse_grant(text: str) -> Grant:
+    """Read one grant."""
+    try:
+        return checked(read_words(text[: LONGEST + 1].split()))
+    except ValueError as e:
+        raise BriefError(f"grant {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+
+
+def check_grant(grant: Grant) -> Grant:
+    """Give a grant in canonical form, or refuse it."""
+    try:
+        return checked(grant)
+    except ValueError as e:
+        raise BriefError(f"grant of {printable(str(grant.secret)[:80])!r}: {e}; write it like {EXAMPLE!r}") from None
+
+
+def grant_text(grant: Grant) -> str:
+    """Write a grant as the text it can be read from."""
+    words = [f"{grant.secret}@{bracketed(grant.host)}{f':{grant.port}' if grant.port != 443 else ''}"]
+    words += [place_text(place) for place in grant.places]
+    words += [f"env={grant.env}"] if grant.env else []
+    words += [f"step={grant.step}"] if grant.step else []
+    words += [f"seconds={grant.seconds:.15g}"] if grant.seconds is not None else []
+    words += [f"field={encoded(name)}" for name in grant.fields]
+    words += [name for name, on in (("foreign", grant.foreign), ("identity", grant.identity)) if on]
+    return " ".join(words)
+
+
+def place_text(place: Place) -> str:
+    """Write one place."""
+    name = f"={encoded(place.name)}" if place.name else ""
+    pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
+    return f"{place.kind}{name}{pinned}{' swap' if place.swap and place.kind not in ('form', 'json') else ''}"
+
+
+def encoded(name: str) -> str:
+    """Write a name so that it is one word and ends where it ends."""
+    return quote(name, safe="!#$&'*+.^_`|~[]-")
+
+
+def read_words(words: list[str]) -> Grant:
+    """Put a grant together from its words."""
+    name, at, authority = words[0].partition("@") if words else ("", "", "")
+    found = HOST_SHAPE.fullmatch(authority)
+    if not at or not found:
+        raise ValueError("it is not written as NAME@host[:port]")
+    grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
+    seen: set[str] = set()
+    for position, word in enumerate(words[1:], 1):
+        grant = with_word(grant, word, words[position - 1], seen)
+    return grant
+
+
+def with_word(grant: Grant, word: str, before: str, seen: set[str]) -> Grant:
+    """Add what one word says to a grant."""
+    name, equals, value = word.partition("=")
+    if name in get_args(PlaceKind):
+        return replace(grant, places=(*grant.places, read_place(name, value)))
+    if word == "swap":
+        if not grant.places or before.partition("=")[0] not in get_args(PlaceKind):
+            raise ValueError("`swap` stands behind the place it is for, as in `bearer swap`")
+        return replace(grant, places=(*grant.places[:-1], replace(grant.places[-1], swap=True)))
+    if word == f"field={value}":
+        return replace(grant, fields=(*grant.fields, unquote(value, errors="strict")))
+    if name in seen or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
+        raise ValueError(f"{printable(word[:80])!r} stands there twice, or is not part of a grant")
+    seen.add(name)
+    return replace(grant, **read_option(name, value))  # type: ignore[arg-type]
+
+
+def read_option(name: str, value: str) -> dict[str, object]:
+    """Read one option of a grant."""
+    match name:
+        case "env" | "step":
+            return {name: value}
+        case "seconds":
+            return {name: float(value)}
+        case "foreign" | "identity":
+            return {name: True}
+    raise ValueError(f"{printable(name[:80])!r} is not part of a grant")
+
+
+def read_place(kind: str, value: str) -> Place:
+    """Read one place."""
+    name, _, pinned = value.partition(":") if kind in PINNED else (value, "", "")
+    method, _, path = pinned.partition(":")
+    name = unquote(name, errors="strict")
+    return Place(kind=kind, name=name, method=method, path=path, swap=kind in ("form", "json"))  # type: ignore[arg-type]
+
+
+def checked(grant: Grant) -> Grant:
+    """Check each field of a grant, and give it in canonical form."""
+    if not isinstance(grant.secret, str) or not SECRET_SHAPE.fullmatch(grant.secret):
+        raise ValueError("a secret's name is of small letters, digits and `-`, 64 at most")
+    if grant.port is None:
+        raise ValueError("it has no port")
+    number("port", grant.port, int, 1, 65535)
+    number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
+    for flag in (grant.foreign, grant.identity):
+        one_of("flag", flag, (True, False))
+    if not isinstance(grant.env, str) or (grant.env and not is_variable(grant.env)):
+        raise ValueError("env is no name for a variable, or one the system uses itself")
+    if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
+        raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
+    return replace(
+        grant,
+        host=because("host", grant.host, exact_host),
+        seconds=None if grant.seconds is None else float(f"{float(grant.seconds):.15g}"),
+        places=checked_places(grant.places),
+        fields=checked_fields(grant.fields),
+    )
+
+
+def is_variable(name: str) -> bool:
+    """Say whether a placeholder may stand in a variable of that name."""
+    taken = name in SYSTEM or name.startswith("LD_") or name.upper().endswith("_PROXY")
+    return VARIABLE_SHAPE.fullmatch(name) is not None and not taken
+
+
+def exact_host(text: str) -> str:
+    """Give the one host a secret is for."""
+    if "*" in text or "/" in text:
+        raise ValueError("is a pattern; a secret goes to one host, written out")
+    return canonical_host(text if text.startswith("[") or not is_address(text) else bracketed(text))
+
+
+def checked_fields(names: object) -> tuple[str, ...]:
+    """Give the fields of answers, each once."""
+    if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
+        raise ValueError("the fields are no list of names")
+    for name in names:
+        plain_name(name)
+    return tuple(dict.fromkeys(names))
+
+
+def checked_places(places: object) -> tuple[Place, ...]:
+    """Check places; the same one twice is a mistake."""
+    if not isinstance(places, tuple) or len(places) > MOST_PLACES:
+        raise ValueError("the places are no list of places")
+    done = tuple(checked_place(place) for place in places)
+    if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
+        raise ValueError("a place stands there twice")
+    return done
+
+
+def checked_place(place: object) -> Place:
+    """Check one place, and give it in canonical form."""
+    if not isinstance(place, Place):
+        raise ValueError("a place is none")
+    one_of("place", place.kind, get_args(PlaceKind))
+    one_of("swap", place.swap, (True, False))
+    if place.kind in PINNED:
+        return checked_pin(place)
+    if (place.method, place.path) != ("", ""):
+        raise ValueError(f"{place.kind} goes with every request; it takes no method and no path")
+    if place.kind in ("bearer", "basic"):
+        if place.name != "":
+            raise ValueError(f"{place.kind} takes no name")
+        return place
+    if not isinstance(place.name, str) or not TOKEN_SHAPE.fullmatch(place.name):
+        raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in header=X-Api-Key")
+    if place.kind == "header" and (place.name.lower() in FRAMING or place.name.lower().startswith("proxy-")):
+        raise ValueError(f"the header {place.name} says how a message is sent; use cookie= for a cookie, or another")
+    return place
+
+
+def checked_pin(place: Place) -> Place:
+    """Check a place that is bound to one method and path."""
+    plain_name(place.name)
+    if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
+        raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
+    if not isinstance(place.path, str) or "*" in place.path:
+        raise ValueError(f"{place.kind} is for one exact path; a pattern would let the desk choose where it shows")
+    return replace(
+        place, path=because("path", place.path, canonical_path), swap=place.swap or place.kind in ("form", "json")
+    )
+
+
+def plain_name(name: object) -> None:
+    """Refuse what is no printable name."""
+    if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
+        raise ValueError("a field's name is empty, too long, or holds what cannot be seen")

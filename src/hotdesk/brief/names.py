@@ -1,0 +1,135 @@
+"""What a host is called, in one canonical form: lower-case ASCII names, addresses, and patterns of either.
+
+Everything here raises ValueError with a reason that completes the sentence "the host …".
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network, NetmaskValueError
+
+LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+NAME_SHAPE = re.compile(rf"{LABEL}(?:\.{LABEL})*")
+NUMBER_SHAPE = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+"""What some programs read as an address, whatever stands before it: `1.2.3`, `127.1`, `0x7f000001`."""
+QUAD_SHAPE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
+AUTHORITY_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
+STOPS = "\u3002\uff0e\uff61"
+"""Dots of other scripts."""
+DEVIATIONS = "ßẞςǰΐΰ\u200c\u200d"
+"""What IDNA 2003 and its successors write differently: two names for one spelling."""
+WIDEST = {4: 8, 6: 7}
+"""The widest network a rule may name, as a prefix length."""
+SHARED = frozenset(
+    """
+    ac.jp ac.uk asn.au co.id co.il co.in co.jp co.ke co.kr co.nz co.th co.uk co.za com.ar com.au com.bd com.br com.cn
+    com.co com.eg com.hk com.mx com.my com.ng com.pe com.ph com.pk com.pl com.sa com.sg com.tr com.tw com.ua com.vn
+    edu.au edu.cn firm.in gen.in go.jp gob.mx gov.au gov.br gov.cn gov.in gov.uk gr.jp id.au ltd.uk me.uk ne.jp net.au
+    net.br net.cn net.in net.nz net.uk nhs.uk nic.in or.jp or.kr org.au org.br org.cn org.in org.nz org.uk org.za plc.uk
+    police.uk sch.uk web.id
+    amazonaws.com amplifyapp.com appspot.com azureedge.net azurewebsites.net blogspot.com cloudfront.net
+    cloudapp.net core.windows.net blob.core.windows.net deno.dev duckdns.org elasticbeanstalk.com firebaseapp.com
+    fly.dev github.io githubusercontent.com gitlab.io glitch.me googleapis.com herokuapp.com lambda-url.aws
+    myshopify.com netlify.app ngrok.app ngrok.dev ngrok.io ngrok-free.app nip.io onrender.com pages.dev r2.dev
+    readthedocs.io replit.app repl.co run.app s3.amazonaws.com sslip.io surge.sh trycloudflare.com vercel.app web.app
+    windows.net workers.dev wordpress.com xip.io
+    """.split()
+)
+"""Names anybody can get a name below. The common ones: no list of all of them is at hand without a network."""
+
+
+def canonical_name(text: str) -> str:
+    """Give a name in lower-case ASCII without its trailing dot."""
+    if not text.isascii():
+        raise ValueError("is not plain ASCII; write it in punycode (`xn--…`)")
+    name = text.lower().removesuffix(".")
+    if not NAME_SHAPE.fullmatch(name) or len(name) > 253:
+        raise ValueError("is no host name: labels of letters, digits, `-` and `_` with single dots between them")
+    if NUMBER_SHAPE.fullmatch(name):
+        raise ValueError("is a number some programs read as an address; write an address as `192.0.2.1`")
+    return name
+
+
+def canonical_address(text: str) -> str:
+    """Give an address in its one canonical form, without brackets."""
+    try:
+        address = IPv6Address(text) if ":" in text else IPv4Address(text)
+    except AddressValueError:
+        raise ValueError("is no address; write it as `192.0.2.1` or `[2001:db8::1]`") from None
+    if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
+        raise ValueError("is an address with a zone, or one of IPv4 written as IPv6; write the plain address")
+    return str(address)
+
+
+def canonical_host(text: str) -> str:
+    """Give the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
+    if text.startswith("[") and text.endswith("]"):
+        if ":" not in text:
+            raise ValueError("has brackets around what is no IPv6 address")
+        return canonical_address(text[1:-1])
+    return canonical_address(text) if QUAD_SHAPE.fullmatch(text) else canonical_name(text)
+
+
+def canonical_pattern(text: str) -> str:
+    """Give what a rule may name: a name in any script, `*.` and a name, an address or a network."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if "/" in bare:
+        return canonical_network(bare)
+    if ":" in bare or QUAD_SHAPE.fullmatch(bare):
+        return canonical_address(bare)
+    if text.startswith("*."):
+        return f"*.{narrow(ascii_name(text[2:]))}"
+    if "*" in text:
+        raise ValueError("has a `*` that does not stand alone in front, as in `*.example.test`")
+    return ascii_name(text)
+
+
+def canonical_network(text: str) -> str:
+    """Give a network in its canonical form, or the address if it holds one only."""
+    try:
+        network = IPv6Network(text) if ":" in text else IPv4Network(text)
+    except (AddressValueError, NetmaskValueError):
+        raise ValueError("is no network; write one as `[192.0.2.0/24]`") from None
+    except ValueError:
+        raise ValueError("is a network with bits set behind its prefix; write its first address") from None
+    if network.prefixlen < WIDEST[network.version]:
+        raise ValueError(f"is wider than /{WIDEST[network.version]}; name the network you mean")
+    return canonical_address(str(network[0])) if network.num_addresses == 1 else str(network)
+
+
+def ascii_name(text: str) -> str:
+    """Give a name a person wrote, in any script, as it is sent."""
+    if text.isascii():
+        return canonical_name(text)
+    if any(c in DEVIATIONS or c in STOPS for c in text):
+        raise ValueError("has a character that names are written with in two ways; write it in punycode (`xn--…`)")
+    try:
+        encoded = text.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise ValueError("cannot be written as a host name; write it in punycode (`xn--…`)") from None
+    return canonical_name(encoded)
+
+
+def narrow(suffix: str) -> str:
+    """Give a wildcard's suffix back, unless strangers can get names below it."""
+    if "." not in suffix or suffix in SHARED:
+        raise ValueError(f"is wider than one owner's domain: anybody can have a name below {suffix!r}")
+    return suffix
+
+
+def split_authority(text: str) -> tuple[str, int | None]:
+    """Give the canonical host of `host[:port]`, and the port if one is written."""
+    found = AUTHORITY_SHAPE.fullmatch(text)
+    if not found or (found[2] and int(found[2]) > 65535):
+        raise ValueError("is not written as `host` or `host:port`")
+    return canonical_host(found[1]), int(found[2]) if found[2] else None
+
+
+def bracketed(host: str) -> str:
+    """Give a host as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
+
+def is_address(host: str) -> bool:
+    """Say whether a canonical host or pattern is an address or a network of them."""
+    return ":" in host or "/" in host or bool(QUAD_SHAPE.fullmatch(host))

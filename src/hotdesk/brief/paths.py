@@ -1,0 +1,136 @@
+"""What a path and a query are, in one canonical form, and the globs they are matched with.
+
+Everything here raises ValueError with a reason that completes the sentence "the path …" or "the query …".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+from urllib.parse import unquote_plus, unquote_to_bytes
+
+PATH_SHAPE = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@\[\]|{}^/-]|%[0-9A-Fa-f]{2})*")
+QUERY_SHAPE = re.compile(r"[!\"$-~]*")
+UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+PERCENT = re.compile("%([0-9A-Fa-f]{2})")
+BROKEN_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+TWICE = re.compile("%25[0-9A-Fa-f]{2}")
+DOTS = re.compile(r"/ *\.{1,2} *(?:[;/]|$)")
+"""A segment that means `here` or `above` to somebody: also with parameters, as in `/..;/`."""
+HELD_SLASH = "\0"
+"""Stands for `%2F` read as part of a segment."""
+SEPARATOR = re.compile("[&;]")
+LONGEST_GLOB = 1024
+
+Reader: TypeAlias = Callable[[str], str]
+
+
+def canonical_path(text: str) -> str:
+    """Give a path in the form that is judged and sent, or refuse what could be read in two ways."""
+    if not PATH_SHAPE.fullmatch(text):
+        raise ValueError("does not begin with `/`, or holds a character that must be written as %XX")
+    path = PERCENT.sub(normal, text) if "%" in text else text
+    if TWICE.search(path):
+        raise ValueError("is percent-encoded twice")
+    for reading in readings(path):
+        if "//" in reading or DOTS.search(reading):
+            raise ValueError("has an empty, `.` or `..` segment")
+    return path
+
+
+def normal(found: re.Match[str]) -> str:
+    """Write one percent form canonically."""
+    code = int(found[1], 16)
+    if code in UNRESERVED:
+        return chr(code)
+    if code < 0x20 or code in b"\x7f\\":
+        raise ValueError("holds a control character or a backslash")
+    return found[0].upper()
+
+
+def readings(path: str) -> tuple[str, ...]:
+    """Decode a canonical path: in two ways where it holds `%2F`, which some servers take for a slash."""
+    if "%" not in path:
+        return (path,)
+    try:
+        held, split = (unquote_to_bytes(path.replace("%2F", slash)).decode() for slash in (HELD_SLASH, "/"))
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8 behind its percent forms") from None
+    return (held,) if held == split else (held, split)
+
+
+def canonical_glob(text: str) -> str:
+    """Give a path's glob in canonical form: `*` within a segment, `**` as a segment of its own."""
+    if len(text) > LONGEST_GLOB:
+        raise ValueError(f"is longer than {LONGEST_GLOB} characters")
+    glob = canonical_path(text)
+    if any("**" in segment and segment != "**" for segment in glob.split("/")):
+        raise ValueError("has a `**` that is no segment of its own, as in `/data/**`")
+    return glob
+
+
+def compile_glob(glob: str) -> re.Pattern[str]:
+    """Compile a path's glob to an expression that takes linear time, whatever a desk sends."""
+    groups: list[list[str]] = [[]]
+    for segment in glob[1:].split("/"):
+        if segment == "**":
+            groups.append([])
+        else:
+            groups[-1].append(segment_pattern(segment))
+    first, *rest = groups
+    if not rest:
+        return re.compile("/" + "/".join(first), re.DOTALL)
+    *middle, last = rest
+    pattern = "/" + "".join(f"{each}/" for each in first)
+    # A segment is matched whole or not at all, so the first place a group fits is as good as any later one.
+    pattern += "".join(f"(?>(?:[^/]+/)+?{''.join(f'{each}/' for each in group)})" for group in middle)
+    pattern += f"(?>(?:[^/]+/)+?{'/'.join(last)}\\Z)" if last else ".*"
+    return re.compile(pattern, re.DOTALL)
+
+
+def segment_pattern(segment: str) -> str:
+    """Write one segment's glob as an expression."""
+    return stars(segment, "[^/]", literal)
+
+
+def compile_value(glob: str) -> re.Pattern[str]:
+    """Compile the glob of a parameter's value, in which `*` is anything."""
+    return re.compile(stars(glob, ".", lambda text: re.escape(unquote_plus(text, errors="strict"))), re.DOTALL)
+
+
+def stars(glob: str, one: str, write: Callable[[str], str]) -> str:
+    """Write a glob as an expression: what stands between two stars is taken where it first fits."""
+    first, *rest = glob.split("*")
+    if not rest:
+        return write(first)
+    *middle, last = rest
+    return write(first) + "".join(f"(?>{one}*?{write(each)})" for each in middle) + f"{one}*{write(last)}"
+
+
+def literal(text: str) -> str:
+    """Write literal text of a path as an expression; who writes `%2F` in a rule means both readings of it."""
+    return f"[{HELD_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
+
+
+def canonical_query(text: str) -> str:
+    """Give a query back, if it is visible ASCII."""
+    if not QUERY_SHAPE.fullmatch(text):
+        raise ValueError("holds a character that must be written as %XX")
+    return text
+
+
+def parameters(query: str) -> tuple[tuple[str, str], ...] | None:
+    """Split a query into names and values; None when servers could split it in different ways."""
+    if ";" in query or BROKEN_PERCENT.search(query):
+        return None
+    try:
+        pairs = (part.partition("=") for part in query.split("&") if part)
+        return tuple((unquote_plus(n, errors="strict"), unquote_plus(v, errors="strict")) for n, _, v in pairs)
+    except UnicodeDecodeError:
+        return None
+
+
+def names(query: str) -> tuple[str, ...]:
+    """Give every name a query could be read to send."""
+    return tuple(unquote_plus(part.partition("=")[0]) for part in SEPARATOR.split(query) if part)

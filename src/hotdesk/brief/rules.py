@@ -1,0 +1,287 @@
+"""Rules as text and as tables: one grammar for the command line, briefs and the operator's ceiling.
+
+    [allow|deny|ask|tunnel] [read|write|METHOD,…] [scheme://]host[:port][/path][?name=value&…]
+        [up=1M] [down=50M] [rate=10] [private] [step=NAME]
+
+Without a method `allow` and `ask` are for reading, `deny` is for everything. A network stands in brackets when
+anything follows it: `[10.0.0.0/8]:8080`. `?` with nothing behind it means that no parameter may be sent.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from urllib.parse import unquote_plus
+
+from hotdesk.brief import paths
+from hotdesk.brief.data import ANY, READ, Rule, Verdict
+from hotdesk.brief.names import canonical_pattern, is_address
+from hotdesk.config import parse_size
+from hotdesk.errors import BriefError, printable
+
+EXAMPLE = "GET example.test/data/*"
+LONGEST = 8192
+VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
+WORDS = frozenset({*VERDICTS, "read", "write", "private"})
+"""What cannot be a host: it means something else in a rule."""
+NEVER = frozenset({"CONNECT", "TRACE", "TRACK"})
+"""Methods nobody may use: they open what the door cannot judge, or send back what it put in."""
+METHOD_SHAPE = re.compile(r"(?=.{1,32}\Z)[A-Z]+(?:-[A-Z]+)*")
+METHODS_SHAPE = re.compile(r"[A-Z-]+(?:,[A-Z-]+)*")
+NETWORK_SHAPE = re.compile(r"\A([A-Za-z]+://)?([0-9]+(?:\.[0-9]+){3}/[0-9]{1,2})(?=[:/?]|\Z)")
+"""A network without its brackets."""
+TARGET_SHAPE = re.compile(
+    r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>\[[^\[\]]*\]|[^/?:\[\]]*)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
+)
+PARAMETER_SHAPE = re.compile(r"(?:[A-Za-z0-9._~!$'()*+,:@\[\]|{}/?^-]|%[0-9A-Fa-f]{2})*")
+STEP_SHAPE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?")
+PORTS = {"http": 80, "https": 443}
+MOST_BYTES = 1 << 50
+MOST_RATE = 10_000.0
+MOST_PARAMETERS = 64
+UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule."""
+    try:
+        return checked(read_words(text[: LONGEST + 1].split()))
+    except (ValueError, BriefError) as e:
+        raise BriefError(f"rule {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+
+
+def parse_rule_table(table: Mapping[str, object]) -> Rule:
+    """Read one rule from a table of a brief: `{host = "example.test", methods = ["GET"], path = "/data/*"}`."""
+    try:
+        return checked(read_table(table))
+    except (ValueError, BriefError) as e:
+        shown = printable(repr(dict(table))[:200])
+        raise BriefError(f'rule {shown}: {e}; write it like {{host = "example.test", path = "/data/*"}}') from None
+
+
+def check_rule(rule: Rule) -> Rule:
+    """Give a rule in canonical form, or refuse it."""
+    try:
+        return checked(rule)
+    except ValueError as e:
+        raise BriefError(f"rule for {printable(str(rule.host)[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
+
+
+def rule_text(rule: Rule) -> str:
+    """Write a rule as the text it can be read from."""
+    words: list[str] = ["tunnel"] if rule.tunnel else [rule.verdict] if rule.verdict != "allow" else []
+    if not rule.tunnel and not (rule.verdict == "deny" and rule.methods == ANY):
+        words.append({READ: "read", ANY: "write"}.get(rule.methods) or ",".join(rule.methods))
+    words.append(target_text(rule))
+    words += [f"{name}={size_text(size)}" for name, size in (("up", rule.up), ("down", rule.down)) if size is not None]
+    words += [f"rate={rule.rate:.15g}"] if rule.rate is not None else []
+    words += ["private"] if rule.private else []
+    return " ".join([*words, f"step={rule.step}"] if rule.step else words)
+
+
+def target_text(rule: Rule) -> str:
+    """Write where a rule leads."""
+    plain = rule.path == "/**" and rule.query is None
+    wrapped = ":" in rule.host or "/" in rule.host or (is_address(rule.host) and not plain)
+    host = f"[{rule.host}]" if wrapped else rule.host
+    query = "" if rule.query is None else "?" + "&".join(f"{name}={value}" for name, value in rule.query)
+    scheme = f"{rule.scheme}://" if rule.scheme else ""
+    return f"{scheme}{host}{f':{rule.port}' if rule.port else ''}{'' if plain else rule.path}{query}"
+
+
+def size_text(size: int) -> str:
+    """Write a size as short as it can be exactly."""
+    return next((f"{size // unit}{name}" for name, unit in UNITS if size % unit == 0), str(size))
+
+
+def read_words(words: list[str]) -> Rule:
+    """Put a rule together from its words."""
+    left = list(words)
+    verdict = left.pop(0) if left and left[0] in VERDICTS else "allow"
+    methods: tuple[str, ...] = READ if verdict != "deny" else ANY
+    if left and verdict != "tunnel" and (left[0] in ("read", "write") or METHODS_SHAPE.fullmatch(left[0])):
+        methods = read_methods(left.pop(0), verdict)
+    if not left:
+        raise ValueError("it names no host")
+    rule = read_target(left.pop(0))
+    rule = replace(rule, verdict=VERDICTS[verdict], tunnel=verdict == "tunnel", methods=methods)
+    return replace(rule, **read_options(left))  # type: ignore[arg-type]
+
+
+def read_methods(word: str, verdict: str) -> tuple[str, ...]:
+    """Read the methods of a rule."""
+    if word == "write" and verdict == "deny":
+        raise ValueError("`deny write` can be meant in two ways: leave `write` out to deny all, or name the methods")
+    return {"read": READ, "write": ANY}.get(word) or tuple(word.split(","))
+
+
+def read_target(text: str) -> Rule:
+    """Read where a rule leads."""
+    found = TARGET_SHAPE.fullmatch(NETWORK_SHAPE.sub(r"\1[\2]", text))
+    if not found:
+        raise ValueError(f"{printable(text[:200])!r} is not written as [scheme://]host[:port][/path][?name=value]")
+    if found["scheme"] and found["scheme"].lower() not in PORTS:
+        raise ValueError(f"the scheme {found['scheme']!r} is neither http nor https")
+    return Rule(
+        host=found["host"],
+        scheme=found["scheme"].lower() if found["scheme"] else None,  # type: ignore[arg-type]
+        port=int(found["port"]) if found["port"] else None,
+        path=found["path"] or "/**",
+        query=None if found["query"] is None else read_query(found["query"]),
+    )
+
+
+def read_query(text: str) -> tuple[tuple[str, str], ...]:
+    """Read the parameters of a rule; one without a value may have any."""
+    parts = [part.partition("=") for part in text.split("&")] if text else []
+    return tuple((name, value if equals else "*") for name, equals, value in parts)
+
+
+def read_options(words: list[str]) -> dict[str, object]:
+    """Read what stands behind a rule's target."""
+    options: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in options:
+            raise ValueError(f"{name!r} stands there twice")
+        options[name] = read_option(name, value if equals else None)
+    return options
+
+
+def read_option(name: str, value: str | None) -> object:
+    """Read one option."""
+    match name, value:
+        case "private", None:
+            return True
+        case (("up" | "down"), str()):
+            return parse_size(value)
+        case "rate", str():
+            return float(value)
+        case "step", str() if value:
+            return value
+    raise ValueError(f"{printable(name[:80])!r} is no option of a rule: up=, down=, rate=, private, step=")
+
+
+def read_table(table: Mapping[str, object]) -> Rule:
+    """Put a rule together from a table."""
+    known = {field.name for field in fields(Rule)}
+    if unknown := sorted(str(name) for name in table if name not in known):
+        raise ValueError(f"{unknown[0]!r} is no field of a rule")
+    values = dict(table)
+    for name in ("up", "down"):
+        if isinstance(size := values.get(name), str):
+            values[name] = parse_size(size)
+    if isinstance(query := values.get("query"), Mapping):
+        values["query"] = tuple(query.items())
+    values["methods"] = table_methods(values.get("methods"), values.get("verdict"))
+    if not isinstance(values.get("host"), str):
+        raise ValueError("it names no host")
+    return Rule(**values)  # type: ignore[arg-type]
+
+
+def table_methods(value: object, verdict: object) -> object:
+    """Read the methods of a table: a word or a list."""
+    if value is None:
+        return ANY if verdict == "deny" else READ
+    if isinstance(value, str):
+        return read_methods(value, str(verdict))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def checked(rule: Rule) -> Rule:
+    """Check each field of a rule, and give it in canonical form."""
+    if not isinstance(rule.host, str) or rule.host in WORDS:
+        raise ValueError("it names no host, or one that is a word of the grammar")
+    one_of("verdict", rule.verdict, ("allow", "deny", "ask"))
+    one_of("scheme", rule.scheme, (None, "http", "https"))
+    for flag in (rule.tunnel, rule.private):
+        one_of("flag", flag, (True, False))
+    number("port", rule.port, int, 1, 65535)
+    number("up", rule.up, int, 1, MOST_BYTES)
+    number("down", rule.down, int, 1, MOST_BYTES)
+    number("rate", rule.rate, float, 0.001, MOST_RATE)
+    if not isinstance(rule.step, str) or not STEP_SHAPE.fullmatch(rule.step):
+        raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
+    rule = replace(
+        rule,
+        host=because("host", rule.host, canonical_pattern),
+        port=None if rule.scheme and rule.port == PORTS[rule.scheme] else rule.port,
+        rate=None if rule.rate is None else float(f"{float(rule.rate):.15g}"),
+        methods=checked_methods(rule.methods),
+        path=because("path", rule.path, paths.canonical_glob),
+        query=None if rule.query is None else checked_query(rule.query),
+    )
+    return checked_whole(rule)
+
+
+def checked_whole(rule: Rule) -> Rule:
+    """Check what only makes sense together."""
+    if rule.query == () and rule.verdict != "allow":
+        raise ValueError("a deny or ask with an empty query would hold for nothing; leave the `?` out")
+    if rule.tunnel and replace(rule, port=None, up=None, down=None, rate=None, private=False, step="") != Rule(
+        rule.host, tunnel=True
+    ):
+        raise ValueError("a tunnel is unread: it has no scheme, method, path or query, and cannot deny or ask")
+    return rule
+
+
+def checked_methods(methods: object) -> tuple[str, ...]:
+    """Give methods sorted, each once."""
+    if methods == ANY:
+        return ANY
+    if not isinstance(methods, tuple) or not 0 < len(methods) <= 32:
+        raise ValueError("the methods are no list of names; write `read`, `write`, or names like GET")
+    for method in methods:
+        if not isinstance(method, str) or not METHOD_SHAPE.fullmatch(method):
+            raise ValueError(f"{printable(str(method)[:80])!r} is no method; write `read`, `write`, or names like GET")
+        if method in NEVER:
+            raise ValueError(f"{method} is never admitted; name the methods that do the work")
+    return tuple(sorted(set(methods)))
+
+
+def checked_query(query: object) -> tuple[tuple[str, str], ...]:
+    """Give parameters sorted by name, each once."""
+    pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
+    if pairs is None or len(pairs) != len(query) or len(pairs) > MOST_PARAMETERS:  # type: ignore[arg-type]
+        raise ValueError("the query is no list of names and values")
+    for text in (text for pair in pairs for text in pair):
+        if not isinstance(text, str) or len(text) > paths.LONGEST_GLOB or not PARAMETER_SHAPE.fullmatch(text):
+            raise ValueError("a parameter holds a character that must be written as %XX")
+    if any("*" in name or not name for name, _ in pairs):
+        raise ValueError("a parameter's name is empty or holds a `*`")
+    names = [because("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise ValueError("a parameter stands there twice")
+    for _, value in pairs:
+        because("query", value, lambda text: paths.compile_value(text).pattern)
+    return tuple(sorted(pairs))
+
+
+def because(what: str, text: object, read: paths.Reader) -> str:
+    """Read a part, and say which it was when it cannot be."""
+    if not isinstance(text, str):
+        raise ValueError(f"the {what} is no text")
+    try:
+        return read(text)
+    except UnicodeDecodeError:
+        raise ValueError(f"the {what} is not UTF-8 behind its percent forms") from None
+    except ValueError as e:
+        raise ValueError(f"the {what} {e}") from None
+
+
+def one_of(what: str, value: object, choices: tuple[object, ...]) -> None:
+    """Refuse what is none of the choices; True is not 1."""
+    if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in choices):
+        raise ValueError(f"the {what} is {printable(str(value)[:80])!r}; it takes {' or '.join(map(str, choices))}")
+
+
+def number(what: str, value: object, kind: type, least: float, most: float) -> None:
+    """Refuse what is neither None nor a number within bounds."""
+    if value is None:
+        return
+    right = isinstance(value, (int, kind)) and not isinstance(value, bool)
+    if not right or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
+        raise ValueError(f"{what} is {printable(str(value)[:80])!r}; it takes a number from {least:g} to {most:g}")
