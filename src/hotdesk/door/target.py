@@ -1,0 +1,176 @@
+"""What a request means, in one canonical form. What is judged here is what is sent: the original spelling is gone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hotdesk.brief.data import Scheme
+from hotdesk.brief.names import bracketed, split_authority
+from hotdesk.brief.paths import canonical_path, canonical_query
+from hotdesk.brief.rules import METHOD_SHAPE, NEVER, PORTS
+
+LONGEST = 16384
+ABSOLUTE_SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
+OVERRIDES = frozenset(
+    """
+    x-http-method-override x-method-override x-http-method x-original-url x-rewrite-url x-original-uri x-override-url
+    x-original-host x-host x-http-host-override x-http-destinationurl x-proxy-url x-arbitrary request-uri
+    forwarded x-forwarded x-forwarded-by x-forwarded-for x-forwarded-host x-forwarded-path x-forwarded-port
+    x-forwarded-prefix x-forwarded-proto x-forwarded-scheme x-forwarded-server x-forwarded-ssl x-forwarded-uri
+    x-real-ip x-client-ip x-cluster-client-ip true-client-ip cf-connecting-ip client-ip via
+    """.split()
+)
+"""Headers by which a request would mean something other than its first line says: taken out before it is sent.
+
+All of `X-Forwarded-*` goes: no desk stands behind a proxy of its own, and servers decide by these where a request
+came from, which host it is for, and under which path. Compared in lower case, with `_` read as `-`.
+"""
+
+
+class Unclear(Exception):  # noqa: N818 - what a request is, and read as that: `except Unclear`
+    """A request that could be read in two ways, or in none; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The host and port a connection was opened for."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One request: whom it is for and what it asks, canonical."""
+
+    scheme: Scheme
+    host: str
+    """A name in lower-case ASCII, or an address without brackets."""
+    port: int
+    method: str
+    path: str
+    query: str = ""
+    """Without its question mark; one with nothing behind it is none."""
+
+    def sent(self) -> bytes:
+        """Give the target of the request line as it goes to the server."""
+        return (f"{self.path}?{self.query}" if self.query else self.path).encode("ascii")
+
+    @property
+    def authority(self) -> str:
+        """Give the Host header as it goes to the server."""
+        return bracketed(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
+
+    @property
+    def url(self) -> str:
+        """Give where it leads, as a URL without its query."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def read(
+    method: str | bytes,
+    line: str | bytes,
+    hosts: Sequence[str | bytes],
+    inside: Authority | None = None,
+    scheme: Scheme = "https",
+) -> Target:
+    """Read a request: its method, the target of its first line, and its Host headers.
+
+    `inside` is the authority of the CONNECT it came through, and `scheme` what is spoken there; without one it was
+    sent to a proxy, and names its host itself, over http.
+    """
+    told, asked, named = known_method(method), plain("target", line), one_host(hosts)
+    if inside is None:
+        scheme = "http"
+        authority, rest = absolute(asked, scheme)
+    elif asked.startswith("/"):
+        authority, rest = inside, asked
+    else:
+        authority, rest = absolute(asked, scheme)
+    if named != (authority.host, authority.port) and named != (authority.host, default(authority, scheme)):
+        raise Unclear("the Host header is not the host the request is for")
+    if inside not in (None, authority):
+        raise Unclear("the request is for another host than the connection it came through")
+    path, mark, query = rest.partition("?")
+    return Target(
+        scheme, authority.host, authority.port, told, clear("path", path or "/"), clear("query", query) if mark else ""
+    )
+
+
+def connect(line: str | bytes) -> Authority:
+    """Read what a CONNECT asks for: `host:port`, both written."""
+    host, port = authority_of(plain("target", line))
+    if port is None:
+        raise Unclear("CONNECT needs a port, as in example.test:443")
+    return Authority(host, port)
+
+
+def is_override(header: str) -> bool:
+    """Say whether a header would change what a request means, and must not be sent."""
+    return header.lower().replace("_", "-") in OVERRIDES or header.lower().replace("_", "-").startswith("x-forwarded-")
+
+
+def known_method(method: str | bytes) -> str:
+    """Give a method that may be judged."""
+    told = plain("method", method)
+    if not METHOD_SHAPE.fullmatch(told):
+        raise Unclear("the method is not a word in capitals")
+    if told in NEVER:
+        raise Unclear(f"{told} is never admitted")
+    return told
+
+
+def one_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
+    """Give the one host that is named."""
+    if len(hosts) != 1:
+        raise Unclear(f"the request has {len(hosts)} Host headers; one is needed")
+    return authority_of(plain("Host header", hosts[0]))
+
+
+def absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
+    """Split `http://host:port/path` into whom it is for and what it asks."""
+    found = ABSOLUTE_SHAPE.fullmatch(text)
+    if not found:
+        raise Unclear("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
+    if found[1].lower() != scheme:
+        raise Unclear(f"{scheme} is spoken here; https and others go through CONNECT")
+    host, port = authority_of(found[2])
+    return Authority(host, PORTS[scheme] if port is None else port), found[3]
+
+
+def authority_of(text: str) -> tuple[str, int | None]:
+    """Read `host[:port]`."""
+    try:
+        return split_authority(text)
+    except ValueError as e:
+        raise Unclear(f"the host {e}") from None
+
+
+def default(authority: Authority, scheme: Scheme) -> int | None:
+    """Say which port need not be written: None stands for it, and for no other."""
+    return None if authority.port == PORTS[scheme] else authority.port
+
+
+def clear(what: str, text: str) -> str:
+    """Give a path or a query in canonical form."""
+    try:
+        return canonical_path(text) if what == "path" else canonical_query(text)
+    except ValueError as e:
+        raise Unclear(f"the {what} {e}") from None
+
+
+def plain(what: str, text: str | bytes) -> str:
+    """Give text that is ASCII and not too long."""
+    try:
+        told = text.decode("ascii") if isinstance(text, bytes) else text
+        if told.isascii() and len(told) <= LONGEST:
+            return told
+    except UnicodeDecodeError:
+        pass
+    raise Unclear(f"the {what} is not plain ASCII, or longer than {LONGEST} bytes")
