@@ -1,0 +1,52 @@
+"""What a rule's bytes and rate come to: plain accounting; whoever counts brings the clock."""
+
+from __future__ import annotations
+
+from hotdesk.brief.data import Rule
+from hotdesk.brief.rules import size_text
+
+WINDOW = 10.0
+"""Seconds a rate is averaged over."""
+
+
+class Budget:
+    """What is left of one rule for one desk. Each method gives None, or why no more may pass."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.sent = 0
+        self.received = 0
+        self.burst = max(1.0, (rule.rate or 0.0) * WINDOW)
+        self.left = self.burst
+        self.at: float | None = None
+
+    def take_request(self, now: float) -> str | None:
+        """Count one request at a time of a clock that never goes back."""
+        if why := self.up(0) or self.down(0):
+            return why
+        if self.rule.rate is None:
+            return None
+        passed = 0.0 if self.at is None else max(0.0, now - self.at)
+        self.at = now if self.at is None else max(now, self.at)
+        self.left = min(self.burst, self.left + passed * self.rule.rate)
+        if self.left < 1.0:
+            return f"more than {self.rule.rate:g} requests a second; wait {(1.0 - self.left) / self.rule.rate:.1f} s"
+        self.left -= 1.0
+        return None
+
+    def up(self, size: int) -> str | None:
+        """Count bytes about to be sent."""
+        self.sent += size
+        return spent("sent", self.sent, self.rule.up, size)
+
+    def down(self, size: int) -> str | None:
+        """Count bytes that came back."""
+        self.received += size
+        return spent("received", self.received, self.rule.down, size)
+
+
+def spent(what: str, total: int, most: int | None, size: int) -> str | None:
+    """Say whether a total is over its limit; a limit that is reached lets nothing more begin."""
+    if most is None or total < most or (size and total == most):
+        return None
+    return f"the rule's {size_text(most)} of bytes {what} are used up"
