@@ -1,0 +1,209 @@
+"""Rules for the usual package sources, from the hosts this machine itself is configured for."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from hotdesk.brief.data import Rule
+from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
+from hotdesk.desk import sources
+from hotdesk.errors import BriefError, HostError, printable
+
+PYPI = ("read index.example.test", "read files.example.test")
+NPM = ("read registry.example.test",)
+DEBIAN = ("read deb.example.test", "read security.example.test")
+GITHUB = (
+    "read https://github.com",
+    "read https://api.github.com",
+    "read https://codeload.github.com",
+    "read https://raw.githubusercontent.com",
+    "read https://objects.githubusercontent.com",
+    "read https://release-assets.githubusercontent.com",
+    "POST https://github.com/*/*/git-upload-pack",
+)
+"""The last is how git asks for what it is about to read; to push it would ask at `git-receive-pack`."""
+PIP_SECTIONS = ("global", "install", "download")
+PIP_NAMES = ("index_url", "extra_index_url")
+NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where this machine's own programs get their packages; empty: nothing was configured."""
+
+    pip: tuple[str, ...] = ()
+    """Indexes, as URLs of their `simple` page."""
+    npm: tuple[str, ...] = ()
+    """Registries, as URLs."""
+    apt: tuple[str, ...] = ()
+    """Archives, as URLs."""
+    default_pip: bool = True
+    """Whether pip asks the public index as well."""
+    default_npm: bool = True
+    """Whether npm asks the public registry as well."""
+
+
+def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None) -> tuple[Rule, ...]:
+    """Read what a brief or the command line says: a rule, a table, or the name of a preset."""
+    if isinstance(told, Mapping):
+        return (parse_rule_table(told),)
+    if told.strip() in PRESETS:
+        name = told.strip()
+        return preset(name, read_machine(name) if machine is None else machine)
+    return (parse_rule(told),)
+
+
+def preset(name: str, machine: Machine) -> tuple[Rule, ...]:
+    """Give the rules of a preset."""
+    if name not in PRESETS:
+        shown = printable(name[:80])
+        raise BriefError(f"there is no preset {shown!r}; there are {', '.join(PRESETS)}, as in --allow pypi")
+    return tuple(dict.fromkeys(PRESETS[name](machine)))
+
+
+def pypi(machine: Machine) -> tuple[Rule, ...]:
+    """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
+    own = tuple(rule for url in machine.pip for rule in configured(url, above=True))
+    return own if own and not machine.default_pip else own + public(PYPI)
+
+
+def npm(machine: Machine) -> tuple[Rule, ...]:
+    """Read from the machine's registries."""
+    own = tuple(rule for url in machine.npm for rule in configured(url))
+    return own if own and not machine.default_npm else own + public(NPM)
+
+
+def debian(machine: Machine) -> tuple[Rule, ...]:
+    """Read from the machine's archives."""
+    own = tuple(rule for url in machine.apt for rule in configured(url))
+    return own or public(DEBIAN)
+
+
+def github(machine: Machine) -> tuple[Rule, ...]:
+    """Read repositories, releases and the API of GitHub."""
+    return public(GITHUB)
+
+
+PRESETS: dict[str, Callable[[Machine], tuple[Rule, ...]]] = {
+    "pypi": pypi,
+    "npm": npm,
+    "debian": debian,
+    "github-read": github,
+}
+
+
+def public(texts: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Give rules for hosts everybody knows."""
+    return tuple(parse_rule(text) for text in texts)
+
+
+def configured(url: str, above: bool = False) -> tuple[Rule, ...]:
+    """Give the rule for a source the machine is configured for; none for what is no web address.
+
+    Such a host may be on a private network: whoever configured this machine named it.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ()
+    if parts.scheme not in ("http", "https") or not host:
+        return ()
+    folders = [each for each in parts.path.split("/") if each]
+    path = "/".join(["", *(folders[:-1] if above else folders), "**"])
+    scheme, bare = parts.scheme, unquote(host)
+    with suppress(BriefError):
+        return (check_rule(Rule(bare, scheme=scheme, port=port, path=path, private=True)),)  # type: ignore[arg-type]
+    return ()
+
+
+def read_machine(
+    name: str, env: Mapping[str, str] | None = None, root: Path = Path("/"), prefix: Path = Path(sys.prefix)
+) -> Machine:
+    """Read what one preset needs of this machine's configuration."""
+    known = os.environ if env is None else env
+    match name:
+        case "pypi":
+            return read_pip(known, root, prefix)
+        case "npm":
+            return read_npm(known, root)
+        case "debian":
+            return Machine(apt=read_apt())
+    return Machine()
+
+
+def home_of(env: Mapping[str, str], root: Path) -> Path:
+    """Give the home folder whose configuration holds."""
+    return root / env.get("HOME", "/root").lstrip("/")
+
+
+def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> Machine:
+    """Read pip's files, the later over the earlier, and its variables over them."""
+    home = home_of(env, root)
+    own = root / env["XDG_CONFIG_HOME"].lstrip("/") if env.get("XDG_CONFIG_HOME") else home / ".config"
+    files = [root / "etc/xdg/pip/pip.conf", root / "etc/pip.conf", home / ".pip/pip.conf", own / "pip/pip.conf"]
+    files += [prefix / "pip.conf", *([Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else [])]
+    if env.get("PIP_CONFIG_FILE") == os.devnull:
+        files = []  # pip's own way to say: none of them
+    settings: dict[str, str] = {}
+    for file in files:
+        settings |= pip_settings(file)
+    settings |= {name: value for name in PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
+    index, extra = (settings.get(name, "").split() for name in PIP_NAMES)
+    return Machine(pip=tuple(index[:1] + extra), default_pip=not web(index[:1]))
+
+
+def pip_settings(file: Path) -> dict[str, str]:
+    """Read which indexes one of pip's files names."""
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(file.read_text("utf-8"))
+    except (OSError, ValueError, configparser.Error):
+        return {}
+    found: dict[str, str] = {}
+    for section in PIP_SECTIONS:
+        options = dict(parser.items(section)) if parser.has_section(section) else {}
+        plain = {name.replace("-", "_"): value for name, value in options.items()}
+        found |= {name: plain[name] for name in PIP_NAMES if plain.get(name)}
+    return found
+
+
+def read_npm(env: Mapping[str, str], root: Path) -> Machine:
+    """Read npm's files and variables."""
+    home = home_of(env, root)
+    files = [root / "usr/etc/npmrc", root / "usr/local/etc/npmrc", root / "etc/npmrc", home / ".npmrc"]
+    found = [line for file in files for line in npm_lines(file)]
+    scoped = [url for scope, url in found if scope]
+    default = next((url for scope, url in reversed(found) if not scope), "")
+    default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
+    return Machine(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
+
+
+def npm_lines(file: Path) -> list[tuple[str, str]]:
+    """Read which registries one of npm's files names, each with the scope it is for."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [(line[1] or "", line[2].strip("\"'")) for line in map(NPM_LINE.fullmatch, lines) if line]
+
+
+def read_apt() -> tuple[str, ...]:
+    """Read apt's archives; a machine without apt has none."""
+    try:
+        return tuple(dict.fromkeys(target.uri for target in sources.read()))
+    except HostError:
+        return ()
+
+
+def web(urls: list[str]) -> bool:
+    """Say whether any of these is on the web."""
+    return any(configured(url) for url in urls)
