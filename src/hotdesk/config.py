@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.errors import BriefError
 
 GIB = 1 << 30
 MIB = 1 << 20
+PROXY_SHAPE = re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,16 @@ class Config:
     """Refuse to open a desk when the machine has less than this available."""
     pids_floor: int = 512
     """Refuse to open a desk when the kernel can start fewer processes than this."""
+    ceiling: tuple[str, ...] = ()
+    """Rules no brief can exceed, as text; none: every brief is admitted as it stands."""
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Names that lead to an upstream of the operator's choice: `erp.internal` to `127.0.0.1:8443`."""
+    ca: str = ""
+    """A file of certificates the door trusts beside the system's."""
+    proxy: str = ""
+    """The proxy the door goes through: `http://host:port`."""
+    approval_seconds: float = 120.0
+    """How long the door waits for a person's answer."""
 
 
 def load(environ: dict[str, str] | None = None) -> Config:
@@ -45,10 +58,60 @@ def load(environ: dict[str, str] | None = None) -> Config:
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
+    chosen |= load_door(table.pop("door", {}))
     if table:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
     images = Path(str(chosen.pop("images", lib / "images")))
     return Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
+
+
+def load_door(table: object) -> dict[str, object]:
+    """Check the settings of the door. Only the file has them: a ceiling the environment could lift is none."""
+    if not isinstance(table, dict):
+        raise BriefError("setting door is no table; write [door] and its settings below")
+    known = {"ceiling": lines, "names": leads, "ca": absolute_path, "proxy": proxy_url, "approval_seconds": duration}
+    if unknown := sorted(set(table) - set(known)):
+        raise BriefError(f"[door]: unknown setting {unknown[0]!r}; remove it")
+    return {name: known[name](value) for name, value in table.items()}
+
+
+def lines(value: object) -> tuple[str, ...]:
+    """Read the ceiling: rules as text."""
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise BriefError(
+            "setting door.ceiling takes a list of rules, as in ['read *.example.test']; for no ceiling remove it"
+        )
+    return tuple(value)
+
+
+def leads(value: object) -> dict[str, str]:
+    """Read where names lead."""
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise BriefError(
+            'setting door.names takes names and where each leads, as in {"erp.internal" = "127.0.0.1:8443"}'
+        )
+    return dict(value)
+
+
+def absolute_path(value: object) -> str:
+    """Read the path of a file of certificates."""
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+        raise BriefError("setting door.ca takes the absolute path of a file, as in /etc/ssl/own.pem")
+    return value
+
+
+def proxy_url(value: object) -> str:
+    """Read the proxy's URL: secrets are no settings, and so it has no password."""
+    if not isinstance(value, str) or not PROXY_SHAPE.fullmatch(value):
+        raise BriefError("setting door.proxy takes http://host:port, without a user or password")
+    return value
+
+
+def duration(value: object) -> float:
+    """Read a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 86400:
+        raise BriefError("setting door.approval_seconds takes seconds, from 1 to 86400")
+    return float(value)
 
 
 def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:

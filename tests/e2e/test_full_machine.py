@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -21,7 +20,7 @@ from hotdesk.desk.background import background
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.desk.spawn import Started
+from hotdesk.desk.spawn import Started, encode_settings
 from hotdesk.errors import DeskGone, HostError, HotdeskError
 from hotdesk.host import Host
 
@@ -145,8 +144,7 @@ async def test_an_opening_given_up_in_the_queue_opens_nothing(settings: Config) 
 
 async def test_a_jumping_clock_moves_no_deadline(settings: Config) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    given = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    told = json.dumps({name: value if isinstance(value, int) else str(value) for name, value in given.items()})
+    told = encode_settings(settings)
     source = str(Path(sys.modules["hotdesk"].__file__ or "").resolve().parents[1])
     keeper = os.posix_spawn(  # noqa: ASYNC221 - it returns at once
         sys.executable,

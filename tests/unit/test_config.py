@@ -76,6 +76,54 @@ def test_a_mistake_names_the_file_and_the_setting(tmp_path: Path) -> None:
         at(tmp_path, "=")
 
 
+def test_the_door_has_a_table(tmp_path: Path) -> None:
+    toml = """
+        [door]
+        ceiling = ["read *.example.test", "ask write erp.example.test"]
+        names = {"erp.internal" = "127.0.0.1:8443"}
+        ca = "/etc/ssl/own.pem"
+        proxy = "http://proxy.example.test:3128"
+        approval_seconds = 30
+    """
+    settings = at(tmp_path, toml)
+    assert settings.ceiling == ("read *.example.test", "ask write erp.example.test")
+    assert settings.names == {"erp.internal": "127.0.0.1:8443"}
+    assert (settings.ca, settings.proxy) == ("/etc/ssl/own.pem", "http://proxy.example.test:3128")
+    assert settings.approval_seconds == 30.0
+    assert hash(settings)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "ceiling = []",
+        'ceiling = "read a.test"',
+        "ceiling = [5]",
+        "names = []",
+        'names = {"a.internal" = 5}',
+        'ca = "own.pem"',
+        "ca = 5",
+        'proxy = "proxy.example.test:3128"',
+        'proxy = "http://user:pass@proxy.example.test:3128"',
+        'proxy = "socks5://proxy.example.test:3128"',
+        "approval_seconds = 0",
+        "approval_seconds = true",
+        "approval_seconds = nan",
+        'approval_seconds = "2m"',
+        "colour = 1",
+    ],
+)
+def test_a_mistake_in_the_doors_table_names_the_setting(tmp_path: Path, setting: str) -> None:
+    with pytest.raises(BriefError, match=rf"door.*{setting.split()[0]}"):
+        at(tmp_path, f"[door]\n{setting}\n")
+
+
+def test_the_door_is_a_table_and_the_environment_lifts_no_ceiling(tmp_path: Path) -> None:
+    with pytest.raises(BriefError, match="door is no table"):
+        at(tmp_path, "door = 5")
+    assert at(tmp_path, '[door]\nceiling = ["a.test"]', HOTDESK_CEILING="*").ceiling == ("a.test",)
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

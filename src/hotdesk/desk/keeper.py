@@ -390,4 +390,5 @@ def out_of_memory(held: Held) -> bool:
 def decode_settings(text: str) -> config.Config:
     """Read the settings an owner hands down on the command line."""
     values = json.loads(text)
-    return config.Config(**{**values, **{name: Path(values[name]) for name in ("run", "lib", "images")}})
+    folders = {name: Path(values[name]) for name in ("run", "lib", "images")}
+    return config.Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})

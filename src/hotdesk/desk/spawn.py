@@ -35,8 +35,7 @@ def start(config: Config) -> Started:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE)
-    given = {field.name: getattr(config, field.name) for field in fields(config)}
-    settings = json.dumps({name: value if isinstance(value, int) else str(value) for name, value in given.items()})
+    settings = encode_settings(config)
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
     try:
@@ -57,6 +56,12 @@ def start(config: Config) -> Started:
         os.close(null)
         theirs.close()
     return Started(ours, pid)
+
+
+def encode_settings(config: Config) -> str:
+    """Write the settings a keeper is handed on its command line."""
+    given = {field.name: getattr(config, field.name) for field in fields(config)}
+    return json.dumps({**given, "names": dict(config.names)}, default=str)
 
 
 def send_now(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
-from hotdesk.desk.spawn import send_now
+from hotdesk.config import Config
+from hotdesk.desk.keeper import decode_settings
+from hotdesk.desk.spawn import encode_settings, send_now
 
 
 def fill(sock: socket.socket, fds: list[int]) -> None:
@@ -34,3 +37,15 @@ def test_descriptors_arrive() -> None:
         assert data == b"here"
         assert len(fds) == 1
         os.close(fds[0])
+
+
+def test_settings_reach_a_keeper_unchanged() -> None:
+    home = Path("/srv/x")
+    plain = Config(run=home / "run", lib=home / "lib", images=home / "images")
+    full = Config(
+        run=home, lib=home, images=home, runtime="runsc", disk="ext4", disk_floor=1, memory_floor=2, pids_floor=3,
+        ceiling=("read a.test",), names={"a.internal": "127.0.0.1:1"}, ca="/x", proxy="http://a:1",
+        approval_seconds=1.5,
+    )  # fmt: skip
+    assert decode_settings(encode_settings(plain)) == plain
+    assert decode_settings(encode_settings(full)) == full
