@@ -1,0 +1,196 @@
+"""Certificates: an authority for each desk, a leaf for each host it calls, and whom the door itself believes."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+DAY = timedelta(hours=24)
+LEAF_SIDE = timedelta(hours=12)
+"""How long a leaf is valid before and after it is made: a desk's clock may be wrong."""
+LEAF_USE = timedelta(hours=6)
+"""How long a leaf is handed out."""
+LEAVES = 256
+"""Hosts of one desk whose leaves are kept."""
+SESSIONS = 16
+"""TLS 1.2 sessions one context may remember: OpenSSL would keep 20480, and Python cannot tell it not to."""
+COMMON_NAME = 64
+"""Characters X.509 allows in a common name."""
+ALPN = ["http/1.1"]
+
+
+def utc_now() -> datetime:
+    """Tell the time as certificates do."""
+    return datetime.now(UTC)
+
+
+class AuthorityEnded(Exception):  # noqa: N818 - a state, and read as one
+    """A desk outlived its certificate authority: nothing it is shown would be believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A desk's own certificate authority."""
+
+    certificate_pem: bytes
+    """What the desk is given to trust."""
+    key_pem: bytes = field(repr=False)
+    """What no desk ever sees."""
+
+
+def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Authority:
+    """Make the authority of one desk, which can sign leaves and no further authority."""
+    key = new_key()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hotdesk door of {desk_id}"[:COMMON_NAME])])
+    builder = certificate(name, name, key.public_key(), now - DAY, now + life)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return Authority(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), key_pem(key))
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """Make a private key, for an authority or for all leaves of one process."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+class Leaves:
+    """What one desk is shown for each host it calls, made when first asked for."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        leaf_key: ec.EllipticCurvePrivateKey,
+        scratch: Path,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._issuer = x509.load_pem_x509_certificate(authority.certificate_pem)
+        key = load_pem_private_key(authority.key_pem, password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        self._signer = key
+        self._leaf_key = leaf_key
+        self._scratch = scratch
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[ssl.SSLContext, datetime]] = OrderedDict()
+
+    def context(self, host: str) -> ssl.SSLContext:
+        """Give the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
+        now = self._clock()
+        context, made = self._kept.pop(host, (None, now))
+        if context is None or now - made > LEAF_USE or context.session_stats()["number"] > SESSIONS:
+            context, made = server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
+        self._kept[host] = (context, made)
+        if len(self._kept) > LEAVES:
+            self._kept.popitem(last=False)
+        return context
+
+    def _leaf(self, host: str, now: datetime) -> x509.Certificate:
+        if now >= self._issuer.not_valid_after_utc:
+            raise AuthorityEnded("this desk's certificate authority has ended; open another desk")
+        since = max(now - LEAF_SIDE, self._issuer.not_valid_before_utc)
+        until = min(now + LEAF_SIDE, self._issuer.not_valid_after_utc)
+        builder = certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)
+        identifier = self._issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        authority = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+        for extension, critical in (
+            (x509.SubjectAlternativeName([general_name(host)]), True),
+            (x509.BasicConstraints(ca=False, path_length=None), True),
+            (key_usage(signs_certificates=False), True),
+            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+            (authority, False),
+        ):
+            builder = builder.add_extension(extension, critical)
+        return builder.sign(self._signer, hashes.SHA256())
+
+
+def server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
+    """Make the server's side of TLS; `scratch` is memory, and what is written there is gone on return."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.num_tickets = 0
+    context.set_alpn_protocols(ALPN)
+    file = scratch / "leaf.pem"
+    try:
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+            out.write(leaf.public_bytes(Encoding.PEM) + key_pem(key))
+        context.load_cert_chain(file)
+    finally:
+        file.unlink(missing_ok=True)
+    return context
+
+
+def upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
+    """Make the door's own side towards the world: the host's trust store, read now and whole, and one bundle more.
+
+    Nothing is looked up later, when there are no files: a folder of certificates alone would be read at each call.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.hostname_checks_common_name = False
+    context.set_alpn_protocols(ALPN)
+    for file in trusted_files():
+        try:
+            context.load_verify_locations(cafile=file)
+        except OSError:
+            continue  # a folder of certificates holds other files, and links that lead nowhere
+    if extra_ca_pem:
+        context.load_verify_locations(cadata=extra_ca_pem.decode("ascii"))
+    return context
+
+
+def trusted_files() -> list[Path]:
+    """List the files of the host's trust store: its bundle, else its folder."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile:
+        return [Path(paths.cafile)]
+    return sorted(Path(paths.capath).glob("*.[0-9]")) if paths.capath else []
+
+
+def certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, since: datetime, until: datetime
+) -> x509.CertificateBuilder:
+    """Begin a certificate with a random serial number."""
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    return builder.serial_number(x509.random_serial_number()).not_valid_before(since).not_valid_after(until)
+
+
+def key_usage(signs_certificates: bool) -> x509.KeyUsage:
+    """Say what a key is for: signing certificates, or shaking hands."""
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def general_name(host: str) -> x509.GeneralName:
+    """Write a host as a certificate names it."""
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Write a private key, unencrypted: it goes to memory, or through a socket between our own processes."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
