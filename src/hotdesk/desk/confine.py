@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from hotdesk.desk import kernel
@@ -21,9 +21,11 @@ PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
 """Write to, remove and make files and folders of every kind."""
-REFER, TRUNCATE = 1 << 13, 1 << 14
-TCP = 0b11
-"""Bind and connect."""
+REFER, TRUNCATE, DEVICES = 1 << 13, 1 << 14, 1 << 15
+READS = 1 << 0 | 1 << 2 | 1 << 3
+"""Run and read files, and list folders."""
+BIND, CONNECT = 0b01, 0b10
+TCP = BIND | CONNECT
 SCOPES = 0b11
 """Abstract sockets and signals beyond this process and its children."""
 
@@ -39,6 +41,12 @@ class Beneath(ctypes.Structure):
 
     _pack_ = 1
     _fields_ = (("access", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class Port(ctypes.Structure):
+    """struct landlock_net_port_attr."""
+
+    _fields_ = (("access", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
 def confine(writable: Iterable[Path], *, any_owner: bool = False) -> None:
@@ -59,35 +67,52 @@ def existing(path: Path) -> Path:
 
 def drop_capabilities(kept: set[int]) -> None:
     """Keep these capabilities and no other, now and after every exec."""
-    kernel.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    for capability in range(LAST_CAPABILITY + 1):
-        if capability not in kept:
-            kernel.libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+    bound_capabilities(kept)
     bits = sum(1 << capability for capability in kept)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     data = (ctypes.c_uint32 * 6)(bits, bits, 0, 0, 0, 0)
     kernel.check(kernel.libc.capset(header, data), "capset")
 
 
-def restrict(writable: list[Path]) -> None:
-    """Restrict this thread and all it starts by Landlock, as far as this kernel knows it."""
+def bound_capabilities(kept: set[int]) -> None:
+    """Let no exec bring any capability but these."""
+    kernel.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    for capability in range(LAST_CAPABILITY + 1):
+        if capability not in kept:
+            kernel.libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+
+
+def restrict(
+    folders: list[Path], granted: int = ~0, *, reads: int = 0, tcp: int = TCP, ports: Collection[int] = ()
+) -> None:
+    """Restrict this thread and all it starts by Landlock, as far as this kernel knows it.
+
+    Writing is `granted` below `folders` only, and so are `reads`; of what `tcp` names, connecting to `ports` only.
+    """
     version = kernel.libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return
-    handled = WRITES | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
-    wanted = Ruleset(handled, TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    handled = WRITES | reads | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    handled |= DEVICES if version >= 5 and reads else 0
+    wanted = Ruleset(handled, tcp if version >= 4 else 0, SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     made = kernel.libc.syscall(SYS_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
     ruleset = kernel.check(made, "landlock_create_ruleset")
     try:
-        for folder in writable:
+        for folder in folders:
             fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             try:
-                rule = Beneath(handled, fd)
-                added = kernel.libc.syscall(SYS_ADD_RULE, ruleset, 1, ctypes.byref(rule), ctypes.c_uint32(0))
-                kernel.check(added, "landlock_add_rule")
+                add_rule(ruleset, 1, Beneath(handled & granted, fd))
             finally:
                 os.close(fd)
+        for port in ports if wanted.net & CONNECT else ():
+            add_rule(ruleset, 2, Port(CONNECT, port))
         kernel.check(kernel.libc.syscall(SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
     finally:
         os.close(ruleset)
+
+
+def add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
+    """Grant something in a ruleset."""
+    added = kernel.libc.syscall(SYS_ADD_RULE, ruleset, kind, ctypes.byref(rule), ctypes.c_uint32(0))
+    kernel.check(added, "landlock_add_rule")

@@ -1,0 +1,90 @@
+"""Shut this process in, for good: one folder, one user, no privilege, few system calls.
+
+Whoever takes the process over afterwards can read and write that folder, use the sockets it holds and, if it is the
+door, dial out; nothing else. Everything it will need must be there before: modules, codecs, trust stores. An
+event loop is made inside.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import importlib
+import os
+import platform
+import resource
+import ssl
+from collections.abc import Collection
+from pathlib import Path
+
+from hotdesk.desk import confine, kernel, seclude
+from hotdesk.door import calls
+
+CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
+MODULES = ("_strptime", "linecache", "stringprep", "traceback")
+"""What the standard library imports only when it is first used."""
+FILES = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | confine.TRUNCATE
+"""What may be done in the folder: read, write, list, remove and make plain files."""
+RING = "anon_inode:[io_uring]"
+SET_MODE_FILTER = 1
+SYS_SECCOMP = {"aarch64": 277, "x86_64": 317}
+
+
+class Program(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False) -> None:
+    """Shut this process in `root`, which is `/` from here on; `dials`: it may still connect by TCP. Needs root."""
+    refuse_rings()
+    preload()
+    wall_in(root, uid, dials=dials)
+    install(calls.program(platform.machine(), names, os.getpid()))
+
+
+def refuse_rings() -> None:
+    """Stop at an open io_uring: it can ask for what the filter refuses, and libuv dies with a ring it may not use."""
+    for fd in os.listdir("/proc/self/fd"):
+        if (Path("/proc/self/fd") / fd).is_symlink() and os.readlink(f"/proc/self/fd/{fd}") == RING:
+            raise RuntimeError("an io_uring is open: make the event loop once inside")
+
+
+def preload() -> None:
+    """Bring in what is otherwise looked for in files at its first use."""
+    for codec in CODECS:
+        codecs.lookup(codec)
+    for module in MODULES:
+        importlib.import_module(module)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # OpenSSL reads its configuration with the first
+
+
+def wall_in(root: Path, uid: int, *, dials: bool) -> None:
+    """Leave this process one folder, no privilege, and of TCP at most connecting."""
+    os.chroot(root)
+    os.chdir("/")
+    lose_privilege(uid)
+    confine.restrict([Path("/")], FILES, reads=confine.READS, tcp=confine.BIND if dials else confine.TCP)
+
+
+def lose_privilege(uid: int) -> None:
+    """Become a user that owns nothing, can become nobody else, and whose memory nobody reads."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    seclude.raise_core_limit()
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    if os.geteuid() == 0:
+        confine.bound_capabilities(set())
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+
+
+def install(program: bytes) -> None:
+    """Give this process, and all its threads, a seccomp filter."""
+    wanted = Program(len(program) // 8, program)
+    number = SYS_SECCOMP[platform.machine()]
+    result = kernel.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(wanted))
+    kernel.check(result, "seccomp")
