@@ -1,0 +1,226 @@
+"""Content encodings, undone piece by piece: never more than a piece in memory, never more than allowed in all.
+
+What a feed gives is an iterator: each step is short, so whoever runs many desks can look elsewhere between two.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from typing import Protocol
+
+import brotli  # type: ignore[import-untyped]
+import zstandard
+
+PIECE = 256 * 1024
+"""What one step gives at most; inside, zstd may hold a few times that, as it gives whole blocks."""
+RATIO = 1000
+FREE = 1 << 20
+"""How much comes out before the ratio is looked at."""
+STAGES = 2
+ZSTD_WINDOW = 8 << 20
+"""What RFC 9659 lets a server ask of us."""
+ZSTD_SIP = 64
+"""Four bytes can stand for a block of 128 KiB, and the library gives all it has at once: so it is given little."""
+
+
+class Unreadable(Exception):  # noqa: N818 - what a body is, read as `except Unreadable`
+    """A body that cannot be read, or not within the limits; the text says why."""
+
+
+class Decoder(Protocol):
+    """Undoes one encoding."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Give what these bytes stand for, in pieces, some of them empty; `Unreadable` when they stand for nothing."""
+
+    def finish(self) -> None:
+        """Raise `Unreadable` unless the body ended where it may. One without a byte may end."""
+
+
+class Plain:
+    """No encoding at all."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Give the bytes as they are."""
+        for start in range(0, len(data), PIECE):
+            yield data[start : start + PIECE]
+
+    def finish(self) -> None:
+        """Accept any end."""
+
+
+class Inflate:
+    """gzip, of any number of members; and deflate, with the zlib header the standard wants or without."""
+
+    def __init__(self, bits: int | None) -> None:
+        self.bits = bits
+        self.head = b""
+        self.inner: zlib._Decompress | None = None
+        self.ended = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Inflate."""
+        data = self.head + data
+        self.head = b""
+        while data:
+            if self.inner is None and (data := self.begin(data)) == b"":
+                return
+            data = yield from self.member(data)
+
+    def begin(self, data: bytes) -> bytes:
+        """Start a member, or keep what is too little to tell its kind; give what is to be read now."""
+        if self.ended and self.bits != 31:
+            raise Unreadable("bytes after the end of a deflate stream")
+        bits = self.bits
+        if bits is None:
+            if len(data) < 2:
+                self.head = data
+                return b""
+            bits = 15 if data[0] & 15 == 8 and (data[0] << 8 | data[1]) % 31 == 0 else -15
+        self.inner = zlib.decompressobj(bits)
+        return data
+
+    def member(self, data: bytes) -> Generator[bytes, None, bytes]:
+        """Inflate up to the end of this member, and return what follows it."""
+        assert self.inner is not None
+        while True:
+            try:
+                out = self.inner.decompress(data, PIECE)
+            except zlib.error as e:
+                raise Unreadable(f"broken gzip or deflate: {e}") from e
+            data = self.inner.unconsumed_tail
+            yield out
+            if self.inner.eof:
+                rest, self.inner, self.ended = self.inner.unused_data, None, True
+                return rest
+            if not data and len(out) < PIECE:
+                return b""
+
+    def finish(self) -> None:
+        """Expect the end of a member."""
+        if self.inner is not None or self.head:
+            raise Unreadable("the compressed body is cut short")
+
+
+class Brotli:
+    """br."""
+
+    def __init__(self) -> None:
+        self.inner = brotli.Decompressor()
+        self.begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decompress."""
+        self.begun = self.begun or bool(data)
+        while True:
+            if data and self.inner.is_finished():
+                raise Unreadable("bytes after the end of a br stream")
+            try:
+                out = self.inner.process(data, output_buffer_limit=PIECE // 2)
+            except brotli.error as e:
+                raise Unreadable("broken br") from e
+            data = b""
+            yield out
+            if len(out) < PIECE // 2 and self.inner.can_accept_more_data():
+                return
+
+    def finish(self) -> None:
+        """Expect the end of the stream."""
+        if self.begun and not self.inner.is_finished():
+            raise Unreadable("the compressed body is cut short")
+
+
+class Zstd:
+    """zstd, of any number of frames."""
+
+    def __init__(self) -> None:
+        self.inner: zstandard.ZstdDecompressionObj | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decompress."""
+        for start in range(0, len(data), ZSTD_SIP):
+            yield from self.sip(data[start : start + ZSTD_SIP])
+
+    def sip(self, data: bytes) -> Iterator[bytes]:
+        """Decompress a few bytes, across the end of a frame."""
+        while data:
+            self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
+            try:
+                out = self.inner.decompress(data)
+            except zstandard.ZstdError as e:
+                raise Unreadable(f"broken zstd: {e}") from e
+            data = self.inner.unused_data if self.inner.eof else b""
+            self.inner = None if self.inner.eof else self.inner
+            yield from (out[start : start + PIECE] for start in range(0, len(out), PIECE))
+
+    def finish(self) -> None:
+        """Expect the end of a frame."""
+        if self.inner is not None:
+            raise Unreadable("the compressed body is cut short")
+
+
+class Capped:
+    """A decoder that gives no more than allowed: in all, and for what it was given."""
+
+    def __init__(self, inner: Decoder, limit: int) -> None:
+        self.inner, self.limit = inner, limit
+        self.taken = self.given = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decode, counting."""
+        self.taken += len(data)
+        for piece in self.inner.feed(data):
+            self.given += len(piece)
+            if self.given > self.limit:
+                raise Unreadable(f"the body unpacks to more than {self.limit} bytes")
+            if self.given > max(FREE, RATIO * self.taken):
+                raise Unreadable(f"the body unpacks to more than {RATIO} times its size")
+            yield piece
+
+    def finish(self) -> None:
+        """End as the decoder inside does."""
+        self.inner.finish()
+
+
+class Chain:
+    """Two decoders, the outer encoding undone first."""
+
+    def __init__(self, first: Decoder, second: Decoder) -> None:
+        self.first, self.second = first, second
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decode twice."""
+        for piece in self.first.feed(data):
+            yield from self.second.feed(piece)
+
+    def finish(self) -> None:
+        """Expect both to end."""
+        self.first.finish()
+        self.second.finish()
+
+
+KNOWN: dict[str, Callable[[], Decoder]] = {
+    "gzip": lambda: Inflate(31),
+    "x-gzip": lambda: Inflate(31),
+    "deflate": lambda: Inflate(None),
+    "br": Brotli,
+    "zstd": Zstd,
+}
+
+
+def decoder(content_encoding: bytes, limit: int) -> Decoder | None:
+    """Make what undoes a Content-Encoding, giving at most `limit` bytes at any stage; None: nobody here can."""
+    names = [name.strip().lower() for name in content_encoding.decode("latin-1").split(",")]
+    names = [name for name in names if name not in ("", "identity")]
+    if len(names) > STAGES or any(name not in KNOWN for name in names):
+        return None
+    stages: list[Decoder] = [Capped(KNOWN[name](), limit) for name in reversed(names)]
+    match stages:
+        case []:
+            return Capped(Plain(), limit)
+        case [one]:
+            return one
+        case [first, second]:
+            return Chain(first, second)
+    return None

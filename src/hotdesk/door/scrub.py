@@ -1,0 +1,354 @@
+"""Secrets out: what was put into a request never comes back in an answer, in any of the spellings listed here.
+
+Seen: the secret itself, reversed, in hex, in base64 of either alphabet at any of the three alignments, and any of
+these with some or all characters escaped in one way: percent; `\\u`, `\\x`, `\\/`; HTML entities. Across any split.
+
+Not seen: parts of a secret; escapes of two ways in one secret, or two layers of them; base32, UTF-16, hex or base64
+broken by spaces or lines, anything compressed or encrypted inside the body; pictures; what another host was told and
+gives back under another name; secrets shorter than 16 bytes. Scrubbing limits what an echo gives away; it guarantees
+nothing. Hosts, paths and methods do.
+
+How it is fast: every spelling is long, so of a block only one word of eight bytes in every few is looked at; wherever a
+spelling stands, one of its own words is among those. A block with escapes is looked at again with them undone.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import json
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from urllib.parse import quote, quote_plus
+
+LEAST = 16
+"""Shorter secrets are not looked for: they would be found by chance, and guessed by trying."""
+REMOVED = b"hotdesk-removed"
+"""What stands where a secret stood: fit for a header, a JSON string, HTML and a URL."""
+WORD = 8
+WIDEST = 8
+ORDINARY = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~:@")
+"""What most secrets are made of. As long as all are, escapes that stand for anything else need not be undone."""
+ONE = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+
+
+def codes(letters: Iterable[int]) -> bytes:
+    """Write a pattern for these bytes in hex of either case."""
+    rows: dict[str, str] = {}
+    for letter in letters:
+        high, low = f"{letter >> 4:x}", f"{letter & 15:x}"
+        rows[high] = rows.get(high, "") + low + low.upper()
+    return "|".join(f"[{high}{high.upper()}][{lows}]" for high, lows in rows.items()).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    """One way of escaping. Each pattern begins with one certain byte, which makes looking for it fast.
+
+    A doubled backslash is no escape here: a reading would then depend on where it began.
+    """
+
+    mark: bytes
+    every: re.Pattern[bytes]
+    ordinary: re.Pattern[bytes]
+    """Only those that stand for ordinary characters."""
+    cut: re.Pattern[bytes]
+    """The beginning of one, at the end of a block."""
+
+
+NIBBLE = rb"[0-9A-Fa-f]"
+ORDINARY_CODES = codes(ORDINARY)
+PERCENT = Escapes(
+    b"%",
+    re.compile(rb"(%" + NIBBLE + rb"{2})"),
+    re.compile(rb"(%(?:" + ORDINARY_CODES + rb"))"),
+    re.compile(rb"%" + NIBBLE + rb"?\Z"),
+)
+BACKSLASH = Escapes(
+    b"\\",
+    re.compile(rb"(\\(?:u[dD][89abAB]NN\\u[dD][c-fC-F]NN|uNNNN|xNN|[\"'/bfnrt]))".replace(b"N", NIBBLE)),
+    re.compile(rb"(\\(?:(?:u00|x)(?:" + ORDINARY_CODES + rb")|/))"),
+    re.compile(rb"\\(?:u[dD][89abAB]NN(?:\\(?:u(?:[dD](?:[c-fC-F]N?)?)?)?)?|uN{0,3}|xN?)?\Z".replace(b"N", NIBBLE)),
+)
+ENTITY = Escapes(
+    b"&",
+    re.compile(rb"(&(?:#[0-9]{1,7}|#[xX]N{1,6}|amp|lt|gt|quot|apos);)".replace(b"N", NIBBLE)),
+    re.compile(rb"(&#(?:[0-9]{1,7}|[xX]N{1,6});)".replace(b"N", NIBBLE)),
+    re.compile(rb"&(?:#[0-9]{0,7}|#[xX]N{0,6}|a(?:mp?|p(?:os?)?)?|lt?|gt?|q(?:u(?:ot?)?)?)?\Z".replace(b"N", NIBBLE)),
+)
+WAYS = (PERCENT, BACKSLASH, ENTITY)
+CUT_AT_MOST = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that must not come back."""
+
+    id: str
+    """Of the grant it belongs to."""
+    name: str
+    value: bytes = field(repr=False)
+
+    @property
+    def scrubbable(self) -> bool:
+        """Whether it is long enough to be looked for."""
+        return len(self.value) >= LEAST
+
+
+def secrets_of(id: str, name: str, kind: str, value: bytes) -> tuple[Secret, ...]:
+    """List what must not come back of a granted value: of user and password also the password alone."""
+    whole = Secret(id, name, value)
+    return (whole, Secret(id, name, value.partition(b":")[2])) if kind == "basic" else (whole,)
+
+
+def spellings(value: bytes) -> set[bytes]:
+    """Write a value in every listed way; escaped ones only where it holds itself what looks like an escape."""
+    found = {value, value[::-1], value.hex().encode(), value.hex().upper().encode()}
+    for before in range(3):
+        found |= middles(value, before)
+    if not ORDINARY.issuperset(value):
+        found |= escaped(value)
+    return {one for one in found if len(one) >= LEAST}
+
+
+def escaped(value: bytes) -> set[bytes]:
+    """Write a value as the usual programs escape it, and as it reads when its own characters are taken for escapes."""
+    found = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = ""
+    usual = json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], html.escape(text)
+    found |= {one.encode() for one in usual}
+    return found | {unescape(one, way) for one in found for way in WAYS}
+
+
+def middles(value: bytes, before: int) -> set[bytes]:
+    """Write a value in base64 after that many other bytes, without the characters it shares with neighbours."""
+    start, stop = -(-before * 8 // 6), (before + len(value)) * 8 // 6
+    padded = bytes(before) + value
+    return {base64.b64encode(padded)[start:stop], base64.urlsafe_b64encode(padded)[start:stop]}
+
+
+@functools.lru_cache(4096)
+def unescaped(escape: bytes) -> bytes:
+    """Say what one escape stands for."""
+    if escape[:1] == b"%":
+        return bytes.fromhex(escape[1:].decode())
+    if escape[:1] == b"&":
+        return html.unescape(escape.decode()).encode("utf-8", "replace")
+    match escape[1:2]:
+        case b"u":
+            return str(json.loads(b'"' + escape + b'"')).encode("utf-8", "replace")
+        case b"x":
+            return bytes.fromhex(escape[2:].decode())
+        case other:
+            return ONE.get(other, other)
+
+
+def unescape(data: bytes, way: Escapes) -> bytes:
+    """Undo every escape of one way, once."""
+    return way.every.sub(lambda m: unescaped(m[0]), data)
+
+
+class Reading:
+    """A block with its escapes of one way undone, and where each of its bytes came from."""
+
+    def __init__(self, data: bytes, way: Escapes, ordinary: bool, final: bool) -> None:
+        self.data = data
+        self.pattern = way.ordinary if ordinary else way.every
+        self.size = len(data) if final else whole(data, way)
+        """Where an escape begins that the end of the block cuts, or where the block ends."""
+        pieces = self.pattern.split(data[: self.size])
+        self.same = len(pieces) == 1
+        """Whether nothing was escaped."""
+        pieces[1::2] = map(unescaped, pieces[1::2])
+        self.text = b"".join(pieces)
+
+    @functools.cached_property
+    def marks(self) -> list[tuple[int, int, int, int]]:
+        """Each escape: where it starts in the text and in the block, where it ends in the text and in the block."""
+        found = []
+        shorter = 0
+        for m in self.pattern.finditer(self.data, 0, self.size):
+            start, end = m.start() - shorter, m.start() - shorter + len(unescaped(m[0]))
+            found.append((start, m.start(), end, m.end()))
+            shorter = m.end() - end
+        return found
+
+    def raw_start(self, at: int) -> int:
+        """Say where in the block the byte stands that was read at this place."""
+        start, raw_start, end, raw_end = self.mark_at(at)
+        return raw_start if start <= at < end else raw_end + at - end
+
+    def raw_end(self, at: int) -> int:
+        """Say where in the block that ends what was read up to this place."""
+        _, _, end, raw_end = self.mark_at(at - 1)
+        return raw_end + max(0, at - end)
+
+    def mark_at(self, at: int) -> tuple[int, int, int, int]:
+        """Find the last escape that starts no later than this place of the text."""
+        i = bisect_right(self.marks, at, key=itemgetter(0))
+        return self.marks[i - 1] if i else (0, 0, 0, 0)
+
+    def between(self, raw: int) -> int:
+        """Move a place in the block back to the start of the escape it is inside of."""
+        if raw >= self.size:
+            return self.size
+        i = bisect_right(self.marks, raw, key=itemgetter(1))
+        _, raw_start, _, raw_end = self.marks[i - 1] if i else (0, 0, 0, 0)
+        return raw_start if raw < raw_end else raw
+
+
+def whole(data: bytes, way: Escapes) -> int:
+    """Say where the escape begins that the end of a block cuts, or where the block ends."""
+    at = data.find(way.mark, max(0, len(data) - CUT_AT_MOST))
+    while at >= 0:
+        if way.cut.match(data, at):
+            return at
+        at = data.find(way.mark, at + 1)
+    return len(data)
+
+
+class Scrubber:
+    """Everything that must not come back to one desk. It only grows, and streams under way look for what is new."""
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        self.spelt: dict[bytes, set[str]] = {}
+        self.stride = WIDEST
+        self.words: dict[int, set[tuple[int, int]]] = {}
+        self.heads: dict[bytes, list[bytes]] = {}
+        self.beginnings: set[bytes] = set()
+        self.ordinary = True
+        """Whether every spelling is made of ordinary characters."""
+        for secret in secrets:
+            self.add(secret)
+
+    def add(self, secret: Secret) -> None:
+        """Look for one more from now on."""
+        if not secret.scrubbable or secret.id in self.spelt.get(secret.value, ()):
+            return
+        new = [one for one in spellings(secret.value) if one not in self.spelt]
+        for one in spellings(secret.value):
+            self.spelt.setdefault(one, set()).add(secret.id)
+        for one in new:
+            self.heads.setdefault(one[:WORD], []).append(one)
+            self.beginnings |= {one[:size] for size in range(1, WORD)}
+            self.ordinary = self.ordinary and ORDINARY.issuperset(one)
+        self.note_words(new)
+
+    def note_words(self, new: list[bytes]) -> None:
+        """Note where in a spelling each of its words stands; all anew when one is shorter than any before."""
+        stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
+        if stride < self.stride:
+            self.stride, self.words, new = stride, {}, list(self.spelt)
+        for one in new:
+            for offset in range(self.stride * WORD):
+                word = int.from_bytes(one[offset : offset + WORD], sys.byteorder)
+                self.words.setdefault(word, set()).add((offset, len(one)))
+
+    def stream(self) -> Stream:
+        """Begin one answer."""
+        return Stream(self)
+
+    def candidates(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Give the places where a spelling may stand, by the words that stand there: start and end."""
+        words = memoryview(text)[: len(text) & -WORD].cast("Q")[:: self.stride]
+        if self.words.keys().isdisjoint(words):
+            return
+        for i, word in enumerate(words):
+            for offset, length in self.words.get(word, ()):
+                start = i * self.stride * WORD - offset
+                if start >= 0:
+                    yield start, start + length
+
+    def search(self, text: bytes) -> tuple[list[tuple[int, int]], int, set[str]]:
+        """Find where spellings stand, where one may begin that the end cuts (or the end), and whose they are."""
+        found: list[tuple[int, int]] = []
+        ids: set[str] = set()
+        cut = self.cut_near_the_end(text)
+        for start, end in self.candidates(text):
+            if end > len(text):
+                cut = start if start < cut and self.begins(text[start:]) else cut
+            elif whose := self.spelt.get(text[start:end]):
+                found.append((start, end))
+                ids |= whose
+        return found, cut, ids
+
+    def cut_near_the_end(self, text: bytes) -> int:
+        """Find the first place, among those too near the end to have a word looked at, where a spelling may begin."""
+        if not self.spelt:
+            return len(text)
+        for start in range(max(0, len(text) - (self.stride + 1) * WORD + 2), len(text)):
+            if self.begins(text[start:]):
+                return start
+        return len(text)
+
+    def begins(self, text: bytes) -> bool:
+        """Say whether some spelling goes on after this text."""
+        if len(text) < WORD:
+            return text in self.beginnings
+        return any(len(one) > len(text) and one.startswith(text) for one in self.heads.get(text[:WORD], ()))
+
+
+class Stream:
+    """One answer on its way in. What it holds back is what may be the beginning of a secret, and nothing else."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self.scrubber = scrubber
+        self.hits: set[str] = set()
+        """The ids of what was removed."""
+        self.held = b""
+        self.covered = 0
+        """How much of what is held belongs to a secret already replaced."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; give what may go on."""
+        return self.step(self.held + data, final=False)
+
+    def finish(self) -> bytes:
+        """End the answer; give the rest."""
+        return self.step(self.held, final=True)
+
+    def header(self, value: bytes) -> bytes:
+        """Scrub a value that stands alone, such as a header's."""
+        alone = Stream(self.scrubber)
+        clean = alone.step(value, final=True)
+        self.hits |= alone.hits
+        return clean
+
+    def step(self, data: bytes, final: bool) -> bytes:
+        """Replace what is found and decide how much may go."""
+        found, cut, ids = self.scrubber.search(data)
+        readings = [Reading(data, way, self.scrubber.ordinary, final) for way in WAYS if way.mark in data]
+        for reading in readings:
+            cut = min(cut, reading.size)
+            if reading.same and reading.size == len(data):
+                continue
+            more, read_cut, more_ids = self.scrubber.search(reading.text)
+            found += [(reading.raw_start(start), reading.raw_end(end)) for start, end in more]
+            ids |= more_ids
+            cut = min(cut, reading.raw_start(read_cut) if read_cut < len(reading.text) else reading.size)
+        for reading in readings:
+            cut = reading.between(cut)
+        self.hits |= ids
+        return self.replace(data, sorted(found), len(data) if final else cut)
+
+    def replace(self, data: bytes, found: list[tuple[int, int]], cut: int) -> bytes:
+        """Give what stands before `cut`, each run of overlapping finds replaced once, and hold the rest."""
+        out: list[bytes] = []
+        done = self.covered
+        for start, end in found:
+            if start >= cut:
+                break
+            if start >= done:
+                out += (data[done:start], REMOVED)
+            done = max(done, end)
+        out.append(data[done:cut])
+        self.held, self.covered = data[cut:], max(0, done - cut)
+        return b"".join(out)
