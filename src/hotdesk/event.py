@@ -6,9 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from hotdesk.errors import HostError
 
@@ -147,6 +148,41 @@ class Answered:
 Event: TypeAlias = RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered
 Note: TypeAlias = Callable[[Event], None]
 """Takes an event down; `HostError` when it cannot."""
+
+
+def to_json(event: Event) -> str:
+    """Write an event's fields as one line of plain ASCII; what is no text or number cannot be in it."""
+    return json.dumps(asdict(event), separators=(",", ":"), allow_nan=False)
+
+
+def from_json(name: str, data: str, version: int = VERSION) -> Event:
+    """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
+    kind = next((kind for kind in get_args(Event) if kind.__name__ == name), None)
+    if kind is None or version != VERSION:
+        raise ValueError(f"no event {name!r} of version {version}")
+    told, hints = json.loads(data), field_types(kind)
+    if not isinstance(told, dict) or not told.keys() <= hints.keys():
+        raise ValueError(f"{name} has other fields than {sorted(hints)}")
+    needed = {field.name for field in fields(kind) if field.default is MISSING}
+    if not needed <= told.keys() or not all(fits(value, hints[field]) for field, value in told.items()):
+        raise ValueError(f"{name} lacks a field, or one is of another type")
+    event: Event = kind(**{field: tuple(value) if isinstance(value, list) else value for field, value in told.items()})
+    return event
+
+
+@cache
+def field_types(kind: type) -> dict[str, Any]:
+    """Give the types of an event's fields."""
+    return get_type_hints(kind)
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Say whether a value read from JSON is of a field's type."""
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, list) and all(isinstance(part, str) for part in value)
+    return type(value) is hint or (hint is float and type(value) is int)
 
 
 def ignore(event: Event) -> None:

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from hotdesk.errors import HostError
-from hotdesk.event import VERSION, Event, Journal, RootAct, RootActEnded, ignore, line
+from hotdesk.event import (
+    VERSION,
+    Alarm,
+    Answered,
+    Asked,
+    Burnt,
+    Event,
+    Exchange,
+    Journal,
+    Opened,
+    Proven,
+    Revoked,
+    RootAct,
+    RootActEnded,
+    from_json,
+    ignore,
+    line,
+    to_json,
+)
 
-EVENTS: list[Event] = [
+EVENTS: list[RootAct | RootActEnded] = [
     RootAct("i1", "owner", ("sh", "-c", "a\nb\x1b\udcff"), "/", 0),
     RootAct("i1", "sudo", (), "", 3),
     RootActEnded("i1", 3, 255),
@@ -51,3 +70,54 @@ def test_a_journal_that_cannot_be_written_says_so() -> None:
 
 def test_nothing_is_taken_down_where_nothing_is_wanted() -> None:
     ignore(EVENTS[0])
+
+
+ONE_OF_EACH: list[Event] = [
+    *EVENTS,
+    Opened("i1", "ab" * 32, ("allow erp.test",), ("erp-token@erp.test bearer",)),
+    Proven("i1", ("no route",), ()),
+    Burnt("i1", "done"),
+    Exchange("i1", "", "allow", "erp.test", "GET", "https", "erp.test", 443, "/a?b", 200, 1, 2, 3, ("t in header a",)),
+    Alarm("i1", "leak", "erp-token", "evil.test"),
+    Revoked("i1", "erp-token", "time"),
+    Asked("i1", "1", "ab", "r", "GET", "h.test", "/", 60.0, "bitte \u202e\udcff"),
+    Answered("i1", "1", "ab", "approved", "uid 0 pid 1"),
+]
+
+
+@pytest.mark.parametrize("event", ONE_OF_EACH, ids=lambda event: type(event).__name__)
+def test_an_event_comes_back_as_it_was_written(event: Event) -> None:
+    written = to_json(event)
+    assert written.isascii()
+    assert written.isprintable()
+    assert from_json(type(event).__name__, written) == event
+
+
+def test_every_kind_of_event_is_tried() -> None:
+    assert {type(event) for event in ONE_OF_EACH} == set(get_args(Event))
+
+
+def test_a_field_that_has_a_default_may_be_missing() -> None:
+    assert from_json("Alarm", '{"desk":"i1","what":"leak","secret":"s","host":"h"}') == Alarm("i1", "leak", "s", "h")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "version"),
+    [
+        ("Burnt", '{"desk":"i1"}', 1),
+        ("Burnt", '{"desk":"i1","why":"x","more":1}', 1),
+        ("Burnt", '{"desk":1,"why":"x"}', 1),
+        ("Burnt", '["i1","x"]', 1),
+        ("Burnt", "no JSON", 1),
+        ("Burnt", '{"desk":"i1","why":"x"}', 2),
+        ("Event", "{}", 1),
+        ("Alarm", '{"desk":"i1","what":"other","secret":"s","host":"h"}', 1),
+        ("Proven", '{"desk":"i1","held":[1],"failed":[]}', 1),
+        ("Proven", '{"desk":"i1","held":"text","failed":[]}', 1),
+        ("RootActEnded", '{"desk":"i1","number":true,"exit_code":0}', 1),
+        ("RootActEnded", '{"desk":"i1","number":1.5,"exit_code":0}', 1),
+    ],
+)
+def test_what_no_known_version_wrote_is_refused(name: str, data: str, version: int) -> None:
+    with pytest.raises(ValueError, match=r"no event|other fields|lacks a field|Expecting value"):
+        from_json(name, data, version)
