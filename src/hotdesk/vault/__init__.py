@@ -1,0 +1,44 @@
+"""Secrets by name, encrypted.
+
+How it works: a root key (a file, a passphrase, the system's keyring: `root.py`) seals one random data key, and that
+seals every value with AES-256-GCM, bound to its name, version, kind and public fields (`store.py`). What kinds there
+are and which values they take is `kinds.py`; `private.py` writes the files. A `Secret` prints as `***`.
+"""
+
+from hotdesk.vault.kinds import (
+    KINDS,
+    Basic,
+    Command,
+    OAuth2,
+    Public,
+    Secret,
+    Token,
+    Totp,
+    argv_of,
+    argv_value,
+    seed_of,
+    totp_code,
+)
+from hotdesk.vault.root import Source, Unlock
+from hotdesk.vault.store import Entry, Vault, exists, ls
+
+__all__ = [
+    "KINDS",
+    "Basic",
+    "Command",
+    "Entry",
+    "OAuth2",
+    "Public",
+    "Secret",
+    "Source",
+    "Token",
+    "Totp",
+    "Unlock",
+    "Vault",
+    "argv_of",
+    "argv_value",
+    "exists",
+    "ls",
+    "seed_of",
+    "totp_code",
+]

@@ -1,0 +1,227 @@
+"""What a secret is: its kind, what of it is public, and which values it takes. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+import json
+import re
+import struct
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, NoReturn, TypeAlias
+from urllib.parse import urlsplit
+
+from hotdesk.errors import BriefError
+
+SHORTEST, LONGEST = 8, 64 << 10
+"""Bytes of a value. A shorter one cannot be told from ordinary text on its way back."""
+SEED = 10
+"""Bytes a seed of one-time codes has at least, decoded."""
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+Algorithm: TypeAlias = Literal["SHA1", "SHA256", "SHA512"]
+
+
+class Secret:
+    """A value that shows itself only when asked for by name."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: bytes) -> None:
+        self._value = bytes(value)
+
+    def bytes(self) -> bytes:
+        """Give the value."""
+        return self._value
+
+    def __repr__(self) -> str:
+        """Show nothing, not even the length."""
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare without telling by time where two values part."""
+        return isinstance(other, Secret) and hmac.compare_digest(self._value, other._value)
+
+    def __hash__(self) -> NoReturn:
+        """Refuse to be a key: a hash is a fingerprint."""
+        raise TypeError("a secret has no hash")
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled."""
+        raise TypeError("a secret is not written down")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A value sent as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """A password and whose it is."""
+
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth2:
+    """The secret of a client that gets itself tokens."""
+
+    token_url: str
+    client_id: str
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Totp:
+    """The seed of one-time codes, in base32."""
+
+    digits: int = 6
+    period: int = 30
+    algorithm: Algorithm = "SHA1"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program that prints a token; the value is its arguments as JSON."""
+
+
+Public: TypeAlias = Token | Basic | OAuth2 | Totp | Command
+KINDS: Mapping[str, type[Public]] = {
+    "token": Token,
+    "basic": Basic,
+    "oauth2": OAuth2,
+    "totp": Totp,
+    "command": Command,
+}
+
+
+def kind_of(public: Public) -> str:
+    """Name the kind of a secret."""
+    return next(name for name, kind in KINDS.items() if type(public) is kind)
+
+
+def load_public(kind: object, told: object) -> Public:
+    """Read the public fields of a kind strictly: all of them, each of its type, no others."""
+    made = KINDS.get(kind) if isinstance(kind, str) else None
+    if made is None or not isinstance(told, dict):
+        raise ValueError(f"unknown kind {kind!r}")
+    wanted = {field.name: int if field.type == "int" else str for field in fields(made)}
+    if {name: type(value) for name, value in told.items()} != wanted:
+        raise ValueError(f"the public fields of a {kind} are {sorted(wanted)}")
+    return made(**told)
+
+
+def check_name(name: str) -> str:
+    """Refuse what is no secret's name."""
+    if not NAME.fullmatch(name):
+        raise BriefError(f"{name[:80]!r} is no name for a secret; it takes 1 to 64 of a-z, 0-9 and -, as in erp-token")
+    return name
+
+
+def check_public(public: Public, *, loopback: bool = False) -> None:
+    """Refuse public fields that cannot be meant; `loopback` admits a token URL without TLS on this machine."""
+    match public:
+        case Basic(user):
+            require(bool(user) and ":" not in user and is_plain(user), "the user of a basic secret is text without `:`")
+        case OAuth2(url, client, scope):
+            check_token_url(url, loopback=loopback)
+            require(bool(client) and is_plain(client), "oauth2 needs the client's id: --client-id")
+            require(is_plain(scope), "a scope is words with spaces between")
+        case Totp(digits, period, algorithm):
+            require(digits in (6, 7, 8), "a one-time code has 6, 7 or 8 digits")
+            require(5 <= period <= 300, "a one-time code lives for 5 to 300 seconds")
+            require(algorithm in ("SHA1", "SHA256", "SHA512"), "one-time codes are made by SHA1, SHA256 or SHA512")
+
+
+def check_token_url(url: str, *, loopback: bool) -> None:
+    """Refuse a token URL that is not https to a plain host."""
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, parts.hostname
+    except ValueError as e:
+        raise BriefError(f"the token URL {url[:200]!r} is none: {e}") from e
+    require(bool(host) and port != 0 and url.isascii() and url.isprintable() and " " not in url, f"{url!r} is no URL")
+    require(parts.username is None and parts.password is None and "#" not in url, "a token URL has no user or fragment")
+    safe = parts.scheme == "https" or (parts.scheme == "http" and loopback and is_loopback(host or ""))
+    require(safe, f"the token URL {url!r} must be https: the client's secret goes there")
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address, written as such, is this machine's own."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_value(public: Public, value: bytes) -> bytes:
+    """Give a value as it is kept; refuse one its kind cannot have. The value is in no message."""
+    require(len(value) <= LONGEST, f"the value has over {LONGEST >> 10} KiB")
+    if isinstance(public, Command):
+        argv_of(value)
+        return value
+    require(len(value) >= SHORTEST, f"the value has under {SHORTEST} bytes; so short a secret cannot be guarded")
+    if isinstance(public, Totp):
+        seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()
+        require(len(seed_of(seed)) >= SEED, f"the seed has under {SEED} bytes")
+        return seed
+    check_text(value)
+    return value
+
+
+def check_text(value: bytes) -> None:
+    """Refuse what would break a header: control characters, spaces around, bytes that are no text."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise BriefError("the value is not text in UTF-8") from None
+    require(is_plain(text), "the value has control characters, as a line break; no header can carry it")
+    require(text == text.strip(), "the value has spaces around it; no header keeps them")
+
+
+def is_plain(text: str) -> bool:
+    """Say whether a text is free of control characters and of what is no character."""
+    return not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text)
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """Refuse what does not hold."""
+    if not holds:
+        raise BriefError(otherwise)
+
+
+def argv_value(argv: Sequence[str]) -> bytes:
+    """Write a command's arguments as the value of a secret."""
+    value = json.dumps(list(argv)).encode()
+    argv_of(value)
+    return value
+
+
+def argv_of(value: bytes) -> tuple[str, ...]:
+    """Read a command's arguments; the program is an absolute path, found by nobody's PATH."""
+    try:
+        argv = json.loads(value)
+    except ValueError:
+        argv = None
+    whole = isinstance(argv, list) and bool(argv) and all(isinstance(part, str) and "\0" not in part for part in argv)
+    require(whole and str(argv[0]).startswith("/"), "a command is an absolute path and arguments, written after `--`")
+    return tuple(argv)
+
+
+def seed_of(value: bytes) -> bytes:
+    """Decode a seed from base32."""
+    try:
+        return base64.b32decode(value + b"=" * (-len(value) % 8))
+    except (binascii.Error, ValueError):
+        raise BriefError("the seed is not base32: A to Z and 2 to 7") from None
+
+
+def totp_code(seed: bytes, at: float, kind: Totp = Totp()) -> str:  # noqa: B008 - frozen
+    """Give the one-time code of a moment (RFC 6238); `seed` is decoded."""
+    digest = hmac.digest(seed, struct.pack(">Q", int(at) // kind.period), kind.algorithm)
+    (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)
+    return str((number & 0x7FFFFFFF) % 10**kind.digits).zfill(kind.digits)

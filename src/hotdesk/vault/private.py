@@ -1,0 +1,154 @@
+"""Files that one user may read and nobody else: written whole or not at all, never through a link.
+
+Root writes into a folder that belongs to a lesser user, so every name in it may be that user's trap. Names are
+opened below the folder's descriptor, links are not followed, and what root makes goes to the folder's owner.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hotdesk.errors import HostError
+
+LARGEST = 64 << 20
+"""Bytes of the largest file that is read."""
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_folder(folder: Path, owner: int | None = None) -> None:
+    """Make a folder that only its owner may enter, unless it is there; root may give it to another user."""
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    except OSError as e:
+        raise HostError(f"the folder {folder} cannot be made: {e.strerror}") from e
+    if owner is not None and os.geteuid() == 0:
+        os.chown(folder, owner, owner, follow_symlinks=False)
+
+
+@contextmanager
+def entered(folder: Path) -> Iterator[int]:
+    """Hold a folder open; refuse one that others may enter."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as e:
+        raise HostError(f"the folder {folder} cannot be opened: {e.strerror}") from e
+    try:
+        if os.fstat(fd).st_mode & 0o077:
+            raise HostError(f"others may enter {folder}, where secrets are; `chmod 700 {folder}`")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
+    """Read a file of a private folder, None when there is none; refuse one that others may read unless it is public."""
+    with entered(folder) as place:
+        try:
+            fd = os.open(name, READ, dir_fd=place)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            why = "it is a link" if e.errno == errno.ELOOP else e.strerror
+            raise HostError(f"{folder / name} cannot be read: {why}") from e
+        with open(fd, "rb") as file:
+            check(os.fstat(fd), folder / name, 0o022 if public else 0o077)
+            return file.read(LARGEST)
+
+
+def check(found: os.stat_result, path: Path, forbidden: int) -> None:
+    """Refuse what is no plain file, what others may read, and what is too large to be ours."""
+    if not stat.S_ISREG(found.st_mode):
+        raise HostError(f"{path} is not a plain file; move it away")
+    if found.st_mode & forbidden:
+        raise HostError(f"others may reach {path}: its mode is {stat.S_IMODE(found.st_mode):o}; `chmod 600 {path}`")
+    if found.st_size > LARGEST:
+        raise HostError(f"{path} is larger than {LARGEST >> 20} MiB; it cannot be ours")
+
+
+def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file whole: after a crash it has the old content or the new."""
+    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as made:
+        os.rename(made, name, src_dir_fd=place, dst_dir_fd=place)
+        os.fsync(place)
+
+
+def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool:
+    """Write a file whole where there is none; False when somebody was first."""
+    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as made:
+        try:
+            os.link(made, name, src_dir_fd=place, dst_dir_fd=place)
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(made, dir_fd=place)
+        os.fsync(place)
+        return True
+
+
+@contextmanager
+def prepared(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
+    """Write a file under a name nobody uses; it goes away if what follows fails."""
+    made = f".{name}.{secrets.token_hex(8)}"
+    fd = create(place, made, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        yield made
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(made, dir_fd=place)
+        raise
+
+
+def create(place: int, name: str, mode: int = 0o600) -> int:
+    """Make a file that was not there; root gives it to the folder's owner."""
+    fd = os.open(name, MAKE, mode, dir_fd=place)
+    os.fchmod(fd, mode)
+    if os.geteuid() == 0:
+        owner = os.fstat(place)
+        os.fchown(fd, owner.st_uid, owner.st_gid)
+    return fd
+
+
+def remove(folder: Path, name: str) -> None:
+    """Remove a file, if it is there."""
+    with entered(folder) as place, translated(folder / name), suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=place)
+        os.fsync(place)
+
+
+@contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    """Hold a lock file; waits for whoever holds it."""
+    with entered(folder) as place, translated(folder / name):
+        try:
+            fd = create(place, name)
+        except FileExistsError:
+            fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=place)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Say what could not be written, and why."""
+    try:
+        yield
+    except OSError as e:
+        raise HostError(f"{path} cannot be written: {e.strerror}; is the disk full, is the folder yours?") from e

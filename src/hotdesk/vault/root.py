@@ -1,0 +1,143 @@
+"""The key above all keys: from a file, a passphrase or the system's keyring."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import private
+from hotdesk.vault.kinds import Secret
+
+Source: TypeAlias = Literal["file", "passphrase", "keyring"]
+Unlock: TypeAlias = Callable[[], bytes]
+"""Gives the passphrase, where the root key is made of one. Not called otherwise."""
+SIZE = 32
+FILE = "root.key"
+SERVICE = "hotdesk-vault"
+PASSPHRASE = 12
+"""Bytes a new passphrase has at least."""
+ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a root key comes from. It stands beside what the key seals."""
+
+    source: Source
+    id: str
+    """Which of several keys: while one replaces another, both are there."""
+    salt: str = ""
+    memory: int = 0
+    """KiB, and the numbers of passes and lanes: what Argon2id costs."""
+    passes: int = 0
+    lanes: int = 0
+
+
+def load_root(told: object) -> Root:
+    """Read a description strictly, within bounds that no machine chokes on."""
+    wanted = {name: type(value) for name, value in asdict(Root("file", "")).items()}
+    if not isinstance(told, dict) or {name: type(value) for name, value in told.items()} != wanted:
+        raise ValueError("the root key's description is not whole")
+    root = Root(**told)
+    if root.source not in get_args(Source) or not ID.fullmatch(root.id):
+        raise ValueError("the root key's source is unknown")
+    if root.memory > 1 << 20 or root.passes > 16 or root.lanes > 16:
+        raise ValueError("the root key costs more than anybody would have asked for")
+    return root
+
+
+def no_passphrase() -> bytes:
+    """Refuse: nobody is here to give a passphrase."""
+    raise BriefError("the vault is locked with a passphrase, and none was given")
+
+
+def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[Root, Secret]:
+    """Make a root key and keep it where it belongs, beside any there is."""
+    root = Root(source, secrets.token_hex(8))
+    if source == "passphrase":
+        return make_from_passphrase(root, unlock())
+    key = secrets.token_bytes(SIZE)
+    text = base64.b64encode(key).decode()
+    if source == "file":
+        before = (private.read(folder, FILE) or b"").decode()
+        private.write(folder, FILE, f"{before}{root.id} {text}\n".encode())
+    else:
+        keyring("set_password", SERVICE, root.id, text)
+    return root, Secret(key)
+
+
+def make_from_passphrase(root: Root, passphrase: bytes) -> tuple[Root, Secret]:
+    """Choose salt and cost for a new passphrase."""
+    if len(passphrase) < PASSPHRASE:
+        raise BriefError(f"the passphrase has under {PASSPHRASE} bytes; take several words")
+    salt = base64.b64encode(secrets.token_bytes(16)).decode()
+    root = replace(root, salt=salt, memory=64 << 10, passes=3, lanes=4)
+    return root, derive(root, passphrase)
+
+
+def derive(root: Root, passphrase: bytes) -> Secret:
+    """Make a key of a passphrase; slowly, on purpose."""
+    try:
+        salt = base64.b64decode(root.salt, validate=True)
+        kdf = Argon2id(salt=salt, length=SIZE, iterations=root.passes, lanes=root.lanes, memory_cost=root.memory)
+        return Secret(kdf.derive(passphrase))
+    except ValueError as e:
+        raise HostError(f"the vault's description of its passphrase is damaged: {e}; restore the vault") from e
+
+
+def find(folder: Path, root: Root, unlock: Unlock = no_passphrase) -> Secret:
+    """Give the root key a description speaks of."""
+    match root.source:
+        case "passphrase":
+            return derive(root, unlock())
+        case "file":
+            return decode(in_file(folder).get(root.id), f"{folder / FILE} has no key for this vault")
+        case "keyring":
+            return decode(keyring("get_password", SERVICE, root.id), "the keyring has no key for this vault")
+
+
+def in_file(folder: Path) -> dict[str, str]:
+    """Read the keys of the file, by id."""
+    lines = (private.read(folder, FILE) or b"").decode(errors="replace").splitlines()
+    return {name: text for name, _, text in (line.partition(" ") for line in lines)}
+
+
+def decode(text: str | None, otherwise: str) -> Secret:
+    """Read a key as it is kept."""
+    try:
+        key = base64.b64decode(text or "", validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != SIZE:
+        raise HostError(f"{otherwise}; restore it from where you keep copies")
+    return Secret(key)
+
+
+def keep_only(folder: Path, kept: Root, old: Root) -> None:
+    """Forget every root key but the one that is used."""
+    if kept.source == "file":
+        private.write(folder, FILE, f"{kept.id} {in_file(folder)[kept.id]}\n".encode())
+    else:
+        private.remove(folder, FILE)
+    if old.source == "keyring":
+        keyring("delete_password", SERVICE, old.id)
+
+
+def keyring(act: str, *arguments: str) -> Any:
+    """Ask the system's keyring, if there is one."""
+    try:
+        ring = import_module("keyring")
+        return getattr(ring, act)(*arguments)
+    except ImportError as e:
+        raise HostError("there is no keyring here: `pip install keyring`, or keep the root key in a file") from e
+    except Exception as e:  # whatever a foreign backend raises
+        raise HostError(f"the keyring refused ({type(e).__name__}); or keep the root key in a file") from e

@@ -1,0 +1,280 @@
+"""Secrets by name in one file: each sealed with its name, version, kind and public fields."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import private, root
+from hotdesk.vault.kinds import Public, Secret, check_name, check_public, check_value, kind_of, load_public
+from hotdesk.vault.root import Root, Source, Unlock, no_passphrase
+
+FILE = "vault.json"
+LOCK = "vault.lock"
+FORMAT = 1
+NONCE = 12
+DAMAGED = "was changed by somebody who has not its key; restore the vault from a copy"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What may be known of a secret."""
+
+    name: str
+    public: Public
+    version: int
+    created: float
+    changed: float
+
+    @property
+    def kind(self) -> str:
+        """Name the kind."""
+        return kind_of(self.public)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An entry and its sealed value."""
+
+    entry: Entry
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The whole file."""
+
+    id: str
+    root: Root
+    key: bytes
+    """The data key, sealed by the root key."""
+    entries: Mapping[str, Kept] = field(default_factory=dict)
+
+
+class Vault:
+    """Secrets of one folder, unlocked. Reads the file anew each time: another process may have changed it."""
+
+    def __init__(self, folder: Path, root_key: Secret) -> None:
+        contents = load(folder)
+        self.folder, self.id = folder, contents.id
+        try:
+            self._key = Secret(open_sealed(root_key, contents.key, bound_key(contents.id, contents.root)))
+        except InvalidTag:
+            if contents.root.source == "passphrase":
+                raise BriefError("the passphrase is wrong") from None
+            raise HostError(f"the root key is not that of {folder / FILE}, or the file {DAMAGED}") from None
+
+    @classmethod
+    def make(
+        cls, folder: Path, source: Source = "file", unlock: Unlock = no_passphrase, owner: int | None = None
+    ) -> Vault:
+        """Make an empty vault; where the folder is missing root makes it for `owner`."""
+        private.make_folder(folder, owner)
+        with private.locked(folder, LOCK):
+            if private.read(folder, FILE) is not None:
+                raise BriefError(f"there is a vault at {folder / FILE}")
+            described, key = root.make(folder, source, unlock)
+            name = secrets.token_hex(16)
+            sealed = seal(key, secrets.token_bytes(root.SIZE), bound_key(name, described))
+            save(folder, Contents(name, described, sealed))
+        return cls(folder, key)
+
+    @classmethod
+    def open(cls, folder: Path, unlock: Unlock = no_passphrase) -> Vault:
+        """Unlock a vault with the root key from where it was put; `BriefError` for a wrong passphrase."""
+        return cls(folder, root.find(folder, load(folder).root, unlock))
+
+    def entry(self, name: str) -> Entry:
+        """Say what a secret is; what is said was checked against its seal."""
+        return self._unseal(name)[0]
+
+    def reveal(self, name: str) -> Secret:
+        """Give a secret's value."""
+        return self._unseal(name)[1]
+
+    def take(self, name: str) -> tuple[Entry, Secret]:
+        """Give what a secret is and its value, of one version."""
+        return self._unseal(name)
+
+    def put(self, name: str, public: Public, value: bytes, *, loopback: bool = False) -> Entry:
+        """Keep a secret; one of that name is replaced, one version up."""
+        check_name(name)
+        check_public(public, loopback=loopback)
+        value = check_value(public, value)
+        with self._changing() as entries:
+            return self._seal(entries, name, public, value)
+
+    def rotate(self, name: str, value: bytes) -> Entry:
+        """Give a secret a new value, one version up; everything else stays."""
+        public = self.entry(name).public
+        value = check_value(public, value)
+        with self._changing() as entries:
+            if name not in entries or entries[name].entry.public != public:
+                raise BriefError(f"secret {name!r} was changed by somebody else meanwhile; look again")
+            return self._seal(entries, name, public, value)
+
+    def remove(self, name: str) -> None:
+        """Forget a secret."""
+        with self._changing() as entries:
+            if entries.pop(name, None) is None:
+                raise missing(name)
+
+    def rotate_root(self, source: Source, unlock: Unlock = no_passphrase) -> None:
+        """Put a new root key above everything and forget the old one.
+
+        The new key is kept first and the old forgotten last, so that a crash between leaves a vault that opens.
+        """
+        with private.locked(self.folder, LOCK):
+            before = self._load()
+            described, key = root.make(self.folder, source, unlock)
+            sealed = seal(key, self._key.bytes(), bound_key(self.id, described))
+            save(self.folder, Contents(self.id, described, sealed, before.entries))
+            root.keep_only(self.folder, described, before.root)
+
+    def _load(self) -> Contents:
+        contents = load(self.folder)
+        if contents.id != self.id:
+            raise HostError(f"{self.folder / FILE} is another vault than it was; start again what uses it")
+        return contents
+
+    def _unseal(self, name: str) -> tuple[Entry, Secret]:
+        kept = self._load().entries.get(name)
+        if kept is None:
+            raise missing(name)
+        try:
+            return kept.entry, Secret(open_sealed(self._key, kept.sealed, bound_entry(self.id, kept.entry)))
+        except InvalidTag:
+            raise HostError(f"secret {name!r} {DAMAGED}") from None
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Kept]]:
+        with private.locked(self.folder, LOCK):
+            contents = self._load()
+            entries = dict(contents.entries)
+            yield entries
+            save(self.folder, Contents(contents.id, contents.root, contents.key, entries))
+
+    def _seal(self, entries: dict[str, Kept], name: str, public: Public, value: bytes) -> Entry:
+        now = round(time.time(), 3)
+        old = entries[name].entry if name in entries else None
+        entry = Entry(name, public, old.version + 1 if old else 1, old.created if old else now, now)
+        entries[name] = Kept(entry, seal(self._key, value, bound_entry(self.id, entry)))
+        return entry
+
+
+def ls(folder: Path) -> list[Entry]:
+    """List what a vault holds, as its file says, without its key: nothing of it is checked."""
+    if not folder.exists() or private.read(folder, FILE) is None:
+        return []
+    return [kept.entry for _, kept in sorted(load(folder).entries.items())]
+
+
+def exists(folder: Path) -> bool:
+    """Say whether there is a vault."""
+    return folder.exists() and private.read(folder, FILE) is not None
+
+
+def missing(name: str) -> BriefError:
+    """Say that there is no such secret."""
+    return BriefError(f"there is no secret {name[:80]!r} in the vault; `hotdesk vault ls` lists them")
+
+
+def bound_key(vault: str, described: Root) -> bytes:
+    """Write what the data key is bound to."""
+    return canonical(["hotdesk-vault key", FORMAT, vault, asdict(described)])
+
+
+def bound_entry(vault: str, entry: Entry) -> bytes:
+    """Write what a value is bound to: change any of it and the value does not open."""
+    told = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
+    return canonical(["hotdesk-vault entry", FORMAT, vault, *told])
+
+
+def canonical(value: object) -> bytes:
+    """Write a value in the one way it can be written."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def seal(key: Secret, value: bytes, bound: bytes) -> bytes:
+    """Encrypt a value with a fresh nonce."""
+    nonce = secrets.token_bytes(NONCE)
+    return nonce + AESGCM(key.bytes()).encrypt(nonce, value, bound)
+
+
+def open_sealed(key: Secret, sealed: bytes, bound: bytes) -> bytes:
+    """Decrypt a value; `InvalidTag` when it or what it is bound to was changed."""
+    if len(sealed) < NONCE + 16:
+        raise InvalidTag
+    return AESGCM(key.bytes()).decrypt(sealed[:NONCE], sealed[NONCE:], bound)
+
+
+def save(folder: Path, contents: Contents) -> None:
+    """Write the file whole."""
+    told = {
+        "format": "hotdesk-vault",
+        "version": FORMAT,
+        "id": contents.id,
+        "root": asdict(contents.root),
+        "key": encode(contents.key),
+        "entries": {name: tell(kept) for name, kept in sorted(contents.entries.items())},
+    }
+    private.write(folder, FILE, json.dumps(told, indent=1).encode() + b"\n")
+
+
+def tell(kept: Kept) -> dict[str, object]:
+    """Write an entry as JSON has it."""
+    entry = kept.entry
+    return {
+        "kind": entry.kind,
+        "version": entry.version,
+        "created": entry.created,
+        "changed": entry.changed,
+        "public": asdict(entry.public),
+        "sealed": encode(kept.sealed),
+    }
+
+
+def load(folder: Path) -> Contents:
+    """Read the file strictly."""
+    data = private.read(folder, FILE)
+    if data is None:
+        raise BriefError(f"there is no vault at {folder}; `hotdesk vault init` makes one")
+    try:
+        told = json.loads(data)
+        if (told["format"], told["version"]) != ("hotdesk-vault", FORMAT):
+            raise HostError(f"{folder / FILE} is of version {told['version']!r}; this hotdesk reads {FORMAT}")
+        entries = {name: load_kept(name, each) for name, each in told["entries"].items()}
+        return Contents(str(told["id"]), root.load_root(told["root"]), decode(told["key"]), entries)
+    except (ValueError, KeyError, TypeError, AttributeError, BriefError, RecursionError) as e:
+        raise HostError(f"{folder / FILE} is damaged ({type(e).__name__}); restore it from a copy") from e
+
+
+def load_kept(name: str, told: dict[str, object]) -> Kept:
+    """Read an entry strictly."""
+    version, created, changed = told["version"], told["created"], told["changed"]
+    if type(version) is not int or type(created) is not float or type(changed) is not float:
+        raise ValueError(name)
+    entry = Entry(check_name(name), load_public(told["kind"], told["public"]), version, created, changed)
+    return Kept(entry, decode(told["sealed"]))
+
+
+def encode(data: bytes) -> str:
+    """Write bytes as text."""
+    return base64.b64encode(data).decode()
+
+
+def decode(text: object) -> bytes:
+    """Read bytes from text."""
+    if not isinstance(text, str):
+        raise ValueError("not base64")
+    return base64.b64decode(text, validate=True)
