@@ -1,0 +1,150 @@
+"""Proves a journal whole, or names what was done to it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotdesk.drive.chain import Head, Row, digest, statement
+from hotdesk.drive.signing import is_signed
+from hotdesk.drive.table import SELECT, TABLE, reading, schema
+
+MOST = 1000
+"""Faults that are listed; a file that has more is not read on."""
+TYPES = ((int,), (str,), (int,), (int,), (str,), (str,), (int,), (str,), (bytes,), (bytes, type(None)))
+What: TypeAlias = Literal["shape", "unreadable", "gap", "order", "changed", "signature", "unsigned", "cut", "head"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is not as it was written."""
+
+    what: What
+    chain: str
+    seq: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was looked at, and what was found."""
+
+    chains: int
+    events: int
+    faults: tuple[Fault, ...]
+
+
+@dataclass(slots=True)
+class Walk:
+    """How far the file was read, and what was found on the way."""
+
+    key: Ed25519PublicKey
+    wanted: dict[tuple[str, int], bytes | None]
+    """The places heads speak of, and the hash found there."""
+    last: Row | None = None
+    ends: dict[str, Row] = field(default_factory=dict)
+    events: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+    def blame(self, what: What, chain: str, seq: int, why: str) -> None:
+        """Note a fault."""
+        self.faults.append(Fault(what, chain, seq, why))
+
+    def step(self, row: Row) -> None:
+        """Hold an event against those before it."""
+        self.events += 1
+        self.check_place(row)
+        self.check_link(row, self.ends.get(row.chain))
+        if row.signature is not None and not self.is_signed(row.chain, row.seq, row.hash, row.signature):
+            self.blame("signature", row.chain, row.seq, "the signature is not this key's")
+        if (row.chain, row.seq) in self.wanted:
+            self.wanted[row.chain, row.seq] = row.hash
+        self.last = self.ends[row.chain] = row
+
+    def check_place(self, row: Row) -> None:
+        """See that no number of the file is left out."""
+        expected = 1 if self.last is None else self.last.id + 1
+        if row.id != expected:
+            self.blame("gap", row.chain, row.seq, f"it is number {row.id} of the file and {expected} is missing")
+
+    def check_link(self, row: Row, before: Row | None) -> None:
+        """See that an event hangs on the one before it in its chain."""
+        expected = 1 if before is None else before.seq + 1
+        if row.seq > expected:
+            self.blame("gap", row.chain, row.seq, f"events {expected} to {row.seq - 1} of the chain are missing")
+        elif row.seq < expected:
+            self.blame("order", row.chain, row.seq, f"it stands where event {expected} belongs")
+        elif digest(row, before) != row.hash:
+            self.blame("changed", row.chain, row.seq, "it or the one before it was changed")
+
+    def finish(self, heads: Sequence[Head]) -> None:
+        """See that every chain ends in a signature, and that heads kept elsewhere are still there."""
+        for row in self.ends.values():
+            if row.signature is None:
+                self.blame("unsigned", row.chain, row.seq, "the chain ends in an event nobody signed")
+        for head in heads:
+            self.check_head(head)
+
+    def check_head(self, head: Head) -> None:
+        """Hold a head against what is in the file."""
+        found = self.wanted[head.chain, head.seq]
+        if not self.is_signed(head.chain, head.seq, head.hash, head.signature):
+            self.blame("head", head.chain, head.seq, "this key never signed that head")
+        elif found is None:
+            self.blame("cut", head.chain, head.seq, "the chain reached here once and no longer does")
+        elif found != head.hash:
+            self.blame("head", head.chain, head.seq, "another event stands here than when the head was kept")
+
+    def is_signed(self, chain: str, seq: int, hashed: bytes, signature: bytes) -> bool:
+        """Say whether the key vouches for a chain up to here."""
+        return is_signed(self.key, statement(chain, seq, hashed), signature)
+
+
+def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> Report:
+    """Prove a journal whole against a key and the heads somebody kept; `HostError` for what is no journal at all.
+
+    Without a head nobody can tell whether events at the end were cut off.
+    """
+    walk = Walk(key, {(head.chain, head.seq): None for head in since})
+    with reading(path) as db:
+        db.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        db.execute("BEGIN")
+        check_shape(db, walk)
+        try:
+            take_steps(db, walk)
+        except sqlite3.DatabaseError as e:
+            walk.blame("unreadable", "", 0, f"the file is damaged: {e}")
+    walk.finish(since)
+    return Report(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+
+
+def check_shape(db: sqlite3.Connection, walk: Walk) -> None:
+    """See that the file is made as we make it, and sound as a file."""
+    made = schema(db)
+    if made != [TABLE]:
+        walk.blame("shape", "", 0, "the file has another shape than we gave it")
+    (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if state != "ok":
+        walk.blame("unreadable", "", 0, f"the file is damaged: {state}")
+
+
+def take_steps(db: sqlite3.Connection, walk: Walk) -> None:
+    """Walk over the events in the order of the file."""
+    for row in rows(db, walk):
+        if len(walk.faults) >= MOST:
+            return
+        walk.step(row)
+
+
+def rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
+    """Give the rows that can be events at all."""
+    for told in db.execute(SELECT + "ORDER BY id"):
+        if all(isinstance(value, kinds) for value, kinds in zip(told, TYPES, strict=True)):
+            yield Row(*told)
+        else:
+            walk.blame("unreadable", str(told[1]), 0, f"number {told[0]} of the file is no event")

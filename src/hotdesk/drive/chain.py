@@ -1,0 +1,94 @@
+"""How events hang together: each is hashed onto the one before, the last of every commit is signed. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from hotdesk.errors import BriefError
+from hotdesk.event import Event, from_json
+
+START = b"\0" * 32
+"""What stands before the first event of a chain."""
+CHAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+ACTOR = re.compile(r"[a-z][a-z0-9-]{0,31}")
+HEAD = re.compile(
+    rf"hotdesk-head 1 ({CHAIN.pattern}) ([1-9][0-9]{{0,17}}) ([0-9a-f]{{64}}) ([0-9a-f]{{128}})", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One event as it is kept."""
+
+    id: int
+    """Its place among all events of the file; no number is left out."""
+    chain: str
+    seq: int
+    """Its place in its chain."""
+    at: int
+    """Milliseconds since 1970."""
+    actor: str
+    """Who told of it, by the line it came over."""
+    name: str
+    version: int
+    data: str
+    """Its fields as JSON."""
+    hash: bytes
+    signature: bytes | None
+    """Of the chain up to here; only the last event of a commit has one."""
+
+    def event(self) -> Event:
+        """Read the event; `ValueError` for what this version does not know."""
+        return from_json(self.name, self.data, self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a chain stood, signed: whoever keeps it notices when the chain is cut or written anew."""
+
+    chain: str
+    seq: int
+    hash: bytes
+    signature: bytes
+
+    def __str__(self) -> str:
+        """Write the head as one line."""
+        return f"{statement(self.chain, self.seq, self.hash).decode()} {self.signature.hex()}"
+
+
+def parse_head(text: str) -> Head:
+    """Read a head's line."""
+    found = HEAD.fullmatch(text.strip())
+    if found is None:
+        raise BriefError(f"{text[:80]!r} is no head; `hotdesk journal head` prints them")
+    chain, seq, digest, signature = found.groups()
+    return Head(chain, int(seq), bytes.fromhex(digest), bytes.fromhex(signature))
+
+
+def statement(chain: str, seq: int, digest: bytes) -> bytes:
+    """Write what is signed."""
+    return f"hotdesk-head 1 {chain} {seq} {digest.hex()}".encode()
+
+
+def digest(row: Row, before: Row | None) -> bytes:
+    """Hash an event onto the one before, its signature included, so that none can be taken off later.
+
+    Every field has its length in front: no two events are written alike.
+    """
+    link = (START, b"") if before is None else (before.hash, before.signature or b"")
+    numbers = (str(number).encode() for number in (row.id, row.seq, row.at, row.version))
+    texts = (text.encode("utf-8", "surrogatepass") for text in (row.chain, row.actor, row.name, row.data))
+    whole = hashlib.sha256(b"hotdesk-journal 1\n")
+    for part in (*link, *numbers, *texts):
+        whole.update(len(part).to_bytes(8, "big") + part)
+    return whole.digest()
+
+
+def check_names(chain: str, actor: str) -> None:
+    """Refuse what is no chain's or actor's name."""
+    if not CHAIN.fullmatch(chain):
+        raise BriefError(f"{chain[:80]!r} is no name for a chain; it takes letters, digits, `.`, `_` and `-`")
+    if not ACTOR.fullmatch(actor):
+        raise BriefError(f"{actor[:80]!r} is nobody who writes a journal")

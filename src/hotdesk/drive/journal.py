@@ -1,0 +1,224 @@
+"""What happened, in order: events in one SQLite file, one hash chain a job or desk."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hotdesk.drive.chain import Head, Row, check_names, digest, statement
+from hotdesk.drive.signing import Signer, is_signed
+from hotdesk.drive.table import (
+    INSERT,
+    LAST,
+    LOCK,
+    ONE,
+    SELECT,
+    connect,
+    found,
+    prepare,
+    reading,
+    set_up,
+    transaction,
+    translated,
+    values,
+)
+from hotdesk.errors import BriefError, HostError
+from hotdesk.event import VERSION, Event, to_json
+from hotdesk.vault import private
+
+LARGEST = 1 << 20
+"""Bytes of the largest event."""
+BATCH = 500
+"""Rows that are read at a time."""
+
+
+class Journal:
+    """Writes events. Several processes may write one file at once: each commit takes its turn.
+
+    `add` buffers and `commit` writes everything buffered, whole or not at all, and on disk when it returns. After a
+    commit that failed everything is still buffered.
+    """
+
+    def __init__(self, path: Path, signer: Signer) -> None:
+        self.signer = signer
+        self._buffer: list[Row] = []
+        self._heads: dict[str, Row] = {}
+        with private.locked(path.parent, LOCK):  # one makes the file, the others wait
+            prepare(path)
+            self._db = connect(path)
+            with translated():
+                set_up(self._db)
+
+    def add(self, chain: str, actor: str, event: Event) -> None:
+        """Take an event down; it is kept with the next commit."""
+        check_names(chain, actor)
+        data = to_json(event)
+        if len(data) > LARGEST:
+            raise BriefError(f"{type(event).__name__} has over {LARGEST} bytes; nothing so large is an event")
+        at = int(time.time() * 1000)
+        self._buffer.append(Row(0, chain, 0, at, actor, type(event).__name__, VERSION, data, b"", None))
+
+    @property
+    def waiting(self) -> int:
+        """Count what is buffered."""
+        return len(self._buffer)
+
+    def commit(self) -> None:
+        """Write what is buffered in one transaction; `HostError` when it cannot be kept, and then none of it is."""
+        if not self._buffer:
+            return
+        with translated(), transaction(self._db):
+            ends = {chain: self._last(chain) for chain in {row.chain for row in self._buffer}}
+            heads = self._write({chain: row for chain, row in ends.items() if row is not None})
+        self._heads.update(heads)
+        self._buffer.clear()
+
+    def head(self, chain: str) -> Head | None:
+        """Give a chain's head, None for a chain that has no event."""
+        with translated():
+            return head_of(found(self._db.execute(LAST, (chain,))))
+
+    def heads(self) -> list[Head]:
+        """Give the head of every chain."""
+        with translated():
+            return list(heads_of(self._db))
+
+    def forget(self, chain: str) -> None:
+        """Let go of a chain that gets no more events from here."""
+        self._heads.pop(chain, None)
+
+    def close(self) -> None:
+        """Close the file; what is buffered and not committed is lost."""
+        self._db.close()
+
+    def _last(self, chain: str) -> Row | None:
+        """Give the end of a chain, if it is one to build on.
+
+        Signing what comes after it vouches for it: so it must be what we wrote, or bear our signature.
+        """
+        last, ours = found(self._db.execute(LAST, (chain,))), self._heads.get(chain)
+        if ours is not None and not self._holds(ours):
+            raise HostError(f"events of chain {chain} that were written are gone or changed; `hotdesk journal verify`")
+        if last is None or last == ours:
+            return last
+        signed = last.signature is not None and is_signed(
+            self.signer.public, statement(chain, last.seq, last.hash), last.signature
+        )
+        if not signed:
+            raise HostError(f"chain {chain} ends in an event that we did not sign; `hotdesk journal verify`")
+        return last
+
+    def _holds(self, row: Row) -> bool:
+        """Say whether an event we wrote is still there."""
+        return found(self._db.execute(ONE, (row.chain, row.seq))) == row
+
+    def _write(self, heads: dict[str, Row]) -> dict[str, Row]:
+        """Number, chain and sign what is buffered, and give the new heads."""
+        (number,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
+        ends = {row.chain: place for place, row in enumerate(self._buffer)}
+        for place, row in enumerate(self._buffer):
+            before = heads.get(row.chain)
+            row = replace(row, id=number + 1 + place, seq=before.seq + 1 if before else 1)
+            row = replace(row, hash=digest(row, before))
+            if ends[row.chain] == place:
+                row = replace(row, signature=self.signer.sign(statement(row.chain, row.seq, row.hash)))
+            self._db.execute(INSERT, values(row))
+            heads[row.chain] = row
+        return heads
+
+
+def head_of(row: Row | None) -> Head | None:
+    """Give the head a chain's last event is."""
+    if row is None:
+        return None
+    if row.signature is None:
+        raise HostError(f"chain {row.chain} ends in an event nobody signed; `hotdesk journal verify`")
+    return Head(row.chain, row.seq, row.hash, row.signature)
+
+
+def heads_of(db: sqlite3.Connection) -> Iterator[Head]:
+    """Give the head of every chain."""
+    for (chain,) in db.execute("SELECT DISTINCT chain FROM events ORDER BY chain").fetchall():
+        if head := head_of(found(db.execute(LAST, (chain,)))):
+            yield head
+
+
+def heads(path: Path) -> list[Head]:
+    """Read the head of every chain of a journal."""
+    with reading(path) as db:
+        return list(heads_of(db))
+
+
+def export_head(path: Path, chain: str) -> str:
+    """Write a chain's head as a line to keep elsewhere."""
+    with reading(path) as db:
+        head = head_of(found(db.execute(LAST, (chain,))))
+    if head is None:
+        raise BriefError(f"the journal has no chain {chain[:80]!r}")
+    return str(head)
+
+
+def read(
+    path: Path, chain: str | None = None, *, desk: str | None = None, after: int = 0, limit: int | None = None
+) -> Generator[Row, None, None]:
+    """Give the events after a place, in order; with a limit the newest ones."""
+    with reading(path) as db:
+        yield from select(db, Wanted(chain, desk), after, limit)
+
+
+def follow(
+    path: Path, chain: str | None = None, *, desk: str | None = None, limit: int | None = None, every: float = 0.3
+) -> Generator[Row | None, None, None]:
+    """Give the events there are and then those that come; None each time there is nothing new."""
+    wanted = Wanted(chain, desk)
+    with reading(path) as db:
+        (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
+        yield from select(db, wanted, 0, limit, until=after)
+        while True:
+            yield None
+            time.sleep(every)
+            for row in select(db, wanted, after):
+                after = row.id
+                yield row
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events are asked for."""
+
+    chain: str | None = None
+    desk: str | None = None
+
+    def where(self) -> tuple[str, dict[str, object]]:
+        """Write it as SQL has it."""
+        # `to_json` wrote the data: inside a text of it a quote has a backslash before it, so this is the field.
+        desk = None if self.desk is None else f'"desk":"{self.desk}"'
+        text = "WHERE id > :after AND id <= :until AND (:chain IS NULL OR chain = :chain)"
+        return f"{text} AND (:desk IS NULL OR instr(data, :desk))", {"chain": self.chain, "desk": desk}
+
+
+def select(
+    db: sqlite3.Connection, wanted: Wanted, after: int, limit: int | None = None, until: int = (1 << 63) - 1
+) -> Iterator[Row]:
+    """Give rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
+    where, names = wanted.where()
+    if limit is not None:
+        after = newest(db, wanted, after, limit, until)
+    while True:
+        query = SELECT + where + f" ORDER BY id LIMIT {BATCH}"
+        rows = db.execute(query, {**names, "after": after, "until": until}).fetchall()
+        yield from (Row(*told) for told in rows)
+        if len(rows) < BATCH:
+            return
+        after = rows[-1][0]
+
+
+def newest(db: sqlite3.Connection, wanted: Wanted, after: int, limit: int, until: int) -> int:
+    """Give the place after which so many rows are left."""
+    where, names = wanted.where()
+    query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"
+    found = db.execute(query, {**names, "after": after, "until": until, "limit": limit}).fetchone()
+    return after if found is None else int(found[0])

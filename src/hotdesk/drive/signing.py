@@ -1,0 +1,92 @@
+"""The key that signs journals."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import private
+
+KEY, PUBLIC = "signing.key", "signing.pub"
+
+
+class Signer:
+    """Signs, and shows nothing of its key."""
+
+    __slots__ = ("_key", "public")
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.public = key.public_key()
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign a message."""
+        return self._key.sign(message)
+
+
+def load_signer(folder: Path) -> Signer:
+    """Give the folder's signing key; the first who asks makes it."""
+    pem = private.read(folder, KEY)
+    if pem is None:
+        private.write_first(folder, KEY, new_key())
+        pem = private.read(folder, KEY)
+    try:
+        key = load_pem_private_key(pem or b"", None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise HostError(f"{folder / KEY} is no Ed25519 key; restore it from a copy")
+    publish(folder, key.public_key())
+    return Signer(key)
+
+
+def new_key() -> bytes:
+    """Make a key, as PEM."""
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def publish(folder: Path, public: Ed25519PublicKey) -> None:
+    """Put the public half beside the key; one that is there must be it."""
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    private.write_first(folder, PUBLIC, pem, 0o644)
+    if private.read(folder, PUBLIC, public=True) != pem:
+        raise HostError(f"{folder / PUBLIC} is not the public half of {KEY}; move it away")
+
+
+def load_public(path: Path) -> Ed25519PublicKey:
+    """Read a public key from a PEM file."""
+    try:
+        key = load_pem_public_key(path.read_bytes())
+    except OSError as e:
+        raise BriefError(f"the public key {path} cannot be read: {e.strerror}") from e
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise BriefError(f"{path} is no Ed25519 public key in PEM")
+    return key
+
+
+def fingerprint(public: Ed25519PublicKey) -> str:
+    """Name a key in a way a person can compare."""
+    return hashlib.sha256(public.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:32]
+
+
+def is_signed(public: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
+    """Say whether a signature is the key's."""
+    try:
+        public.verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True

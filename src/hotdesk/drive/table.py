@@ -1,0 +1,138 @@
+"""The journal's file: one table in SQLite, opened by those who write and those who read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from hotdesk.drive.chain import Row
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import private
+
+FILE = "journal.db"
+LOCK = "journal.lock"
+FORMAT = 1
+PATIENCE = 10.0
+"""Seconds to wait for another writer."""
+TABLE = """CREATE TABLE events (
+ id INTEGER PRIMARY KEY,
+ chain TEXT NOT NULL,
+ seq INTEGER NOT NULL,
+ at INTEGER NOT NULL,
+ actor TEXT NOT NULL,
+ name TEXT NOT NULL,
+ version INTEGER NOT NULL,
+ data TEXT NOT NULL,
+ hash BLOB NOT NULL,
+ signature BLOB,
+ UNIQUE (chain, seq)
+) STRICT"""
+SELECT = "SELECT id, chain, seq, at, actor, name, version, data, hash, signature FROM events "
+INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+LAST = SELECT + "WHERE chain = ? ORDER BY seq DESC LIMIT 1"
+ONE = SELECT + "WHERE chain = ? AND seq = ?"
+
+
+def prepare(path: Path) -> None:
+    """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
+    with private.entered(path.parent) as place, suppress(FileExistsError):
+        os.close(private.create(place, path.name))
+        os.fsync(place)
+    require_plain(path)
+
+
+def require_plain(path: Path) -> None:
+    """Refuse a journal that is a link or a device: SQLite would follow it."""
+    try:
+        kind = path.lstat().st_mode
+    except OSError as e:
+        raise BriefError(f"there is no journal at {path}: {e.strerror}") from e
+    if not stat.S_ISREG(kind):
+        raise HostError(f"{path} is not a plain file; move it away")
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file; nothing in it is trusted to be harmless."""
+    with translated():
+        mode = "ro" if read_only else "rw"
+        uri = f"{path.absolute().as_uri()}?mode={mode}"
+        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "temp_store=MEMORY"):
+            db.execute(f"PRAGMA {pragma}")
+        return db
+
+
+def set_up(db: sqlite3.Connection) -> None:
+    """Choose what survives: a commit is on disk when it returns."""
+    (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        raise HostError(f"the journal's file system keeps no write-ahead log (it offers {mode}); take a local one")
+    db.execute("PRAGMA synchronous=FULL")
+    with transaction(db):
+        make_table(db)
+
+
+def make_table(db: sqlite3.Connection) -> None:
+    """Make the table in an empty file; refuse a file with anything else in it, as a trigger that drops events."""
+    made = schema(db)
+    if not made:
+        db.execute(TABLE)
+        db.execute(f"PRAGMA user_version={FORMAT}")
+    elif made != [TABLE]:
+        raise HostError("the journal's file has another shape than we gave it; `hotdesk journal verify`")
+
+
+def schema(db: sqlite3.Connection) -> list[str]:
+    """Give what a file is made of, but for the indexes SQLite makes itself."""
+    return [str(sql) for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql is not None]
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Write all of what follows or nothing, alone."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Say for SQLite what the operator can do."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process holds it; try again"}
+        code = str(getattr(e, "sqlite_errorname", ""))
+        remedy = next(
+            (text for name, text in remedies.items() if code.startswith(name)), "is the disk full or failing?"
+        )
+        raise HostError(f"the journal could not be used: {e}; {remedy}") from e
+
+
+def values(row: Row) -> tuple[Any, ...]:
+    """Give a row as its table has it."""
+    return row.id, row.chain, row.seq, row.at, row.actor, row.name, row.version, row.data, row.hash, row.signature
+
+
+def found(cursor: sqlite3.Cursor) -> Row | None:
+    """Give the one row of an answer."""
+    told = cursor.fetchone()
+    return None if told is None else Row(*told)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Hold a journal open to read."""
+    require_plain(path)
+    with translated(), closing(connect(path, read_only=True)) as db:
+        yield db
