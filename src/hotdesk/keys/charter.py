@@ -1,0 +1,108 @@
+"""What the door is told of one desk: where it may go, and with which secrets. Made from a scope and the vault."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from hotdesk.brief import Grant, Scope, scope_json
+from hotdesk.door.ca import Authority, new_authority
+from hotdesk.door.inject import make_placeholder
+from hotdesk.errors import BriefError
+from hotdesk.vault import Basic, Entry, OAuth2, Secret, Vault
+
+LONGEST = timedelta(days=30)
+"""How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
+PRINTED = ("totp", "command")
+"""Kinds whose value is made anew for each use: the door gets no seed and no program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """One secret in one desk."""
+
+    id: str
+    grant: Grant
+    kind: str
+    placeholder: str
+    values: dict[str, str] = field(repr=False)
+    """What the door puts in, in base64."""
+    until: float | None
+    """When it ends, by the machine's clock."""
+
+
+@dataclass(slots=True)
+class Charter:
+    """One desk's way out."""
+
+    desk: str
+    scope: Scope
+    authority: Authority
+    granted: list[Granted]
+    ceiling: Sequence[str] = ()
+    approval_seconds: float = 120.0
+    step: str = ""
+
+    def message(self) -> dict[str, object]:
+        """Write it for the door."""
+        return {
+            "charter": self.desk,
+            "scope": json.loads(scope_json(self.scope)),
+            "ceiling": list(self.ceiling),
+            "approval_seconds": self.approval_seconds,
+            "step": self.step,
+            "certificate": self.authority.certificate_pem.decode(),
+            "key": self.authority.key_pem.decode(),
+            "grants": [
+                {
+                    "id": one.id,
+                    "grant": asdict(one.grant),
+                    "kind": one.kind,
+                    "placeholder": one.placeholder,
+                    "values": one.values,
+                    "until": one.until,
+                }
+                for one in self.granted
+            ],
+        }
+
+    def environment(self) -> dict[str, str]:
+        """Give the placeholders the desk finds in its environment."""
+        return {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
+
+
+def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
+    """Take a secret out of the vault for one desk."""
+    entry, secret = vault.take(wanted.secret)
+    if entry.kind == "totp" and not wanted.places:
+        raise BriefError(f"{wanted.secret} is a one-time code: say where it goes, as in form=code:POST:/login")
+    until = None if wanted.seconds is None else time.time() + wanted.seconds
+    return Granted(str(number), wanted, entry.kind, make_placeholder(wanted.secret), values(entry, secret), until)
+
+
+def values(entry: Entry, secret: Secret) -> dict[str, str]:
+    """Say what of a secret the door needs."""
+    if entry.kind in PRINTED:
+        return {}
+    told: dict[str, str] = {"value": encode(secret.bytes())}
+    match entry.public:
+        case Basic(user):
+            told["value"] = encode(user.encode() + b":" + secret.bytes())
+        case OAuth2(url, client, scope):
+            told |= {"token_url": url, "client_id": client, "scope": scope}
+    return told
+
+
+def encode(value: bytes) -> str:
+    """Write bytes as text."""
+    return base64.b64encode(value).decode()
+
+
+def authority(desk: str, seconds: float) -> Authority:
+    """Make a desk's certificate authority, which lives as long as the desk may."""
+    life = min(LONGEST, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
+    return new_authority(desk, datetime.now(UTC), life)

@@ -1,0 +1,373 @@
+"""The keys process: takes lines from its keeper, scopes and notes from its owner, events from doors; commits once a turn."""
+
+from __future__ import annotations
+
+import base64
+import json
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from hotdesk.brief import digest, grant_text, parse_scope, rule_text
+from hotdesk.desk.messages import Garbled, Messages, write
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.door import calls, cell
+from hotdesk.drive.journal import FILE, Journal
+from hotdesk.drive.signing import load_signer
+from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.event import (
+    Alarm,
+    Answered,
+    Asked,
+    Burnt,
+    Event,
+    Exchange,
+    Opened,
+    Proven,
+    Revoked,
+    RootAct,
+    RootActEnded,
+    from_json,
+    to_json,
+)
+from hotdesk.keys import teller
+from hotdesk.keys.charter import Charter, authority, grant
+from hotdesk.vault import Totp, Vault, argv_of, seed_of, totp_code
+
+READ = 1 << 16
+BACKLOG = 16 << 20
+"""Bytes that may wait for a process that does not read; then its line is cut."""
+SHARE = 64 << 20
+"""Bytes of events one desk may have written, so that it cannot fill its host's journal."""
+HEARD: dict[str, tuple[type[Event], ...]] = {
+    "owner": (RootAct, RootActEnded, Proven, Burnt),
+    "door": (Exchange, Alarm, Revoked, Asked, Answered),
+}
+"""What each line may have written down. Nobody approves over the door's."""
+
+
+class Line:
+    """One process at the other end."""
+
+    def __init__(self, sock: socket.socket, actor: Literal["owner", "door"]) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.actor = actor
+        self.messages = Messages()
+        self.out = bytearray()
+        self.cut = False
+
+    def tell(self, **message: object) -> None:
+        """Send a message as soon as the other end takes it."""
+        self.out += write(message)
+        if len(self.out) > BACKLOG:
+            self.cut = True
+
+    def flush(self) -> None:
+        """Send what can be sent now."""
+        with suppress(BlockingIOError):
+            try:
+                while self.out:
+                    del self.out[: self.sock.send(self.out)]
+            except (BrokenPipeError, ConnectionResetError):
+                self.cut = True
+
+    def hear(self) -> list[dict[str, object]]:
+        """Take what came; a line that ends or is garbled is cut."""
+        try:
+            data = self.sock.recv(READ)
+            if data:
+                return self.messages.feed(data)
+        except BlockingIOError:
+            return []
+        except (OSError, Garbled):
+            pass
+        self.cut = True
+        return []
+
+
+class Keys:
+    """Serves one keeper and its owner until they are gone."""
+
+    def __init__(self, keeper: socket.socket, folder: Path, tells: socket.socket) -> None:
+        self.keeper = keeper
+        self.folder = folder
+        self.tells = tells
+        self.journal = Journal(folder / FILE, load_signer(folder))
+        self.vault: Vault | None = None
+        self.passphrase = b""
+        self.lines: list[Line] = []
+        self.charters: dict[str, Charter] = {}
+        self.shares: dict[str, int] = {}
+        self.printing: dict[int, tuple[Line, int]] = {}
+        """What the teller is asked for: its number, who wants it, under which number of its own."""
+        self.answers: list[Callable[[str | None], None]] = []
+        """What is said once this turn's events are on disk, or why they are not."""
+        self.over = False
+
+    def serve(self) -> None:
+        """Work until the keeper hangs up."""
+        self.keeper.setblocking(False)
+        while not self.over:
+            poll = select.poll()
+            poll.register(self.keeper, select.POLLIN)
+            poll.register(self.tells, select.POLLIN)
+            for line in self.lines:
+                poll.register(line.sock, select.POLLIN | (select.POLLOUT if line.out else 0))
+            heard = {fd for fd, _ in poll.poll()}
+            if self.keeper.fileno() in heard:
+                self.meet()
+            if self.tells.fileno() in heard:
+                self.hear_teller()
+            for line in self.lines:
+                if line.sock.fileno() in heard:
+                    for message in line.hear():
+                        self.take(line, message)
+            self.commit()
+            self.flush()
+        self.journal.close()
+
+    def meet(self) -> None:
+        """Take a line the keeper hands over."""
+        data, fds, _, _ = socket.recv_fds(self.keeper, READ, 1, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            self.over = True
+            return
+        actor = json.loads(data)["line"]
+        line = Line(socket.socket(fileno=fds[0]), actor)
+        self.lines.append(line)
+        if actor == "door":
+            for charter in self.charters.values():
+                line.tell(**charter.message())
+
+    def flush(self) -> None:
+        """Send what waits, and drop the lines that are cut."""
+        for line in self.lines:
+            line.flush()
+        for line in [line for line in self.lines if line.cut]:
+            line.sock.close()
+            self.lines.remove(line)
+
+    def commit(self) -> None:
+        """Put this turn's events on disk, then answer whoever waits. An unwritable journal shuts every door."""
+        why = None
+        try:
+            self.journal.commit()
+        except HotdeskError as e:
+            why = str(e)
+            for line in self.to("door"):
+                line.cut = True
+        for answer in self.answers:
+            answer(why)
+        self.answers.clear()
+
+    def to(self, actor: str) -> list[Line]:
+        """Give the lines of one kind."""
+        return [line for line in self.lines if line.actor == actor]
+
+    # -- what is said -----------------------------------------------------------------------------------------
+
+    def take(self, line: Line, message: dict[str, object]) -> None:
+        """Carry one message out; what is wrong with it is answered."""
+        number = message.get("n")
+        try:
+            if line.actor == "owner":
+                self.for_owner(line, message)
+            else:
+                self.for_door(line, message)
+        except (HotdeskError, ValueError, KeyError, TypeError) as e:
+            known = e if isinstance(e, HotdeskError) else HostError(f"keys were asked for something strange: {e!r}")
+            line.tell(re=number, error={"code": known.code, "text": str(known)})
+
+    def for_owner(self, line: Line, message: dict[str, object]) -> None:
+        """Do what the owner asks."""
+        number, desk = message.get("n"), as_desk(message.get("desk", ""))
+        match message.get("verb"):
+            case "note":
+                self.enter("owner", event_of(message))
+                self.answer_committed(line, number)
+            case "unlock":
+                self.passphrase = str(message["passphrase"]).encode()
+                line.tell(re=number, ok={})
+            case "open":
+                self.open(line, desk, message)
+            case "close":
+                self.close(desk, str(message.get("why", "")))
+                self.answer_committed(line, number)
+            case "step" | "revoke":
+                self.change(desk, message)
+                line.tell(re=number, ok={})
+            case "answer":
+                self.approve(desk, message)
+                self.answer_committed(line, number)
+            case _:
+                raise BriefError("keys do not know that verb")
+
+    def for_door(self, line: Line, message: dict[str, object]) -> None:
+        """Take what a door tells."""
+        if "event" in message:
+            event = event_of(message)
+            self.enter("door", event)
+            if isinstance(event, Asked | Answered | Alarm | Revoked):
+                self.tell_owner(event)
+        elif "used" in message:
+            for owner in self.to("owner"):
+                owner.tell(event="used", desks=message["used"])
+        elif "print" in message:
+            self.print(line, as_desk(message["desk"]), str(message["print"]), message["n"])
+
+    def tell_owner(self, event: Event) -> None:
+        """Pass on what somebody outside should know at once."""
+        for owner in self.to("owner")[:1]:
+            owner.tell(event=type(event).__name__, data=json.loads(to_json(event)))
+
+    def answer_committed(self, line: Line, number: object) -> None:
+        """Answer when this turn's events are on disk."""
+
+        def answer(why: str | None) -> None:
+            failed = {"error": {"code": HostError.code, "text": why}}
+            line.tell(re=number, **({"ok": {}} if why is None else failed))
+
+        self.answers.append(answer)
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def enter(self, actor: str, event: Event) -> None:
+        """Take an event down, from whom it may come, within its desk's share."""
+        if not isinstance(event, HEARD[actor]):
+            raise BriefError(f"no {actor} may say that")
+        desk = as_desk(event.desk)
+        self.shares[desk] = self.shares.get(desk, 0) + len(to_json(event))
+        if self.shares[desk] > SHARE:
+            self.change(desk, {"verb": "full"})
+            return
+        self.journal.add(desk, actor, event)
+
+    # -- charters ---------------------------------------------------------------------------------------------
+
+    def open(self, line: Line, desk: str, message: dict[str, object]) -> None:
+        """Make a desk's charter, tell the doors, and give the owner what the desk may know."""
+        scope = parse_scope(message["scope"])
+        if desk in self.charters:
+            raise BriefError(f"desk {desk} has a way out already")
+        granted = [grant(self.opened_vault(), number, one) for number, one in enumerate(scope.grants)]
+        ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
+        charter = Charter(
+            desk, scope, authority(desk, float(str(message["seconds"]))), granted, ceiling,
+            float(str(message.get("approval_seconds", 120.0))),
+        )  # fmt: skip
+        rules, grants = tuple(map(rule_text, scope.rules)), tuple(map(grant_text, scope.grants))
+        self.journal.add(desk, "keys", Opened(desk, digest(scope), rules, grants))
+        told = {"ca": charter.authority.certificate_pem.decode(), "env": charter.environment()}
+
+        def answer(why: str | None) -> None:
+            if why is not None:
+                line.tell(re=message.get("n"), error={"code": HostError.code, "text": why})
+                return
+            self.charters[desk] = charter
+            for door in self.to("door"):
+                door.tell(**charter.message())
+            line.tell(re=message.get("n"), ok=told)
+
+        self.answers.append(answer)
+
+    def opened_vault(self) -> Vault:
+        """Open the vault, once."""
+        if self.vault is None:
+            self.vault = Vault.open(self.folder, lambda: self.passphrase)
+        return self.vault
+
+    def close(self, desk: str, why: str) -> None:
+        """End a desk's way out."""
+        if self.charters.pop(desk, None) is not None or desk in self.shares:
+            self.journal.add(desk, "keys", Burnt(desk, why))
+            for door in self.to("door"):
+                door.tell(drop=desk)
+            self.shares.pop(desk, None)
+            self.journal.commit()
+            self.journal.forget(desk)
+
+    def change(self, desk: str, message: dict[str, object]) -> None:
+        """Tell the doors of another step, or that a grant ends; a door started later is told the same."""
+        charter = self.charters.get(desk)
+        if charter is not None and message["verb"] == "step":
+            charter.step = str(message["step"])
+        if charter is not None and message["verb"] == "revoke":
+            gone = str(message.get("grant", ""))
+            charter.granted = [one for one in charter.granted if gone not in ("", one.grant.secret)]
+            self.journal.add(desk, "keys", Revoked(desk, gone or "all", str(message.get("why", "asked"))))
+        told = {key: value for key, value in message.items() if key in ("verb", "step", "grant")}
+        for door in self.to("door"):
+            door.tell(change=desk, **told)
+
+    def approve(self, desk: str, message: dict[str, object]) -> None:
+        """Write an answer down, and let the door act on it: once, and only on that digest."""
+        answer = "approved" if message.get("approved") is True else "refused"
+        told = Answered(desk, str(message["id"]), str(message["digest"]), answer, str(message["by"]))
+        self.journal.add(desk, "owner", told)
+
+        def tell(why: str | None) -> None:
+            for door in self.to("door"):
+                door.tell(answer=told.id, desk=desk, digest=told.digest, approved=why is None and answer == "approved")
+
+        self.answers.append(tell)
+
+    # -- values that are made for each use --------------------------------------------------------------------
+
+    def print(self, line: Line, desk: str, one: str, number: object) -> None:
+        """Make a value for a door: a one-time code, or what a program prints."""
+        held = [each for each in self.charters[desk].granted if each.id == one]
+        if not held or type(number) is not int:
+            raise BriefError("that grant is not live")
+        entry, secret = self.opened_vault().take(held[0].grant.secret)
+        if isinstance(entry.public, Totp):
+            code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
+            line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
+        else:
+            self.printing[number] = (line, number)
+            self.tells.send(json.dumps({"n": number, "argv": argv_of(secret.bytes())}).encode())
+
+    def hear_teller(self) -> None:
+        """Pass on what a program printed."""
+        told = json.loads(self.tells.recv(teller.MESSAGE) or b"{}")
+        line, number = self.printing.pop(told.get("n"), (None, 0))
+        if line is None:
+            self.over = True  # the teller is gone
+        elif "value" in told:
+            line.tell(re=number, ok={"value": base64.b64encode(told["value"].encode()).decode()})
+        else:
+            line.tell(re=number, error={"code": HostError.code, "text": told["error"]})
+
+
+def as_desk(value: object) -> str:
+    """Read a desk's id."""
+    if value == "":
+        return ""
+    if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
+        raise BriefError("that is not a desk's id")
+    return value
+
+
+def as_list(value: object) -> list[object]:
+    """Read a list."""
+    return value if isinstance(value, list) else []
+
+
+def event_of(message: dict[str, object]) -> Event:
+    """Read the event in a message."""
+    return from_json(str(message["event"]), json.dumps(message["data"]))
+
+
+def main() -> None:
+    """Serve the keeper at descriptor 3."""
+    settings = json.loads(sys.argv[3])
+    keeper = socket.socket(fileno=3)
+    keeper.set_inheritable(False)
+    tells = teller.start(settings["uid"])
+    cell.enter(Path(settings["root"]), settings["uid"], calls.KEYS)
+    Keys(keeper, Path("/"), tells).serve()

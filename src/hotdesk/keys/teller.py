@@ -1,0 +1,66 @@
+"""A child that runs programs which print a token: started before keys shut themselves in, asked over a socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+
+from hotdesk.desk import kernel
+
+SECONDS = 20.0
+LONGEST = 64 << 10
+MESSAGE = 128 << 10
+
+
+def start(uid: int) -> socket.socket:
+    """Start it, as the user keys will be; give the socket to ask at."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        try:
+            ours.close()
+            os.close(3)
+            serve(theirs, uid)
+        finally:
+            os._exit(0)
+    theirs.close()
+    return ours
+
+
+def serve(sock: socket.socket, uid: int) -> None:
+    """Answer until keys hang up."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    os.chdir("/")
+    while data := sock.recv(MESSAGE):
+        asked = json.loads(data)
+        sock.send(json.dumps({"n": asked["n"], **run(asked["argv"])}).encode())
+
+
+def run(argv: list[str]) -> dict[str, str]:
+    """Run one program; give the one line it prints, or why there is none."""
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.defpath, "HOME": "/"},
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return {"error": f"{argv[0]} could not be run: {type(e).__name__}"}
+    if done.returncode != 0:
+        return {"error": f"{argv[0]} ended with {done.returncode}"}
+    token = done.stdout[: LONGEST + 1].strip()
+    if not 8 <= len(token) <= LONGEST or not token.isascii() or not token.decode().isprintable():
+        return {"error": f"{argv[0]} printed no token: one line of 8 or more plain characters"}
+    return {"value": token.decode()}
