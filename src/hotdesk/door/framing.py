@@ -1,0 +1,413 @@
+"""HTTP/1.1 heads and bodies, strict, without I/O: what is read here any careful reader reads the same way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+HEAD_LIMIT = 64 * 1024
+"""Bytes of a head, the empty line included."""
+LINE_LIMIT = 16 * 1024
+"""Bytes of a head's first line."""
+HEADERS = 128
+"""Fields of a head."""
+TRAILER_LIMIT = 8 * 1024
+"""Bytes of the fields after the last chunk."""
+LENGTH_DIGITS = 18
+LAST = b"0\r\n\r\n"
+"""What ends a chunked body."""
+
+Version: TypeAlias = Literal["1.0", "1.1"]
+Body: TypeAlias = int | Literal["chunked", "close"] | None
+"""How a body ends: after so many bytes, by its last chunk, with the connection (only answers); None: there is none."""
+
+NAME = rb"[!#-'*+.0-9A-Z^-z|~-]++"
+SENT = rb"[\t -~]*+"
+"""Text of a request. Nothing beyond ASCII: some readers take 0x85 for a line end and 0xa0 for a space."""
+ANSWERED = rb"[\t -~\x80-\xff]*+"
+"""Text of an answer: servers do send names of files as they are."""
+PADDED = rb"\r\n(%b):[ \t]*+(%b)(?=\r\n)"
+"""A field with the line end before it. Nothing is tried twice: time grows with the length, whatever is sent."""
+PLAIN = rb"\r\n(%b):[ \t]*+(%b)(?<![ \t])(?=\r\n)"
+"""The same without white space at its end, as nearly all are."""
+SENT_FIELDS = re.compile(PLAIN % (NAME, SENT)), re.compile(PADDED % (NAME, SENT))
+ANSWERED_FIELDS = re.compile(PLAIN % (NAME, ANSWERED)), re.compile(PADDED % (NAME, ANSWERED))
+REQUEST_LINE = re.compile(rb"(%b) ([!-~]++) HTTP/1\.([01])\r\n" % NAME)
+STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (%b))?\r\n" % ANSWERED)
+STRAY = re.compile(rb"[\0-\x08\n-\x1f\x7f](?<!\r\n)(?<!\r(?=\n|\Z))")
+"""A line feed or carriage return without the other, or a control character; a last carriage return may yet be right."""
+CHUNK = re.compile(rb"\r\n([0-9A-Fa-f]{1,16})\r\n")
+"""What stands between two chunks: the end of one, the size of the next."""
+CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}\r?)?)?)?")
+
+FRAMING = frozenset((b"content-length", b"transfer-encoding", b"host"))
+HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"))
+KEPT = frozenset((b"content-length", b"host"))
+"""What a `Connection` field cannot name away: without them a request is another request."""
+
+
+class Broken(Exception):  # noqa: N818  it is an answer to somebody, not an error of ours
+    """Bytes that are no message we take: `reason` is plain, short, and holds none of them.
+
+    `status` is what to answer the desk that sent it. When an upstream did, the answer is 502 whatever it says.
+    """
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+# -- fields ------------------------------------------------------------------------------------------------------
+
+
+class Headers:
+    """Fields in their order, asked for by their names in lower case. Never changed: changes are new ones."""
+
+    __slots__ = ("pairs", "values")
+
+    def __init__(self, pairs: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self.pairs = tuple(pairs)
+        """Names as they are sent, and values without white space around them."""
+        self.values = {name.lower(): value for name, value in self.pairs}
+        """The last value of each name."""
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        """Give names in lower case, and values."""
+        return ((name.lower(), value) for name, value in self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Headers) and self.pairs == other.pairs
+
+    def __hash__(self) -> int:
+        return hash(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Headers({[name for name, _ in self.pairs]})"
+
+    def get(self, name: bytes) -> bytes | None:
+        """Give a field's value; of a repeated field all its values, joined as one list."""
+        value = self.values.get(name)
+        if value is None or len(self.values) == len(self.pairs):
+            return value
+        return b", ".join(self.all(name))
+
+    def all(self, name: bytes) -> list[bytes]:
+        """Give every value of a field."""
+        return [value for key, value in self if key == name]
+
+    def once(self, name: bytes) -> bytes | None:
+        """Give the value of a field that may stand in a head once."""
+        value = self.values.get(name)
+        if value is not None and len(self.values) != len(self.pairs) and len(self.all(name)) > 1:
+            raise Broken(400, f"the header {name.decode()} is repeated")
+        return value
+
+    def listed(self, name: bytes) -> list[bytes]:
+        """Give the members of a field that is a list, in lower case."""
+        value = self.get(name)
+        return [] if value is None else [member.strip(b" \t") for member in value.lower().split(b",")]
+
+    def without(self, names: Container[bytes]) -> Headers:
+        """Leave fields out."""
+        return Headers([pair for pair in self.pairs if pair[0].lower() not in names])
+
+    def add(self, name: bytes, value: bytes) -> Headers:
+        """Put a field at the end."""
+        return Headers((*self.pairs, (name, value)))
+
+
+def end_to_end(headers: Headers) -> Headers:
+    """Leave out what concerns one connection only, and what `Connection` says does; the length is its writer's."""
+    names = headers.listed(b"connection")
+    dropped = HOP.union(names) - KEPT if names else HOP
+    kept = [pair for pair in headers.pairs if (name := pair[0].lower()) not in dropped and name[:6] != b"proxy-"]
+    return Headers(kept)
+
+
+def parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers:
+    """Read the fields of a whole head: every line but the first and the empty last one."""
+    count = head.count(b"\r\n") - 2
+    if count > HEADERS:
+        raise Broken(431, f"more than {HEADERS} headers")
+    # Each match begins with a line end of its own and reaches to the next: as many as lines, and all was read.
+    plain, padded = fields
+    pairs = plain.findall(head)
+    if len(pairs) != count:
+        pairs = [(name, value.rstrip(b" \t")) for name, value in padded.findall(head)]
+    if len(pairs) != count or head[-4:] != b"\r\n\r\n":
+        raise Broken(400, wrong(head))
+    return Headers(pairs)
+
+
+def wrong(head: bytes) -> str:
+    """Say why a head is none."""
+    lines = head.split(b"\r\n")
+    if STRAY.search(head) or lines[-2:] != [b"", b""]:
+        return "a control character, or a line that does not end in CR LF"
+    if any(line[:1] in (b" ", b"\t") for line in lines[1:]):
+        return "a header is folded over lines"
+    if any(b":" not in line for line in lines[1:-2]):
+        return "a header line without a colon"
+    return "a header's name or value holds what it must not"
+
+
+# -- heads -------------------------------------------------------------------------------------------------------
+
+
+class Request(NamedTuple):
+    """What a desk asks, and how its body will end: never with its connection."""
+
+    method: str
+    target: bytes
+    headers: Headers
+    body: Body
+    keep_alive: bool
+    """Whether another request may follow on this connection."""
+    expects: bool
+    """Whether its body waits for a 100 (Continue)."""
+    upgrade: bytes
+    """The protocols it would like to change to, in lower case; empty: none."""
+    version: Version
+    """Who speaks 1.0 cannot be answered in chunks."""
+
+
+class Response(NamedTuple):
+    """What an upstream answers, and how its body will end."""
+
+    status: int
+    reason: bytes
+    headers: Headers
+    body: Body
+    keep_alive: bool
+    """Whether another answer may follow on this connection."""
+    version: Version
+
+
+def find_end(buffer: bytes | bytearray, seen: int = 0) -> int:
+    """Give where the head at the start of a buffer ends, -1 if it is not whole; `seen` bytes were looked at before."""
+    end = buffer.find(b"\r\n\r\n", max(seen - 3, 0), HEAD_LIMIT)
+    if end >= 0:
+        return end + 4
+    if buffer[:1] in (b"\r", b"\n", b" ", b"\t"):
+        raise Broken(400, "white space before the first line")
+    if STRAY.search(buffer, max(seen - 1, 0)):
+        raise Broken(400, "a control character, or a line that does not end in CR LF")
+    if len(buffer) >= LINE_LIMIT and buffer.find(b"\r\n", 0, LINE_LIMIT) < 0:
+        raise Broken(414, f"the first line is longer than {LINE_LIMIT} bytes")
+    if len(buffer) >= HEAD_LIMIT:
+        raise Broken(431, f"the head is longer than {HEAD_LIMIT} bytes")
+    return -1
+
+
+def first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """Match the first line of a head within bounds."""
+    if len(head) > HEAD_LIMIT:
+        raise Broken(431, f"the head is longer than {HEAD_LIMIT} bytes")
+    matched = form.match(head)
+    if len(head) > LINE_LIMIT and head.find(b"\r\n", 0, LINE_LIMIT) < 0:
+        raise Broken(414, f"the first line is longer than {LINE_LIMIT} bytes")
+    return matched
+
+
+def parse_request(head: bytes) -> Request:
+    """Read the head of a request, its empty line included."""
+    matched = first_line(head, REQUEST_LINE)
+    if matched is None:
+        raise no_request(head)
+    method, target, minor = matched.groups()
+    version: Version = "1.1" if minor == b"1" else "1.0"
+    headers = parse_fields(head, SENT_FIELDS)
+    if headers.once(b"host") is None and version == "1.1":
+        raise Broken(400, "a request without a Host header")
+    body = framed(headers, version)
+    if body and method == b"CONNECT":
+        raise Broken(400, "a CONNECT with a body")
+    alive, upgrade = persistent(headers, version)
+    expects = b"expect" in headers.values and version == "1.1" and expected(headers) and bool(body)
+    return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
+
+
+def persistent(headers: Headers, version: Version) -> tuple[bool, bytes]:
+    """Tell whether a connection goes on after a message, and what else it would like to become."""
+    if version != "1.1":
+        return False, b""
+    if headers.get(b"connection") in (None, b"keep-alive", b"Keep-Alive"):
+        return True, b""
+    words = headers.listed(b"connection")
+    upgrade = headers.get(b"upgrade") if b"upgrade" in words else None
+    return b"close" not in words, (upgrade or b"").lower()
+
+
+def no_request(head: bytes) -> Broken:
+    """Say why a head begins no request."""
+    words = head[: head.find(b"\r\n")].split(b" ")
+    if len(words) == 3 and words[2].startswith(b"HTTP/") and words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
+        return Broken(505, "only HTTP/1.1 is spoken here, neither HTTP/2 nor anything else")
+    return Broken(400, "the first line is not a method, a target and a version")
+
+
+def framed(headers: Headers, version: str) -> Body:
+    """Give how the body ends that a head announces."""
+    if b"transfer-encoding" not in headers.values and b"content-length" not in headers.values:
+        return None
+    coding, length = headers.once(b"transfer-encoding"), headers.once(b"content-length")
+    if coding is not None:
+        if length is not None:
+            raise Broken(400, "both Content-Length and Transfer-Encoding")
+        if version != "1.1":
+            raise Broken(400, "Transfer-Encoding in HTTP/1.0")
+        if coding.lower() != b"chunked":
+            raise Broken(501, "a Transfer-Encoding other than chunked")
+        return "chunked"
+    if length is None:
+        return None
+    if not length.isdigit():
+        raise Broken(400, "a Content-Length that is no number")
+    if len(length) > LENGTH_DIGITS:
+        raise Broken(413, f"a Content-Length of more than {LENGTH_DIGITS} digits")
+    return int(length)
+
+
+def expected(headers: Headers) -> bool:
+    """Tell whether a 100 (Continue) is waited for."""
+    if headers.listed(b"expect") != [b"100-continue"]:
+        raise Broken(417, "an Expect other than 100-continue")
+    return True
+
+
+def parse_response(head: bytes, method: str) -> Response:
+    """Read the head of an answer to a request of that method (not CONNECT), its empty line included."""
+    matched = first_line(head, STATUS_LINE)
+    if matched is None:
+        raise Broken(400, "the first line is not a version and a status")
+    minor, code, reason = matched.groups(b"")
+    headers, status = parse_fields(head, ANSWERED_FIELDS), int(code)
+    version: Version = "1.1" if minor == b"1" else "1.0"
+    body = framed(headers, version)
+    alive = persistent(headers, version)[0] and status != 101
+    if status < 200 or status == 204:
+        # What follows an answer that can have no body and announces one is anybody's guess.
+        return Response(status, reason, headers, None, alive and not body, version)
+    if method == "HEAD" or status == 304:
+        return Response(status, reason, headers, None, alive, version)
+    if body is None:
+        return Response(status, reason, headers, "close", False, version)
+    return Response(status, reason, headers, body, alive, version)
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------
+
+
+class BodyReader:
+    """Takes a body out of the bytes of a connection."""
+
+    __slots__ = ("_body", "_held", "_last", "_left", "done")
+
+    def __init__(self, body: Body) -> None:
+        self.done = not body
+        self._body = body
+        self._left = body if isinstance(body, int) else 0
+        """Bytes until the end of the body, or of a chunk."""
+        self._held = b"\r\n"
+        """The beginning of what stands between chunks, which the first one lacks."""
+        self._last = False
+        """Whether the last chunk was seen, and only fields may follow."""
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Give what of the next bytes is body, and what comes after its end."""
+        if self.done:
+            return b"", data
+        if self._body == "chunked":
+            return self._unchunk(self._held + data if self._held else data)
+        if self._body == "close" or len(data) < self._left:
+            self._left -= len(data)
+            return data, b""
+        self.done = True
+        return data[: self._left], data[self._left :]
+
+    def eof(self) -> None:
+        """Say that the connection ended: which ends a body, or breaks it."""
+        if not self.done and self._body != "close":
+            raise Broken(400, "the connection ended before the body did")
+        self.done = True
+
+    def _unchunk(self, data: bytes) -> tuple[bytes, bytes]:
+        at, end = self._left, len(data)
+        parts = [data[:at]] if at else []
+        while at < end and not self._last and (found := CHUNK.match(data, at)):
+            begin = found.end()
+            at = begin + int(found[1], 16)
+            if at == begin:
+                self._last = True
+                at -= 2  # the line end that may be the first half of the body's end
+            else:
+                parts.append(data[begin:at])
+        self._left = max(at - end, 0)
+        self._held = data[at:]
+        if self._last:
+            return b"".join(parts), self._finish()
+        if not CHUNK_BEGUN.fullmatch(self._held):
+            raise Broken(400, "a chunk's size is no plain hexadecimal number, or its end is not where it should be")
+        return b"".join(parts), b""
+
+    def _finish(self) -> bytes:
+        end = self._held.find(b"\r\n\r\n", 0, TRAILER_LIMIT) + 4
+        if end < 4:
+            return self._wait()
+        trailers = parse_fields(self._held[:end], ANSWERED_FIELDS)
+        if any(name in trailers for name in FRAMING):
+            raise Broken(400, "a trailer that would change where the body ends or whom it is for")
+        self.done = True
+        return self._held[end:]
+
+    def _wait(self) -> bytes:
+        if STRAY.search(self._held):
+            raise Broken(400, "a control character in a trailer, or a line that does not end in CR LF")
+        if len(self._held) >= TRAILER_LIMIT:
+            raise Broken(431, f"trailers of more than {TRAILER_LIMIT} bytes")
+        return b""
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def request_head(method: str, target: bytes, headers: Headers) -> bytes:
+    """Write the head of a request, provided that `parse_request` reads the same from it."""
+    head = written(b"%b %b HTTP/1.1\r\n" % (method.encode(errors="replace"), target), headers)
+    try:
+        read = parse_request(head)
+    except Broken as broken:
+        raise Broken(500, f"a request that cannot be written: {broken.reason}") from None
+    if (read.method, read.target, read.headers) != (method, target, headers):
+        raise Broken(500, "a request that would be read as another")
+    return head
+
+
+def response_head(status: int, reason: bytes, headers: Headers) -> bytes:
+    """Write the head of an answer, provided that `parse_response` reads the same from it."""
+    head = written(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
+    try:
+        read = parse_response(head, "GET")
+    except Broken as broken:
+        raise Broken(500, f"an answer that cannot be written: {broken.reason}") from None
+    if (read.status, read.reason, read.headers) != (status, reason, headers):
+        raise Broken(500, "an answer that would be read as another")
+    return head
+
+
+def written(first: bytes, headers: Headers) -> bytes:
+    """Put a head together; whoever calls checks it."""
+    return b"".join((first, *[b"%b: %b\r\n" % (raw, value) for raw, value in headers.pairs], b"\r\n"))
+
+
+def chunk(data: bytes) -> bytes:
+    """Write bytes as one chunk; none as nothing, because an empty chunk would be the last."""
+    return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
