@@ -1,139 +1,178 @@
-"""The door's process: takes gates from its keeper, and answers what desks send there. It refuses everything today."""
+"""One connection of a desk: its requests in turn, each judged, sent on and answered; tunnels where a rule says so."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import resource
-import socket
-import sys
-from collections.abc import Callable
+import ssl
+from functools import partial
 
-from hotdesk.desk import kernel
+from hotdesk.brief.data import Scheme
+from hotdesk.door import answers, framing, local, target
+from hotdesk.door.ca import AuthorityEnded
+from hotdesk.door.exchange import Failed, Forward, Place
+from hotdesk.door.framing import Broken, Request
+from hotdesk.door.target import Authority, Unclear
+from hotdesk.door.upstream import Unreachable, Upstreams
+from hotdesk.door.way import Way
+from hotdesk.door.wire import Hungup, Wire
+from hotdesk.event import Exchange
 
-HEAD_LIMIT = 16384
-HEAD_SECONDS = 10.0
-CONNECTIONS = 256
-"""Connections one desk may hold; more wait in the gate's queue."""
-MESSAGE = 4096
-PAUSE = 0.1
-
-
-def refusal(line: str) -> bytes:
-    """Write the answer to a request: what was refused, why, what is allowed instead, how to ask."""
-    reason = {
-        "refused": printable_line(line),
-        "rule": "default deny: this desk has no way out",
-        "allowed": [],
-        "ask": "nothing can be asked for here yet; work with the files in the desk",
-    }
-    body = json.dumps(reason).encode() + b"\n"
-    head = f"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Connection: close\r\nX-Hotdesk-Door: refused\r\n\r\n".encode() + body
+IDLE_SECONDS = 90.0
+"""Seconds a connection may wait for its next request."""
+HEAD_SECONDS = 15.0
+"""Seconds a request's head may take, from its first byte to its last."""
+TUNNEL_SECONDS = 600.0
+TLS = 0x16
+"""How a TLS connection begins."""
 
 
-def printable_line(line: str) -> str:
-    """Give a request's first line for a person or a model to read: short, and nothing but plain characters."""
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in line[:200])
+class Caller:
+    """One connection, plain or inside the TLS of a CONNECT."""
 
-
-class Gate:
-    """One desk's listener, and its connections."""
-
-    def __init__(self, desk: str, listener: socket.socket) -> None:
-        self.desk = desk
-        self.listener = listener
-        self.free = asyncio.Semaphore(CONNECTIONS)
+    def __init__(self, way: Way, wire: Wire, upstreams: Upstreams) -> None:
+        self.way = way
+        self.wire = wire
+        self.place = Place(upstreams)
 
     async def serve(self) -> None:
-        """Accept until shut; stop accepting, rather than closing, while a desk has too many connections."""
-        loop = asyncio.get_running_loop()
-        self.listener.setblocking(False)
-        while True:
-            await self.free.acquire()
-            try:
-                sock, _ = await loop.sock_accept(self.listener)
-            except OSError:
-                self.free.release()
-                if self.listener.fileno() < 0:
-                    return
-                await asyncio.sleep(PAUSE)  # too many files are open: the call waits in the gate's queue
-                continue
-            task = loop.create_task(self.answer(sock))
-            task.add_done_callback(lambda _: self.free.release())
-
-    async def answer(self, sock: socket.socket) -> None:
-        """Read one request's head, within bounds, and refuse it."""
-        sock.setblocking(False)
-        loop = asyncio.get_running_loop()
-        head = b""
+        """Answer requests until either side has had enough."""
+        self.way.cut.add(self.hang_up)
         try:
-            async with asyncio.timeout(HEAD_SECONDS):
-                while b"\r\n\r\n" not in head and len(head) < HEAD_LIMIT:
-                    data = await loop.sock_recv(sock, HEAD_LIMIT - len(head))
-                    if not data:
-                        break
-                    head += data
-                await loop.sock_sendall(sock, refusal(head.split(b"\r\n", 1)[0].decode("latin-1")))
-                sock.shutdown(socket.SHUT_WR)
-                while await loop.sock_recv(sock, HEAD_LIMIT):
-                    pass  # let the desk read the answer before the connection goes
-        except (OSError, TimeoutError):
-            pass  # the desk went away, or never finished its request
+            while await self.turn():
+                pass
+        except (Hungup, OSError, ssl.SSLError, AuthorityEnded):
+            pass  # the desk went away, or never finished what it began
         finally:
-            sock.close()
+            self.way.cut.discard(self.hang_up)
+            self.place.leave()
+            self.wire.close()
+
+    def hang_up(self) -> None:
+        """Cut both sides now."""
+        self.wire.abort()
+        self.place.leave()
+
+    async def turn(self) -> bool:
+        """Take one request; say whether another may follow."""
+        try:
+            head = await self.head()
+            if not head:
+                return False
+            request = framing.parse_request(head)
+            if request.method == "CONNECT":
+                return await self.connect(request)
+            return await self.forward(request)
+        except Broken as e:
+            return self.refuse(e.status, "a request", e.reason, "broken")
+        except Unclear as e:
+            return self.refuse(400, "a request", e.reason, "broken")
+
+    async def head(self) -> bytes:
+        """Read a head; nothing when the desk hung up between two."""
+        loop = asyncio.get_running_loop()
+        end, seen, until = -1, 0, 0.0
+        while (end := framing.find_end(self.wire.buffer, seen) if self.wire.buffer else -1) < 0:
+            seen = len(self.wire.buffer)
+            if seen and not until:
+                until = loop.time() + HEAD_SECONDS
+            patience = until - loop.time() if until else IDLE_SECONDS
+            if patience <= 0 or not await self.wire.fill(patience):
+                return b""
+        head = bytes(self.wire.buffer[:end])
+        del self.wire.buffer[:end]
+        return head
+
+    def refuse(self, status: int, what: str, why: str, verdict: str = "deny", *, reason: bytes = b"") -> bool:
+        """Say no, write it down, and hang up."""
+        value = answers.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
+        data = answers.answer(status, value, keep=False, reason=reason)
+        self.wire.write(data)
+        inside = self.place.inside or Authority("", 0)
+        self.way.outside.note(
+            Exchange(
+                self.way.desk, self.way.step, "broken" if verdict == "broken" else "deny", answers.plain(why, 300),
+                what.split(" ")[0] if verdict != "broken" else "", self.place.scheme, inside.host, inside.port, "",
+                status, 0, len(data), 0,
+            )
+        )  # fmt: skip
+        return False
+
+    async def forward(self, request: Request) -> bool:
+        """Judge one request and carry it out."""
+        hosts = request.headers.all(b"host")
+        meant = target.read(request.method, request.target, hosts, self.place.inside, self.place.scheme)
+        if meant.host == answers.LOCAL:
+            return await local.answer(self.way, self.wire, request, meant)
+        return await Forward(self.way, self.wire, self.place, request, meant).run()
+
+    # -- CONNECT ----------------------------------------------------------------------------------------------
+
+    async def connect(self, request: Request) -> bool:
+        """Open what a CONNECT asks for: an intercepted connection, or a tunnel where a rule says so."""
+        where = target.connect(request.target)
+        what = f"CONNECT {where.host}:{where.port}"
+        host = target.one_host(request.headers.all(b"host")) if b"host" in request.headers else (where.host, where.port)
+        policy = self.way.policy
+        if self.place.inside is not None:
+            return self.refuse(403, what, "a CONNECT inside a CONNECT leads nowhere")
+        if host[0] != where.host or host[1] not in (None, where.port):
+            return self.refuse(400, what, "the Host header is not the host of the CONNECT")
+        reachable: list[Scheme] = [
+            scheme for scheme in ("https", "http") if policy.reachable(scheme, where.host, where.port)
+        ]
+        if self.way.shut or self.way.leaves is None or not reachable:
+            why = self.way.shut or f"default deny: no rule names {where.host} at port {where.port}"
+            shown = f"hotdesk refuses {where.host}:{where.port}, see http://door.local/".encode()
+            return self.refuse(403, what, why, reason=shown)
+        self.place.inside = where
+        self.wire.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        if policy.tunnel(where.host, where.port):
+            return await self.tunnel(where)
+        if not self.wire.buffer and not await self.wire.fill(HEAD_SECONDS):
+            return False
+        secure = self.wire.buffer[0] == TLS
+        self.place.scheme = "https" if secure else "http"
+        if secure:
+            await self.intercept(where)
+        return True
+
+    async def intercept(self, where: Authority) -> None:
+        """Be the host to the desk, which trusts this door's certificates."""
+        assert self.way.leaves is not None
+        context = self.way.leaves.context(where.host)
+        context.sni_callback = partial(check_name, where.host)
+        try:
+            await self.wire.start_tls(context)
+        except (ssl.SSLError, OSError, Hungup) as e:
+            why = f"the TLS handshake failed ({getattr(e, 'reason', None) or type(e).__name__}): "
+            why += "the name in it must be the host of the CONNECT, and the desk must trust its door"
+            self.way.outside.note(
+                Exchange(
+                    self.way.desk, self.way.step, "broken", why, "CONNECT", "https", where.host, where.port, "", 0,
+                    0, 0, 0,
+                )
+            )  # fmt: skip
+            raise
+
+    async def tunnel(self, where: Authority) -> bool:
+        """Pass bytes both ways unread, and count them."""
+        rule = self.way.policy.tunnel(where.host, where.port)
+        assert rule is not None
+        tunnel = Forward.tunnel(self.way, self.wire, self.place, rule, where)
+        await tunnel.relay()
+        return False
 
 
-class Door:
-    """All gates of one owner's desks."""
-
-    def __init__(self, keeper: socket.socket) -> None:
-        self.keeper = keeper
-        self.gates: dict[str, tuple[Gate, asyncio.Task[None]]] = {}
-
-    async def run(self) -> None:
-        """Take gates from the keeper until it hangs up."""
-        over = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self.keeper, self.receive, over.set)
-        await over.wait()
-
-    def receive(self, end: Callable[[], None]) -> None:
-        """Take one message: a gate to serve, or one to shut."""
-        data, fds, _, _ = socket.recv_fds(self.keeper, MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)
-        if not data:
-            asyncio.get_running_loop().remove_reader(self.keeper)
-            end()
-            return
-        desk = str(json.loads(data)["gate"])
-        if fds:
-            gate = Gate(desk, socket.socket(fileno=fds[0]))
-            self.gates[desk] = (gate, asyncio.get_running_loop().create_task(gate.serve()))
-        elif desk in self.gates:
-            gate, task = self.gates.pop(desk)
-            task.cancel()
-            gate.listener.close()
+def check_name(host: str, _connection: object, name: str | None, _context: object) -> int | None:
+    """Refuse a handshake for another name than the connection was opened for."""
+    if name is None and target_is_address(host):
+        return None
+    return None if name is not None and name.lower().rstrip(".") == host else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
 
-def give_up_privilege(uid: int) -> None:
-    """Become a user that owns nothing and can become nobody else."""
-    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    os.chdir("/")
+def target_is_address(host: str) -> bool:
+    """Say whether a host is an address: TLS has no name for those."""
+    return ":" in host or host.replace(".", "").isdigit()
 
 
-def main() -> None:
-    """Serve the keeper at descriptor 3, as the user it names."""
-    keeper = socket.socket(fileno=3)
-    keeper.setblocking(False)
-    door = Door(keeper)
-    loop = asyncio.new_event_loop()
-    give_up_privilege(int(sys.argv[2]))
-    loop.run_until_complete(door.run())
+__all__ = ["Caller", "Failed", "Unreachable"]

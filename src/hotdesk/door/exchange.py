@@ -1,0 +1,466 @@
+"""One request and its answer: judged, given its secrets, sent on, scrubbed on the way back, written down."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from hotdesk.brief import Rule, rule_text
+from hotdesk.brief.data import Scheme
+from hotdesk.door import answers, framing, inject
+from hotdesk.door.encodings import Unreadable, decoder
+from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
+from hotdesk.door.policy import Decision
+from hotdesk.door.target import Authority, Target, is_override
+from hotdesk.door.upstream import Unreachable, Upstreams
+from hotdesk.door.way import Way
+from hotdesk.door.wire import Hungup, Wire
+from hotdesk.event import Alarm, Exchange
+
+ANSWER_SECONDS = 300.0
+"""Seconds an upstream may think before it answers."""
+BODY_SECONDS = 120.0
+"""Seconds a body may pause."""
+INFORMED = 8
+"""Interim answers one request may get."""
+DECODED = 1 << 40
+PAUSE = 64 << 10
+"""Bytes after which somebody else has a turn."""
+DROPPED = frozenset({b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info"})
+"""What an upstream says that would lead a client past the door."""
+
+
+class Failed(Exception):  # noqa: N818 - a result, and read as one
+    """The door answers itself, with this status and reason."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+class Place:
+    """Where a connection of a desk stands: inside which CONNECT, and with which upstream at hand."""
+
+    def __init__(self, upstreams: Upstreams) -> None:
+        self.upstreams = upstreams
+        self.inside: Authority | None = None
+        self.scheme: Scheme = "http"
+        self.upstream: Wire | None = None
+        self.key: tuple[str, str, int] = ("", "", 0)
+
+    def take(self, key: tuple[str, str, int]) -> Wire | None:
+        """Give the upstream at hand, if it is that one and still there."""
+        held, self.upstream = self.upstream, None
+        if held is None or key != self.key or held.ended or held.buffer:
+            if held is not None:
+                held.close()
+            return None
+        return held
+
+    def keep(self, key: tuple[str, str, int], wire: Wire) -> None:
+        """Keep an upstream for the next request."""
+        self.key, self.upstream = key, wire
+
+    def leave(self) -> None:
+        """Hang up on the upstream at hand."""
+        if self.upstream is not None:
+            self.upstream.abort()
+            self.upstream = None
+
+
+class Forward:
+    """One request on its way."""
+
+    def __init__(self, way: Way, wire: Wire, place: Place, request: Request, meant: Target) -> None:
+        self.way = way
+        self.wire = wire
+        self.place = place
+        self.request = request
+        self.meant = meant
+        self.rules: tuple[Rule, ...] = ()
+        self.decision = Decision("deny", None, "nobody decided")
+        self.key = (meant.scheme, meant.host, meant.port)
+        self.upstream: Wire | None = None
+        self.begun = time.monotonic()
+        self.up = self.down = 0
+        self.status = 0
+        self.used: tuple[str, ...] = ()
+        self.ids: frozenset[str] = frozenset()
+        self.granted = False
+        self.note = ""
+        self.started = False
+        """Whether the desk has been answered anything."""
+        self.keep = request.keep_alive
+
+    async def run(self) -> bool:
+        """Carry the request out; say whether another may follow on this connection."""
+        try:
+            await self.admit()
+            await self.carry()
+        except Failed as e:
+            await self.fail(e.status, e.why)
+        except Unreachable as e:
+            await self.fail(502, str(e))
+        except (Unreadable, Broken) as e:
+            await self.fail(502, f"the answer of {self.meant.host} could not be read: {e}")
+        except (Hungup, OSError) as e:
+            self.note = self.note or f"broken off: {e}"
+            self.keep = False
+        finally:
+            if self.upstream is not None:
+                self.upstream.abort()
+            self.write_down()
+        return self.keep
+
+    async def fail(self, status: int, why: str) -> None:
+        """Answer in the upstream's stead; too late for that, hang up."""
+        self.note = self.note or answers.plain(why, 300)
+        unread = bool(self.request.body)
+        if self.started:
+            self.keep = False
+            self.wire.abort()
+            return
+        what = f"{self.meant.method} {self.meant.url}"
+        self.keep = self.keep and not unread
+        value = answers.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
+        data = answers.answer(status, value, keep=self.keep, head_only=self.meant.method == "HEAD")
+        self.status = status
+        self.wire.write(data)
+        await self.wire.drain(BODY_SECONDS)
+
+    def write_down(self) -> None:
+        """Have the exchange written down."""
+        names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
+        path = self.meant.path + ("?" + "&".join(names) if names else "")
+        rule = rule_text(self.decision.rule) if self.decision.rule else self.decision.why
+        self.way.outside.note(
+            Exchange(
+                self.way.desk, self.way.step, self.decision.verdict, answers.plain(rule, 300), self.meant.method,
+                self.meant.scheme, self.meant.host, self.meant.port, answers.plain(path, 1000), self.status, self.up,
+                self.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
+            )
+        )  # fmt: skip
+
+    # -- may it go --------------------------------------------------------------------------------------------
+
+    async def admit(self) -> None:
+        """Judge the request; hold it while somebody outside is asked."""
+        if self.way.shut:
+            raise Failed(403, self.way.shut)
+        self.decision = decision = self.way.policy.judge(self.meant)
+        if decision.verdict == "ask":
+            await self.hold(decision)
+        elif decision.verdict == "deny":
+            raise Failed(403, decision.why)
+        self.rules = tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None)
+        for rule in self.rules:
+            if why := self.way.budget(rule).take_request(time.monotonic()):
+                raise Failed(429, why)
+
+    async def hold(self, decision: Decision) -> None:
+        """Ask for just this request."""
+        once = Rule(
+            self.meant.host, scheme=self.meant.scheme, port=self.meant.port, methods=(self.meant.method,),
+            path=self.meant.path, step=self.way.step,
+        )  # fmt: skip
+        match await self.way.ask(once, self.meant):
+            case "approved":
+                self.note = "approved"
+            case "busy":
+                raise Failed(429, "too many requests wait for an approval already")
+            case _:
+                raise Failed(403, f"{decision.why}; nobody approved it")
+
+    def count(self, *, up: int = 0, down: int = 0) -> None:
+        """Count bytes against every rule the request stands under."""
+        self.up += up
+        self.down += down
+        self.way.moved += up + down
+        for rule in self.rules:
+            budget = self.way.budget(rule)
+            if why := (budget.up(up) if up else None) or (budget.down(down) if down else None):
+                raise Failed(429, why)
+
+    # -- sending ----------------------------------------------------------------------------------------------
+
+    async def carry(self) -> None:
+        """Send the request on and bring the answer back."""
+        headers, query, body = await self.prepare()
+        reused = self.place.take(self.key)
+        self.upstream = reused or await self.dial()
+        try:
+            answer = await self.send(headers, query, body)
+        except Hungup:
+            if reused is None or self.request.body or self.up:
+                raise
+            self.upstream = await self.dial()  # the upstream had closed it meanwhile
+            answer = await self.send(headers, query, body)
+        await self.bring_back(answer)
+
+    async def dial(self) -> Wire:
+        """Connect to where the request goes."""
+        assert self.decision.rule is not None
+        return await self.place.upstreams.dial(
+            self.meant.scheme,
+            self.meant.host,
+            self.meant.port,
+            private=self.decision.private,
+            named=self.decision.rule.host,
+            names=self.way.names,
+        )
+
+    async def prepare(self) -> tuple[Headers, bytes, bytes | None]:
+        """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
+        kept = [
+            pair for pair in framing.end_to_end(self.request.headers).pairs
+            if not is_override(pair[0].decode("ascii")) and pair[0].lower() not in (b"host", b"expect", b"content-length")
+        ]  # fmt: skip
+        out = inject.Outgoing(
+            self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
+            self.meant.query.encode("ascii"), kept,
+        )  # fmt: skip
+        plan = inject.plan(out, self.way.held())
+        if isinstance(plan, inject.Refusal):
+            raise self.alarmed(plan)
+        self.granted = plan.granted
+        body = await self.whole_body() if plan.body else None
+        values = {}
+        held = {one.id: one for one in self.way.held()}
+        for id in inject.wanted(plan, body or b""):
+            values[id] = await self.way.value(held[id])
+        sent = inject.apply(plan, out, body or b"", values)
+        if isinstance(sent, inject.Refusal):
+            raise self.alarmed(sent)
+        self.used, self.ids = sent.used, sent.ids
+        pairs: Iterable[tuple[bytes, bytes]] = inject.harden(sent.headers) if plan.granted else sent.headers
+        headers = Headers(((b"Host", self.meant.authority.encode()), *pairs))
+        if body is not None:
+            headers = headers.add(b"Content-Length", str(len(sent.body)).encode())
+        elif self.request.body == "chunked":
+            headers = headers.add(b"Transfer-Encoding", b"chunked")
+        elif self.request.body is not None:
+            headers = headers.add(b"Content-Length", str(self.request.body).encode())
+        return self.upgraded(headers), sent.query, sent.body if body is not None else None
+
+    def upgraded(self, headers: Headers) -> Headers:
+        """Ask for a WebSocket where that is asked and no secret is about; for nothing else."""
+        if not self.request.upgrade:
+            return headers
+        if self.request.upgrade != b"websocket":
+            raise Failed(501, f"an upgrade to {answers.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere")
+        if self.granted:
+            raise Failed(403, inject.NO_UPGRADE)
+        return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
+
+    def alarmed(self, refusal: inject.Refusal) -> Failed:
+        """Raise the alarm over what no honest desk sends."""
+        for sign in refusal.signs:
+            self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
+        return Failed(403, refusal.reason)
+
+    async def whole_body(self) -> bytes:
+        """Read a body in which a secret may have to be put."""
+        self.invite()
+        reader, body = BodyReader(self.request.body), bytearray()
+        while not reader.done:
+            payload = await self.read_body(reader)
+            body += payload
+            if len(body) > inject.BODY_LIMIT:
+                raise Failed(413, inject.BODY_TOO_LARGE)
+        return bytes(body)
+
+    def invite(self) -> None:
+        """Ask for a body that waits to be asked for."""
+        if self.request.expects:
+            self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    async def read_body(self, reader: BodyReader) -> bytes:
+        """Read the next piece of the desk's body; what comes after its end waits for the next request."""
+        data = await self.wire.read(BODY_SECONDS)
+        if not data:
+            reader.eof()
+        payload, rest = reader.feed(data)
+        if rest:
+            self.wire.buffer[:0] = rest
+        return payload
+
+    async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
+        """Send head and body, and read the answer's head; it may come before the body is through."""
+        assert self.upstream is not None
+        line = self.meant.path.encode("ascii") + (b"?" + query if query else b"")
+        head = framing.request_head(self.meant.method, line, headers)
+        self.count(up=len(head) + len(body or b""))
+        self.upstream.write(head + (body or b""))
+        if body is not None or not self.request.body:
+            return await self.answer_head()
+        upload = asyncio.ensure_future(self.stream_up())
+        answering = asyncio.ensure_future(self.answer_head())
+        try:
+            await asyncio.wait((upload, answering), return_when=asyncio.FIRST_COMPLETED)
+            if upload.done() and upload.exception() is not None and not answering.done():
+                upload.result()
+            answer = await answering
+            if not upload.done():
+                self.keep = False  # it answered without having heard all
+            return answer
+        finally:
+            for task in (upload, answering):
+                task.cancel()
+            await asyncio.gather(upload, answering, return_exceptions=True)
+
+    async def stream_up(self) -> None:
+        """Send the desk's body on as it comes, looking for placeholders that must not leave."""
+        assert self.upstream is not None
+        self.invite()
+        reader, watch = BodyReader(self.request.body), inject.Watcher()
+        chunked = self.request.body == "chunked"
+        while not reader.done:
+            payload = watch.feed(await self.read_body(reader))
+            if reader.done:
+                payload += watch.finish()
+            if watch.found:
+                raise self.alarmed(inject.Refusal("a placeholder is in the body", inject.signs_of(watch.found)))
+            self.count(up=len(payload))
+            self.upstream.write(framing.chunk(payload) if chunked else payload)
+            await self.upstream.drain(BODY_SECONDS)
+        if chunked:
+            self.upstream.write(framing.LAST)
+
+    # -- bringing back ----------------------------------------------------------------------------------------
+
+    async def answer_head(self) -> Response:
+        """Read the head of the answer, past interim ones."""
+        assert self.upstream is not None
+        for _ in range(INFORMED):
+            seen = 0
+            while (end := framing.find_end(self.upstream.buffer, seen) if self.upstream.buffer else -1) < 0:
+                seen = len(self.upstream.buffer)
+                if not await self.upstream.fill(ANSWER_SECONDS):
+                    raise Hungup(f"{self.meant.host} hung up before it answered")
+            head = bytes(self.upstream.buffer[:end])
+            del self.upstream.buffer[:end]
+            self.count(down=len(head))
+            answer = framing.parse_response(head, self.meant.method)
+            if answer.status >= 200 or answer.status == 101:
+                return answer
+        raise Failed(502, f"{self.meant.host} sent {INFORMED} interim answers and no other")
+
+    async def bring_back(self, answer: Response) -> None:
+        """Give the answer to the desk, without what went out with a secret."""
+        assert self.upstream is not None
+        self.status = answer.status
+        if answer.status == 101:
+            await self.switch(answer)
+            return
+        stream = self.way.scrubber.stream() if self.way.scrubber.secrets else None
+        headers = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]
+        unpack = None
+        if stream is not None:
+            headers = [(name, stream.header(value)) for name, value in headers]
+            unpack = self.unpacker(answer)
+            if unpack is not None:
+                headers = [pair for pair in headers if pair[0].lower() not in (b"content-encoding", b"etag")]
+        rewritten = stream is not None and answer.body is not None
+        headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
+        chunked = self.frame(headers, answer, rewritten)
+        head = framing.response_head(answer.status, b"" if stream else answer.reason, Headers(headers))
+        self.started = True
+        self.wire.write(head)
+        if answer.body is not None:
+            reader = BodyReader(answer.body)
+            while not reader.done:
+                data = await self.upstream.read(BODY_SECONDS)
+                if not data:
+                    reader.eof()
+                payload, rest = reader.feed(data)
+                if rest:
+                    raise Failed(502, "the answer is longer than it said")
+                self.count(down=len(payload))
+                for piece in unpack.feed(payload) if unpack is not None else (payload,):
+                    clean = stream.feed(piece) if stream is not None else piece
+                    if clean:
+                        self.wire.write(framing.chunk(clean) if chunked else clean)
+                        await self.wire.drain(BODY_SECONDS)
+            if unpack is not None:
+                unpack.finish()
+            if stream is not None and (rest := stream.finish()):
+                self.wire.write(framing.chunk(rest) if chunked else rest)
+            if chunked:
+                self.wire.write(framing.LAST)
+        await self.wire.drain(BODY_SECONDS)
+        if stream is not None and stream.hits:
+            self.note = self.note or "a secret was removed from the answer"
+            self.way.leaked(stream.hits - self.ids, self.meant.host)
+        if answer.keep_alive and self.keep and not self.upstream.buffer:
+            self.place.keep(self.key, self.upstream)
+            self.upstream = None
+        if not self.keep:
+            self.wire.close()
+
+    def unpacker(self, answer: Response) -> object:
+        """Give what unpacks an answer that must be looked through; where a secret went, one must be found."""
+        coding = answer.headers.get(b"content-encoding")
+        if coding is None or answer.body is None or coding.lower() == b"identity":
+            return None
+        found = decoder(coding, DECODED)
+        if found is None and self.granted:
+            raise Failed(502, f"{self.meant.host} answered in an encoding that cannot be looked through")
+        return found
+
+    def frame(self, headers: list[tuple[bytes, bytes]], answer: Response, rewritten: bool) -> bool:
+        """Say how the body will end; True: in chunks."""
+        length = answer.headers.get(b"content-length")
+        chunked = False
+        if answer.body is None:
+            if length is not None and answer.status not in (204,) and answer.status >= 200:
+                headers.append((b"Content-Length", length))
+        elif isinstance(answer.body, int) and not rewritten:
+            headers.append((b"Content-Length", str(answer.body).encode()))
+        elif self.request.version == "1.1":
+            headers.append((b"Transfer-Encoding", b"chunked"))
+            chunked = True
+        else:
+            self.keep = False
+        headers.append((b"Connection", b"keep-alive" if self.keep else b"close"))
+        return chunked
+
+    # -- streams ----------------------------------------------------------------------------------------------
+
+    async def switch(self, answer: Response) -> None:
+        """Become a WebSocket, if one was asked for."""
+        if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
+            raise Failed(502, f"{self.meant.host} changed the protocol unasked")
+        kept = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]
+        headers = Headers((*kept, (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
+        self.started = True
+        self.wire.write(framing.response_head(101, b"Switching Protocols", headers))
+        self.keep = False
+        await self.relay()
+
+    async def relay(self) -> None:
+        """Pass bytes both ways until either side hangs up, counting."""
+        assert self.upstream is not None
+        tasks = [
+            asyncio.ensure_future(self.pass_on(self.wire, self.upstream, up=True)),
+            asyncio.ensure_future(self.pass_on(self.upstream, self.wire, up=False)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Failed):
+                    self.note = outcome.why
+
+    async def pass_on(self, source: Wire, sink: Wire, *, up: bool) -> None:
+        """Pass bytes one way."""
+        while data := await source.read(TUNNEL_SECONDS):
+            self.count(up=len(data) if up else 0, down=0 if up else len(data))
+            sink.write(data)
+            await sink.drain(BODY_SECONDS)
+
+
+TUNNEL_SECONDS = 600.0
+"""Seconds a stream may be silent."""

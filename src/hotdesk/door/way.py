@@ -1,0 +1,191 @@
+"""One desk's way out, live: its policy, its grants and what they are worth now, what it asked, what it used."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hotdesk.brief import Rule, digest, parse_rule, parse_scope, rule_text
+from hotdesk.brief.wire import read_grant
+from hotdesk.door.budget import Budget
+from hotdesk.door.ca import Authority, Leaves
+from hotdesk.door.inject import Held
+from hotdesk.door.policy import Policy
+from hotdesk.door.scrub import Scrubber, secrets_of
+from hotdesk.door.target import Target
+from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
+
+ASKS = 8
+"""Questions of one desk that may be open at once."""
+ASKS_AN_HOUR = 60
+REASON = 300
+"""Characters of a desk's own words that are passed on."""
+
+
+class Outside(Protocol):
+    """What a way needs of its door."""
+
+    def note(self, event: Event) -> None:
+        """Have an event written down."""
+
+    async def mint(self, desk: str, live: Live) -> bytes:
+        """Get a value that is made for its use."""
+
+
+@dataclass(slots=True)
+class Live:
+    """A grant and what it is worth."""
+
+    held: Held
+    values: Mapping[str, str] = field(repr=False)
+    until: float | None = None
+    minted: bytes = field(default=b"", repr=False)
+    fresh_until: float = 0.0
+    """When what was minted must be minted anew."""
+
+    def is_over(self) -> bool:
+        """Say whether its time is up."""
+        return self.until is not None and time.time() >= self.until
+
+
+class Way:
+    """What one desk may reach, and as whom. Without a charter: nothing."""
+
+    def __init__(self, desk: str, outside: Outside) -> None:
+        self.desk = desk
+        self.outside = outside
+        self.policy = Policy(())
+        self.step = ""
+        self.names: Mapping[str, str] = {}
+        self.leaves: Leaves | None = None
+        self.live: dict[str, Live] = {}
+        self.ended: dict[bytes, str] = {}
+        self.scrubber = Scrubber()
+        """What went out with a request of this desk, and must not come back: it only grows."""
+        self.budgets: dict[Rule, Budget] = {}
+        self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
+        self.asked: list[float] = []
+        self.approval_seconds = 120.0
+        self.may_ask = False
+        self.shut = ""
+        """Why everything is refused, if it is."""
+        self.cut: set[Callable[[], None]] = set()
+        """What hangs up connections when what they were admitted under is over."""
+        self.moved = 0
+
+    def adopt(self, told: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
+        """Take the charter keys give."""
+        scope = parse_scope(told["scope"])
+        self.step = str(told["step"])
+        self.policy = Policy(scope.rules, self.step, [parse_rule(text) for text in told["ceiling"]])
+        self.names = scope.names
+        self.may_ask = scope.may_ask
+        self.approval_seconds = float(told["approval_seconds"])
+        self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
+        for each in told["grants"]:
+            held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"])
+            self.live[held.id] = Live(held, each["values"], each["until"])
+
+    # -- grants -----------------------------------------------------------------------------------------------
+
+    def held(self) -> list[Held]:
+        """Give the grants that live now, in this step."""
+        for live in [live for live in self.live.values() if live.is_over()]:
+            self.revoke(live, "its time is up")
+        return [live.held for live in self.live.values() if live.held.grant.step in ("", self.step)]
+
+    async def value(self, one: Held) -> bytes:
+        """Give what a grant puts in, and watch for it from now on."""
+        live = self.live[one.id]
+        if one.kind in ("token", "basic"):
+            value = base64.b64decode(live.values["value"])
+        else:
+            value = await self.outside.mint(self.desk, live)
+        for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
+            self.scrubber.add(secret)
+        return value
+
+    def revoke(self, live: Live, why: str) -> None:
+        """End a grant at once."""
+        if self.live.pop(live.held.id, None) is not None:
+            self.outside.note(Revoked(self.desk, live.held.grant.secret, why))
+
+    def leaked(self, ids: set[str], host: str) -> None:
+        """Raise the alarm over secrets that came back though this request did not carry them; they end."""
+        for live in [live for id, live in self.live.items() if id in ids]:
+            name = live.held.grant.secret
+            self.outside.note(Alarm(self.desk, "leak", name, host, "it came back in an answer that had not caused it"))
+            self.revoke(live, "it came back from somewhere it was not sent with this request")
+
+    def change(self, told: Mapping[str, Any]) -> None:
+        """Enter another step, end grants, or shut; whatever was admitted before is cut."""
+        match told.get("verb"):
+            case "step":
+                self.step = str(told["step"])
+                self.policy = self.policy.for_step(self.step)
+            case "revoke":
+                gone = str(told.get("grant", ""))
+                self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}
+            case "full":
+                self.shut = "this desk's share of the journal is full"
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Cut every connection."""
+        for cut in list(self.cut):
+            cut()
+
+    def close(self) -> None:
+        """End: nothing is answered any more."""
+        self.live.clear()
+        self.hang_up()
+        for _, answer in self.questions.values():
+            if not answer.done():
+                answer.set_result(False)
+
+    # -- budgets ----------------------------------------------------------------------------------------------
+
+    def budget(self, rule: Rule) -> Budget:
+        """Give what is left of a rule."""
+        return self.budgets.setdefault(rule, Budget(rule))
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    async def ask(self, rule: Rule, target: Target | None, reason: str = "") -> Literal["approved", "refused", "busy"]:
+        """Ask whoever is outside for a rule, and wait; what is approved is exactly this rule."""
+        now = time.monotonic()
+        self.asked = [at for at in self.asked if now - at < 3600]
+        if len(self.questions) >= ASKS or len(self.asked) >= ASKS_AN_HOUR:
+            return "busy"
+        self.asked.append(now)
+        number, mark = secrets.token_hex(4), digest(rule)
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.questions[number] = (mark, answer)
+        method, path = (target.method, target.path) if target else (",".join(rule.methods), rule.path)
+        words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
+        told = Asked(
+            self.desk, number, mark, rule_text(rule), method, rule.host, path, self.approval_seconds, words
+        )
+        self.outside.note(told)
+        try:
+            async with asyncio.timeout(self.approval_seconds):
+                return "approved" if await answer else "refused"
+        except TimeoutError:
+            self.outside.note(Answered(self.desk, number, mark, "expired", ""))
+            return "refused"
+        finally:
+            del self.questions[number]
+
+    def answer(self, number: str, mark: str, approved: bool) -> None:
+        """Take an answer, if it is to a question that is open and to just that."""
+        asked, waiting = self.questions.get(number, ("", None))
+        if waiting is not None and not waiting.done() and secrets.compare_digest(asked, mark):
+            waiting.set_result(approved)
