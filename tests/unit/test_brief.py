@@ -19,6 +19,7 @@ from hotdesk.brief import (
     Place,
     Rule,
     Scope,
+    check_grant,
     check_rule,
     digest,
     grant_text,
@@ -253,6 +254,35 @@ def test_a_grant_is_read(text: str, grant: Grant) -> None:
 def test_a_grant_that_cannot_be_meant_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(BriefError, match=r"^grant .*write it like 'erp-token@erp\.example\.test bearer'$"):
         parse_grant(text)
+
+
+def test_a_secret_in_a_body_is_only_put_where_the_desk_asked_for_it() -> None:
+    attached = Grant("erp", "erp.test", places=(Place("form", "p", "POST", "/login", swap=False),))
+    assert check_grant(attached).places[0].swap
+    with pytest.raises(BriefError, match="not in canonical form"):
+        parse_scope(json.loads(scope_json(Scope(grants=(attached,)))))
+
+
+def test_a_secret_for_a_pattern_is_refused_with_the_reason() -> None:
+    with pytest.raises(BriefError, match="a secret goes to one host, written out"):
+        parse_grant("erp@*.erp.test")
+
+
+@pytest.mark.parametrize("text", ["a.test" + " " * (1 << 17) + "step=one", "a@a.test" + " " * (1 << 17) + "step=one"])
+def test_a_line_is_read_whole_or_not_at_all(text: str) -> None:
+    for read in (parse_rule, parse_grant):
+        with pytest.raises(BriefError, match="longer than"):
+            read(text)
+
+
+def test_the_largest_rule_and_grant_fit_on_a_line() -> None:
+    query = tuple((f"{number:03}" + "n" * 509, "v" * 512) for number in range(32))
+    rule = check_rule(Rule("a.test", path="/" + "p" * 1023, query=query))
+    assert parse_rule(rule_text(rule)) == rule
+    names = [f"{number:03}" + "\U0001f600" * 125 for number in range(48)]
+    places = tuple(Place("form", name, "POST", "/" + "p" * 1023, True) for name in names[:16])
+    grant = check_grant(Grant("erp", "erp.test", places=places, fields=tuple(names[16:])))
+    assert parse_grant(grant_text(grant)) == grant
 
 
 @given(GRANTS)

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from hotdesk.brief.data import Grant, Place, PlaceKind
 from hotdesk.brief.names import bracketed, canonical_host, is_address
-from hotdesk.brief.paths import canonical_path
-from hotdesk.brief.rules import LONGEST, METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of
+from hotdesk.brief.paths import LONGEST_GLOB, canonical_path
+from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of, words_of
 from hotdesk.errors import BriefError, printable
 
 EXAMPLE = "erp-token@erp.example.test bearer"
@@ -26,7 +26,7 @@ VARIABLE_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 MOST_SECONDS = 31 * 24 * 3600.0
 MOST_PLACES = 16
-MOST_FIELDS = 64
+MOST_FIELDS = 32
 PINNED = ("query", "form", "json")
 """Places at which a secret could be published, and which are therefore bound to one method and path."""
 FRAMING = frozenset(
@@ -43,7 +43,7 @@ SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTH
 def parse_grant(text: str) -> Grant:
     """Read one grant."""
     try:
-        return checked(read_words(text[: LONGEST + 1].split()))
+        return checked(read_words(words_of(text)))
     except ValueError as e:
         raise BriefError(f"grant {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -211,7 +211,7 @@ def checked_pin(place: Place) -> Place:
     plain_name(place.name)
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
         raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
-    if not isinstance(place.path, str) or "*" in place.path:
+    if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
         raise ValueError(f"{place.kind} is for one exact path; a pattern would let the desk choose where it shows")
     return replace(
         place, path=because("path", place.path, canonical_path), swap=place.swap or place.kind in ("form", "json")

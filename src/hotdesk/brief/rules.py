@@ -22,7 +22,8 @@ from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, printable
 
 EXAMPLE = "GET example.test/data/*"
-LONGEST = 8192
+LONGEST = 1 << 17
+"""Characters of one line; no rule or grant in bounds has as many."""
 VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
 WORDS = frozenset({*VERDICTS, "read", "write", "private"})
 """What cannot be a host: it means something else in a rule."""
@@ -41,14 +42,15 @@ STEP_SHAPE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?")
 PORTS = {"http": 80, "https": 443}
 MOST_BYTES = 1 << 50
 MOST_RATE = 10_000.0
-MOST_PARAMETERS = 64
+MOST_PARAMETERS = 32
+LONGEST_PARAMETER = 512
 UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 
 
 def parse_rule(text: str) -> Rule:
     """Read one rule."""
     try:
-        return checked(read_words(text[: LONGEST + 1].split()))
+        return checked(read_words(words_of(text)))
     except (ValueError, BriefError) as e:
         raise BriefError(f"rule {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -95,6 +97,13 @@ def target_text(rule: Rule) -> str:
 def size_text(size: int) -> str:
     """Write a size as short as it can be exactly."""
     return next((f"{size // unit}{name}" for name, unit in UNITS if size % unit == 0), str(size))
+
+
+def words_of(text: str) -> list[str]:
+    """Split a line into its words; a part of one could say more than the whole."""
+    if len(text) > LONGEST:
+        raise ValueError(f"it is longer than {LONGEST} characters")
+    return text.split()
 
 
 def read_words(words: list[str]) -> Rule:
@@ -248,8 +257,8 @@ def checked_query(query: object) -> tuple[tuple[str, str], ...]:
     if pairs is None or len(pairs) != len(query) or len(pairs) > MOST_PARAMETERS:  # type: ignore[arg-type]
         raise ValueError("the query is no list of names and values")
     for text in (text for pair in pairs for text in pair):
-        if not isinstance(text, str) or len(text) > paths.LONGEST_GLOB or not PARAMETER_SHAPE.fullmatch(text):
-            raise ValueError("a parameter holds a character that must be written as %XX")
+        if not isinstance(text, str) or len(text) > LONGEST_PARAMETER or not PARAMETER_SHAPE.fullmatch(text):
+            raise ValueError("a parameter is too long, or holds a character that must be written as %XX")
     if any("*" in name or not name for name, _ in pairs):
         raise ValueError("a parameter's name is empty or holds a `*`")
     names = [because("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]

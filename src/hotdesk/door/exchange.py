@@ -12,6 +12,7 @@ from hotdesk.door import answers, framing, inject
 from hotdesk.door.encodings import Unreadable, decoder
 from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
 from hotdesk.door.policy import Decision
+from hotdesk.door.relay import Count, Spent, relay
 from hotdesk.door.target import Authority, Target, is_override
 from hotdesk.door.upstream import Unreachable, Upstreams
 from hotdesk.door.way import Way
@@ -78,12 +79,11 @@ class Forward:
         self.place = place
         self.request = request
         self.meant = meant
-        self.rules: tuple[Rule, ...] = ()
+        self.count = Count(way)
         self.decision = Decision("deny", None, "nobody decided")
         self.key = (meant.scheme, meant.host, meant.port)
         self.upstream: Wire | None = None
         self.begun = time.monotonic()
-        self.up = self.down = 0
         self.status = 0
         self.used: tuple[str, ...] = ()
         self.ids: frozenset[str] = frozenset()
@@ -100,6 +100,8 @@ class Forward:
             await self.carry()
         except Failed as e:
             await self.fail(e.status, e.why)
+        except Spent as e:
+            await self.fail(429, str(e))
         except Unreachable as e:
             await self.fail(502, str(e))
         except (Unreadable, Broken) as e:
@@ -137,8 +139,8 @@ class Forward:
         self.way.outside.note(
             Exchange(
                 self.way.desk, self.way.step, self.decision.verdict, answers.plain(rule, 300), self.meant.method,
-                self.meant.scheme, self.meant.host, self.meant.port, answers.plain(path, 1000), self.status, self.up,
-                self.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
+                self.meant.scheme, self.meant.host, self.meant.port, answers.plain(path, 1000), self.status, self.count.up,
+                self.count.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
             )
         )  # fmt: skip
 
@@ -153,8 +155,8 @@ class Forward:
             await self.hold(decision)
         elif decision.verdict == "deny":
             raise Failed(403, decision.why)
-        self.rules = tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None)
-        for rule in self.rules:
+        self.count.rules = tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None)
+        for rule in self.count.rules:
             if why := self.way.budget(rule).take_request(time.monotonic()):
                 raise Failed(429, why)
 
@@ -172,16 +174,6 @@ class Forward:
             case _:
                 raise Failed(403, f"{decision.why}; nobody approved it")
 
-    def count(self, *, up: int = 0, down: int = 0) -> None:
-        """Count bytes against every rule the request stands under."""
-        self.up += up
-        self.down += down
-        self.way.moved += up + down
-        for rule in self.rules:
-            budget = self.way.budget(rule)
-            if why := (budget.up(up) if up else None) or (budget.down(down) if down else None):
-                raise Failed(429, why)
-
     # -- sending ----------------------------------------------------------------------------------------------
 
     async def carry(self) -> None:
@@ -192,7 +184,7 @@ class Forward:
         try:
             answer = await self.send(headers, query, body)
         except Hungup:
-            if reused is None or self.request.body or self.up:
+            if reused is None or self.request.body or self.count.down:
                 raise
             self.upstream = await self.dial()  # the upstream had closed it meanwhile
             answer = await self.send(headers, query, body)
@@ -248,7 +240,9 @@ class Forward:
         if not self.request.upgrade:
             return headers
         if self.request.upgrade != b"websocket":
-            raise Failed(501, f"an upgrade to {answers.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere")
+            raise Failed(
+                501, f"an upgrade to {answers.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
+            )
         if self.granted:
             raise Failed(403, inject.NO_UPGRADE)
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
@@ -290,7 +284,7 @@ class Forward:
         assert self.upstream is not None
         line = self.meant.path.encode("ascii") + (b"?" + query if query else b"")
         head = framing.request_head(self.meant.method, line, headers)
-        self.count(up=len(head) + len(body or b""))
+        self.count.add(up=len(head) + len(body or b""))
         self.upstream.write(head + (body or b""))
         if body is not None or not self.request.body:
             return await self.answer_head()
@@ -321,7 +315,7 @@ class Forward:
                 payload += watch.finish()
             if watch.found:
                 raise self.alarmed(inject.Refusal("a placeholder is in the body", inject.signs_of(watch.found)))
-            self.count(up=len(payload))
+            self.count.add(up=len(payload))
             self.upstream.write(framing.chunk(payload) if chunked else payload)
             await self.upstream.drain(BODY_SECONDS)
         if chunked:
@@ -340,7 +334,7 @@ class Forward:
                     raise Hungup(f"{self.meant.host} hung up before it answered")
             head = bytes(self.upstream.buffer[:end])
             del self.upstream.buffer[:end]
-            self.count(down=len(head))
+            self.count.add(down=len(head))
             answer = framing.parse_response(head, self.meant.method)
             if answer.status >= 200 or answer.status == 101:
                 return answer
@@ -376,7 +370,7 @@ class Forward:
                 payload, rest = reader.feed(data)
                 if rest:
                     raise Failed(502, "the answer is longer than it said")
-                self.count(down=len(payload))
+                self.count.add(down=len(payload))
                 for piece in unpack.feed(payload) if unpack is not None else (payload,):
                     clean = stream.feed(piece) if stream is not None else piece
                     if clean:
@@ -436,31 +430,4 @@ class Forward:
         self.started = True
         self.wire.write(framing.response_head(101, b"Switching Protocols", headers))
         self.keep = False
-        await self.relay()
-
-    async def relay(self) -> None:
-        """Pass bytes both ways until either side hangs up, counting."""
-        assert self.upstream is not None
-        tasks = [
-            asyncio.ensure_future(self.pass_on(self.wire, self.upstream, up=True)),
-            asyncio.ensure_future(self.pass_on(self.upstream, self.wire, up=False)),
-        ]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Failed):
-                    self.note = outcome.why
-
-    async def pass_on(self, source: Wire, sink: Wire, *, up: bool) -> None:
-        """Pass bytes one way."""
-        while data := await source.read(TUNNEL_SECONDS):
-            self.count(up=len(data) if up else 0, down=0 if up else len(data))
-            sink.write(data)
-            await sink.drain(BODY_SECONDS)
-
-
-TUNNEL_SECONDS = 600.0
-"""Seconds a stream may be silent."""
+        self.note = await relay(self.wire, self.upstream, self.count)

@@ -78,7 +78,9 @@ class Seen:
     def __init__(self, target: Target) -> None:
         self.target = target
         self.end = (target.scheme, target.port)
-        self.readings = readings(target.path)
+        self.path, *other = readings(target.path)
+        self.split = other[0] if other else self.path
+        """The same, with what may be a slash read as one."""
         self.overridden = bool(target.query) and any(name.lower() in OVERRIDES for name in names(target.query))
 
     @cached_property
@@ -99,7 +101,7 @@ class Compiled:
         """Whether it holds as soon as any reading of a request fits."""
         self.every = rule.methods == ANY
         self.methods = KNOWN if self.every else frozenset(rule.methods)
-        self.path = compile_glob(rule.path)
+        self.path = compile_glob(rule.path).fullmatch
         self.query = (
             None if rule.query is None else {unquote_plus(name): compile_value(value) for name, value in rule.query}
         )
@@ -116,7 +118,7 @@ class Compiled:
             return "the query asks for another method"
         if seen.target.method not in self.methods:
             return "another method"
-        if not all(self.path.fullmatch(reading) for reading in seen.readings):
+        if not self.path(seen.path) or (seen.split is not seen.path and not self.path(seen.split)):
             return "another path"
         return "" if self.query is None else strange(self.query, seen)
 
@@ -124,7 +126,7 @@ class Compiled:
         """Say why a deny or ask does not catch a request."""
         if not (self.every or seen.overridden or seen.target.method in self.methods):
             return "another method"
-        if not any(self.path.fullmatch(reading) for reading in seen.readings):
+        if not (self.path(seen.path) or self.path(seen.split)):
             return "another path"
         if self.query is None or seen.parameters is None:
             return ""
@@ -208,7 +210,10 @@ class Index:
 
     def first(self, seen: Seen) -> Rule | None:
         """Give the rule that decides."""
-        return next((each.rule for each in self.named(seen.target.host) if not each.mismatch(seen)), None)
+        for each in self.named(seen.target.host):
+            if not each.mismatch(seen):
+                return each.rule
+        return None
 
     def open(self, end: End, host: str) -> bool:
         """Say whether any request there could be admitted or asked."""

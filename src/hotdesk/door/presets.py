@@ -7,10 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
@@ -112,17 +111,12 @@ def configured(url: str, above: bool = False) -> tuple[Rule, ...]:
     """
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
+        folders = [each for each in parts.path.split("/") if each]
+        path = "/".join(["", *(folders[:-1] if above else folders), "**"])
+        rule = Rule(parts.hostname or "", scheme=parts.scheme, port=parts.port, path=path, private=True)  # type: ignore[arg-type]
+        return (check_rule(rule),)
+    except (ValueError, BriefError):
         return ()
-    if parts.scheme not in ("http", "https") or not host:
-        return ()
-    folders = [each for each in parts.path.split("/") if each]
-    path = "/".join(["", *(folders[:-1] if above else folders), "**"])
-    scheme, bare = parts.scheme, unquote(host)
-    with suppress(BriefError):
-        return (check_rule(Rule(bare, scheme=scheme, port=port, path=path, private=True)),)  # type: ignore[arg-type]
-    return ()
 
 
 def read_machine(

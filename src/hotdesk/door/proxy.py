@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from functools import partial
 
+from hotdesk.brief import rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import answers, framing, local, target
 from hotdesk.door.ca import AuthorityEnded
-from hotdesk.door.exchange import Failed, Forward, Place
+from hotdesk.door.exchange import Forward, Place
 from hotdesk.door.framing import Broken, Request
+from hotdesk.door.relay import Count, relay
 from hotdesk.door.target import Authority, Unclear
 from hotdesk.door.upstream import Unreachable, Upstreams
 from hotdesk.door.way import Way
@@ -21,7 +24,6 @@ IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
 HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
-TUNNEL_SECONDS = 600.0
 TLS = 0x16
 """How a TLS connection begins."""
 
@@ -158,8 +160,22 @@ class Caller:
         """Pass bytes both ways unread, and count them."""
         rule = self.way.policy.tunnel(where.host, where.port)
         assert rule is not None
-        tunnel = Forward.tunnel(self.way, self.wire, self.place, rule, where)
-        await tunnel.relay()
+        count, begun, note, status = Count(self.way, (rule,)), time.monotonic(), "", 0
+        try:
+            upstream = await self.place.upstreams.dial(
+                "http", where.host, where.port, private=rule.private, named=rule.host, names=self.way.names
+            )
+            self.place.keep(("tunnel", where.host, where.port), upstream)
+            status = 200
+            note = await relay(self.wire, upstream, count)
+        except Unreachable as e:
+            note = str(e)
+        finally:
+            told = Exchange(
+                self.way.desk, self.way.step, "allow", rule_text(rule), "CONNECT", "https", where.host, where.port, "",
+                status, count.up, count.down, round((time.monotonic() - begun) * 1000), (), note or "unread: a tunnel",
+            )  # fmt: skip
+            self.way.outside.note(told)
         return False
 
 
@@ -173,6 +189,3 @@ def check_name(host: str, _connection: object, name: str | None, _context: objec
 def target_is_address(host: str) -> bool:
     """Say whether a host is an address: TLS has no name for those."""
     return ":" in host or host.replace(".", "").isdigit()
-
-
-__all__ = ["Caller", "Failed", "Unreachable"]

@@ -159,9 +159,9 @@ def unescape(data: bytes, way: Escapes) -> bytes:
 class Reading:
     """A block with its escapes of one way undone, and where each of its bytes came from."""
 
-    def __init__(self, data: bytes, way: Escapes, ordinary: bool, final: bool) -> None:
+    def __init__(self, data: bytes, way: Escapes, pattern: re.Pattern[bytes], final: bool) -> None:
         self.data = data
-        self.pattern = way.ordinary if ordinary else way.every
+        self.pattern = pattern
         self.size = len(data) if final else whole(data, way)
         """Where an escape begins that the end of the block cuts, or where the block ends."""
         pieces = self.pattern.split(data[: self.size])
@@ -325,7 +325,12 @@ class Stream:
     def step(self, data: bytes, final: bool) -> bytes:
         """Replace what is found and decide how much may go."""
         found, cut, ids = self.scrubber.search(data)
-        readings = [Reading(data, way, self.scrubber.ordinary, final) for way in WAYS if way.mark in data]
+        readings = [
+            Reading(data, way, pattern, final)
+            for way in WAYS
+            if way.mark in data
+            for pattern in ((way.ordinary,) if self.scrubber.ordinary else (way.ordinary, way.every))
+        ]
         for reading in readings:
             cut = min(cut, reading.size)
             if reading.same and reading.size == len(data):

@@ -171,9 +171,7 @@ class Way:
         self.questions[number] = (mark, answer)
         method, path = (target.method, target.path) if target else (",".join(rule.methods), rule.path)
         words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
-        told = Asked(
-            self.desk, number, mark, rule_text(rule), method, rule.host, path, self.approval_seconds, words
-        )
+        told = Asked(self.desk, number, mark, rule_text(rule), method, rule.host, path, self.approval_seconds, words)
         self.outside.note(told)
         try:
             async with asyncio.timeout(self.approval_seconds):

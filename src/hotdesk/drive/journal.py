@@ -11,6 +11,9 @@ from pathlib import Path
 from hotdesk.drive.chain import Head, Row, check_names, digest, statement
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
+    FILE as FILE,
+)
+from hotdesk.drive.table import (
     INSERT,
     LAST,
     LOCK,

@@ -68,9 +68,23 @@ def publish(folder: Path, public: Ed25519PublicKey) -> None:
 def load_public(path: Path) -> Ed25519PublicKey:
     """Read a public key from a PEM file."""
     try:
-        key = load_pem_public_key(path.read_bytes())
+        return parse_public(path.read_bytes(), path)
     except OSError as e:
         raise BriefError(f"the public key {path} cannot be read: {e.strerror}") from e
+
+
+def public_of(folder: Path) -> Ed25519PublicKey:
+    """Give the public half of a folder's own signing key."""
+    pem = private.read(folder, PUBLIC, public=True)
+    if pem is None:
+        raise BriefError(f"there is no {folder / PUBLIC}; name the public key that signed")
+    return parse_public(pem, folder / PUBLIC)
+
+
+def parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
+    """Read a public key."""
+    try:
+        key = load_pem_public_key(pem)
     except ValueError:
         key = None
     if not isinstance(key, Ed25519PublicKey):

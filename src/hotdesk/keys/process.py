@@ -144,6 +144,7 @@ class Keys:
         if actor == "door":
             for charter in self.charters.values():
                 line.tell(**charter.message())
+            line.tell(ready=True)
 
     def flush(self) -> None:
         """Send what waits, and drop the lines that are cut."""

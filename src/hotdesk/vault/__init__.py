@@ -20,7 +20,7 @@ from hotdesk.vault.kinds import (
     totp_code,
 )
 from hotdesk.vault.root import Source, Unlock
-from hotdesk.vault.store import Entry, Vault, exists, ls
+from hotdesk.vault.store import Entry, Vault, exists, ls, source_of
 
 __all__ = [
     "KINDS",
@@ -40,5 +40,6 @@ __all__ = [
     "exists",
     "ls",
     "seed_of",
+    "source_of",
     "totp_code",
 ]

@@ -179,6 +179,11 @@ def ls(folder: Path) -> list[Entry]:
     return [kept.entry for _, kept in sorted(load(folder).entries.items())]
 
 
+def source_of(folder: Path) -> Source:
+    """Say where a vault's root key comes from."""
+    return load(folder).root.source
+
+
 def exists(folder: Path) -> bool:
     """Say whether there is a vault."""
     return folder.exists() and private.read(folder, FILE) is not None

@@ -439,6 +439,7 @@ def test_a_rate_is_averaged_over_ten_seconds() -> None:
     assert budget.take_request(5.5) is None
     assert budget.take_request(5.5) is not None
     assert budget.take_request(1.0) is not None
+    assert budget.take_request(6.0) is None
     assert [budget.take_request(1000.0) for _ in range(21)].count(None) == 20
 
 

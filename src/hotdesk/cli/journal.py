@@ -1,0 +1,237 @@
+"""`hotdesk journal`: what happened, and the proof that it is all there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.parser import dedent
+from hotdesk.drive.audit import Report
+from hotdesk.drive.audit import verify as prove
+from hotdesk.drive.chain import Head, Row, parse_head
+from hotdesk.drive.journal import FILE, export_head, follow, heads, read
+from hotdesk.drive.signing import fingerprint, load_public, public_of
+from hotdesk.errors import BriefError, printable
+
+PLAIN = re.compile(r'[^\s"=,]+')
+FAULTY = 1
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    acts = parser.add_subparsers(dest="act", required=True, metavar="show|verify|head")
+    for act in (show, verify, head):
+        made = acts.add_parser(
+            act.__name__,
+            help=(act.__doc__ or "").splitlines()[0],
+            description=dedent(act.__doc__ or ""),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        made.set_defaults(main=act)
+        ARGUMENTS[act.__name__](made)
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    """Describe what `show` takes."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--desk", metavar="ID", help="only what happened to this desk")
+    chosen.add_argument("--chain", help="only this chain: a job's or desk's")
+    parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
+    parser.add_argument("--limit", type=whole, metavar="N", help="only the newest N events")
+    options.add_json(parser)
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Describe what `verify` takes."""
+    parser.add_argument(
+        "--since", action="append", metavar="HEAD", help="a head you kept, or a file of them; repeatable"
+    )
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="the public key you trust; else the one beside the journal"
+    )
+    options.add_json(parser)
+
+
+def add_head(parser: argparse.ArgumentParser) -> None:
+    """Describe what `head` takes."""
+    parser.add_argument("--chain", help="only this chain's")
+
+
+def whole(text: str) -> int:
+    """Read a number that can count something."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of events")
+    return int(text)
+
+
+ARGUMENTS = {"show": add_show, "verify": add_verify, "head": add_head}
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Read what happened at desks and at the door, and prove that it is all there.
+
+    For example:
+
+      hotdesk journal show --desk $ID
+      hotdesk journal verify
+    """
+    code: int = arguments.main(arguments)
+    return code
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Show events, one a line.
+
+    hotdesk journal show --limit 20
+    hotdesk journal show --desk $ID --follow
+    hotdesk journal show --json | jq 'select(.event == "Alarm")'
+    """
+    return stream(chosen_rows(arguments), as_json if arguments.json else as_line)
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Prove the journal whole: nothing changed, removed, put in or moved. Exit code 1 when something was.
+
+      hotdesk journal verify
+      hotdesk journal verify --since heads.txt --key trusted.pub
+
+    What was cut off at the end shows only against a head that you kept elsewhere: `hotdesk journal head`.
+    """
+    kept = [head for text in arguments.since or [] for head in read_heads(text)]
+    key = load_public(arguments.key) if arguments.key else public_of(place().parent)
+    report = prove(place(), key, kept)
+    if arguments.json:
+        print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
+    else:
+        print("\n".join(map(printable, told(report, fingerprint(key), kept))))
+    return FAULTY if report.faults else 0
+
+
+def head(arguments: argparse.Namespace) -> int:
+    """Print where each chain stands, signed. Keep it elsewhere: `verify --since` holds the journal against it.
+
+    hotdesk journal head > heads.txt
+    hotdesk journal head --chain $ID
+    """
+    lines = [export_head(place(), arguments.chain)] if arguments.chain else [str(each) for each in heads(place())]
+    for line in lines:
+        print(printable(line))
+    return 0
+
+
+def place() -> Path:
+    """Give the journal's path."""
+    return config.load().lib / "keys" / FILE
+
+
+def chosen_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
+    """Give the events that were asked for."""
+    if arguments.follow:
+        return follow(place(), arguments.chain, desk=arguments.desk, limit=arguments.limit)
+    return read(place(), arguments.chain, desk=arguments.desk, limit=arguments.limit)
+
+
+def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str | None]) -> int:
+    """Print events as they come, until they end or nobody reads them."""
+    with closing(rows):
+        try:
+            for row in rows:
+                if row is None:
+                    sys.stdout.flush()
+                    if deaf():
+                        raise BrokenPipeError
+                elif (line := write(row)) is not None:
+                    print(line)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has to go somewhere at exit
+            return 128 + signal.SIGPIPE
+    return 0
+
+
+def deaf() -> bool:
+    """Say whether whoever read our output has gone."""
+    line = select.poll()
+    line.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in line.poll(0))
+
+
+def as_json(row: Row) -> str:
+    """Write an event as a line of JSON."""
+    try:
+        data = json.loads(row.data)
+    except (ValueError, RecursionError):
+        data = row.data
+    told = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at / 1000, "actor": row.actor}
+    return json.dumps({**told, "event": row.name, "version": row.version, "data": data, "hash": row.hash.hex()})
+
+
+def as_line(row: Row) -> str:
+    """Write an event as a line for people."""
+    try:
+        fields = pairs(
+            {name: value for name, value in asdict(row.event()).items() if (name, value) != ("desk", row.chain)}
+        )
+    except (ValueError, RecursionError):
+        fields = row.data  # of a later version, or damaged: shown as it is
+    return printable(f"{moment(row.at)}  {row.chain:21} {row.seq:5}  {row.actor:6}  {row.name:12}  {fields}".rstrip())
+
+
+def pairs(fields: Mapping[str, object]) -> str:
+    """Write fields as `name=value`, without those that are empty."""
+    return " ".join(f"{name}={cell(value)}" for name, value in fields.items() if value not in ("", (), None))
+
+
+def cell(value: object) -> str:
+    """Write a value so that nothing in it can pass for another field."""
+    if isinstance(value, tuple):
+        return ",".join(cell(part) for part in value)
+    text = str(value)
+    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def moment(at: int) -> str:
+    """Write a moment, in UTC."""
+    seconds, rest = divmod(at, 1000)
+    try:
+        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(seconds))}.{rest:03}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"@{at}"
+
+
+def read_heads(text: str) -> list[Head]:
+    """Read a head, or a file of them."""
+    if text.startswith("hotdesk-head "):
+        return [parse_head(text)]
+    try:
+        lines = Path(text).read_text().splitlines()
+    except (OSError, ValueError) as e:
+        raise BriefError(f"{text[:200]!r} is neither a head nor a file of heads: {e}") from e
+    found = [parse_head(line) for line in lines if line.strip()]
+    if not found:
+        raise BriefError(f"there is no head in {text[:200]!r}")
+    return found
+
+
+def told(report: Report, key: str, kept: list[Head]) -> list[str]:
+    """Write what was found."""
+    faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
+    counted = f"{report.events} events in {report.chains} chains, key {key}"
+    if faults:
+        return [*faults, f"NOT WHOLE: {len(faults)} faults; {counted}"]
+    if kept:
+        return [f"whole, and up to {len(kept)} heads that were kept: {counted}"]
+    return [f"whole: {counted}", "no head was given: what was cut off at the end does not show"]

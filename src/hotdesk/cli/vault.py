@@ -1,0 +1,310 @@
+"""`hotdesk vault`: secrets by name, put in by an operator and never shown again."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.parser import dedent
+from hotdesk.cli.terminal import aligned
+from hotdesk.desk import uids
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import (
+    KINDS,
+    Basic,
+    Command,
+    Entry,
+    OAuth2,
+    Public,
+    Token,
+    Totp,
+    Vault,
+    argv_value,
+    exists,
+    private,
+    source_of,
+)
+from hotdesk.vault import ls as list_entries
+from hotdesk.vault.kinds import LONGEST
+
+PASSPHRASE_FILE = "HOTDESK_VAULT_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
+NEW_PASSPHRASE_FILE = "HOTDESK_VAULT_NEW_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
+OWNER: int | None = getattr(uids, "KEYS", None)
+SOURCES = ("file", "passphrase", "keyring")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.set_defaults(command=None)
+    acts = parser.add_subparsers(dest="act", required=True, metavar="set|ls|rm|rotate|init")
+    for name, act in ACTS.items():
+        made = acts.add_parser(
+            name,
+            help=(act.__doc__ or "").splitlines()[0],
+            description=dedent(act.__doc__ or ""),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        made.set_defaults(main=act)
+        ARGUMENTS[name](made)
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """Describe what `set` takes."""
+    parser.add_argument("name", help="1 to 64 of a-z, 0-9 and -")
+    parser.add_argument("--kind", choices=[*KINDS], help="what it is (token)")
+    parser.add_argument("--command", dest="kind", action="store_const", const="command", help="is --kind command")
+    parser.add_argument("--user", help="basic: whose password it is; without it the value is USER:PASSWORD")
+    parser.add_argument("--token-url", metavar="URL", help="oauth2: where tokens are got")
+    parser.add_argument("--client-id", metavar="ID", help="oauth2: who gets them")
+    parser.add_argument("--scope", metavar="WORDS", help="oauth2: what they are for")
+    parser.add_argument("--insecure-loopback", action="store_true", help="oauth2: http to an address of this machine")
+    parser.add_argument("--digits", type=int, help="totp: digits of a code (6)")
+    parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: how long a code lives (30)")
+    parser.add_argument("--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: SHA1 unless told otherwise")
+
+
+def add_rm(parser: argparse.ArgumentParser) -> None:
+    """Describe what `rm` takes."""
+    parser.add_argument("name", help="the secret's name")
+
+
+def add_rotate(parser: argparse.ArgumentParser) -> None:
+    """Describe what `rotate` takes."""
+    parser.add_argument("name", nargs="?", help="the secret's name")
+    parser.add_argument("--root", action="store_true", help="put a new root key above everything instead")
+    parser.add_argument("--root-key", choices=SOURCES, help="with --root: keep it there from now on")
+
+
+def add_init(parser: argparse.ArgumentParser) -> None:
+    """Describe what `init` takes."""
+    parser.add_argument("--root-key", choices=SOURCES, default="file", help="where the root key comes from (file)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Keep secrets by name. A desk gets a placeholder; the door puts the value in on the way out.
+
+    A value is typed at a prompt or comes from standard input; it is never an argument and never shown again.
+
+    For example:
+
+      hotdesk vault set erp-token < token.txt
+      hotdesk vault ls
+    """
+    arguments.main(arguments)
+    return 0
+
+
+def set_(arguments: argparse.Namespace) -> None:
+    """Put a secret in. One of that name is replaced, one version up.
+
+      hotdesk vault set erp-token < token.txt
+      hotdesk vault set mail --kind basic --user anna
+      hotdesk vault set crm --kind oauth2 --token-url https://login.test/token --client-id desk --scope read
+      hotdesk vault set portal --kind totp < seed.txt
+      hotdesk vault set cloud --command -- /usr/bin/cloud-login print-token
+
+    Without a vault one is made, its root key in a file beside it.
+    """
+    check_options(arguments)
+    public, value = described(arguments)
+    vault = opened() if exists(place()) else Vault.make(place(), owner=OWNER)
+    tell(vault.put(arguments.name, public, value, loopback=arguments.insecure_loopback))
+
+
+def rotate(arguments: argparse.Namespace) -> None:
+    """Give a secret a new value, or with --root the vault a new root key.
+
+    hotdesk vault rotate erp-token < token.txt
+    hotdesk vault rotate --root
+    hotdesk vault rotate --root --root-key passphrase
+    """
+    if arguments.root == (arguments.name is not None) or (arguments.root_key and not arguments.root):
+        raise BriefError("rotate takes a secret's name, or --root")
+    vault = opened()
+    if arguments.root:
+        vault.rotate_root(arguments.root_key or source_of(place()), new_passphrase)
+        print("the vault has a new root key")
+        return
+    entry = vault.entry(arguments.name)
+    if arguments.command is not None and entry.kind != "command":
+        raise BriefError(f"{arguments.name} is no command; its value comes from standard input or a prompt")
+    value = command_value(arguments.command) if entry.kind == "command" else ask_value(arguments.name)
+    tell(vault.rotate(arguments.name, value))
+
+
+def rm(arguments: argparse.Namespace) -> None:
+    """Forget a secret.
+
+    hotdesk vault rm erp-token
+    """
+    opened().remove(arguments.name)
+
+
+def ls(arguments: argparse.Namespace) -> None:
+    """List the secrets: what may be known of them.
+
+    hotdesk vault ls
+    hotdesk vault ls --json | jq -r '.[].name'
+    """
+    entries = list_entries(place())
+    if arguments.json:
+        print(json.dumps([as_json(entry) for entry in entries], indent=1))
+        return
+    rows = [("NAME", "KIND", "VERSION", "CHANGED", "PUBLIC")]
+    rows += [(e.name, e.kind, str(e.version), moment(e.changed), fields_of(e.public)) for e in entries]
+    print("\n".join(aligned(rows)))
+
+
+def init(arguments: argparse.Namespace) -> None:
+    """Make an empty vault.
+
+      hotdesk vault init
+      hotdesk vault init --root-key passphrase
+
+    A passphrase is asked for, or read from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
+    """
+    Vault.make(place(), arguments.root_key, first_passphrase, owner=OWNER)
+    print(f"made a vault in {place()}")
+
+
+ACTS = {"set": set_, "ls": ls, "rm": rm, "rotate": rotate, "init": init}
+ARGUMENTS = {"set": add_set, "ls": options.add_json, "rm": add_rm, "rotate": add_rotate, "init": add_init}
+OF_KIND = {
+    "basic": ("user",),
+    "oauth2": ("token_url", "client_id", "scope", "insecure_loopback"),
+    "totp": ("digits", "period", "algorithm"),
+}
+
+
+def place() -> Path:
+    """Give the folder the vault is in."""
+    return config.load().lib / "keys"
+
+
+def opened() -> Vault:
+    """Unlock the vault."""
+    return Vault.open(place(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that belong to another kind: they would say nothing."""
+    arguments.kind = arguments.kind or "token"
+    for kind, names in OF_KIND.items():
+        for name in names:
+            if kind != arguments.kind and getattr(arguments, name) not in (None, False):
+                raise BriefError(f"--{name.replace('_', '-')} belongs to --kind {kind}, not {arguments.kind}")
+    if arguments.command is not None and arguments.kind != "command":
+        raise BriefError("what comes after `--` is the program of --kind command; a value is never an argument")
+
+
+def described(arguments: argparse.Namespace) -> tuple[Public, bytes]:
+    """Put the public fields and the value together."""
+    if arguments.kind == "command":
+        return Command(), command_value(arguments.command)
+    value = ask_value(arguments.name)
+    match arguments.kind:
+        case "basic":
+            user, password = (arguments.user.encode(), value) if arguments.user else split_user(value)
+            return Basic(user.decode(errors="replace")), password
+        case "oauth2":
+            return OAuth2(arguments.token_url or "", arguments.client_id or "", arguments.scope or ""), value
+        case "totp":
+            chosen = {name: getattr(arguments, name) for name in OF_KIND["totp"]}
+            return Totp(**{name: option for name, option in chosen.items() if option is not None}), value
+        case _:
+            return Token(), value
+
+
+def split_user(value: bytes) -> tuple[bytes, bytes]:
+    """Part USER:PASSWORD."""
+    user, colon, password = value.partition(b":")
+    if not colon:
+        raise BriefError("a basic secret is USER:PASSWORD, or a password with --user")
+    return user, password
+
+
+def command_value(argv: list[str] | None) -> bytes:
+    """Give the value of a command; its program must be there."""
+    value = argv_value(argv or [])
+    if not os.access((argv or [""])[0], os.X_OK):
+        raise BriefError(f"there is no program {(argv or [''])[0]}")
+    return value
+
+
+def ask_value(name: str) -> bytes:
+    """Read a value: typed twice unseen at a terminal, else all of standard input but its last line break."""
+    if sys.stdin.isatty():
+        return ask_twice(f"Value of {name}: ")
+    value = sys.stdin.buffer.read(LONGEST + 3)
+    return value.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def ask_hidden(prompt: str) -> bytes:
+    """Ask at the terminal, without showing what is typed."""
+    try:
+        with open("/dev/tty", "rb"):  # without one, getpass would read where it shows
+            return getpass.getpass(prompt).encode("utf-8", "surrogateescape")
+    except OSError as e:
+        raise HostError(f"there is no terminal to ask at; name a file with the passphrase in {PASSPHRASE_FILE}") from e
+    except EOFError:
+        raise BriefError("nothing was typed") from None
+
+
+def ask_twice(prompt: str) -> bytes:
+    """Ask for something new, twice."""
+    first = ask_hidden(prompt)
+    if ask_hidden("Again: ") != first:
+        raise BriefError("the two are not the same; nothing was changed")
+    return first
+
+
+def first_passphrase() -> bytes:
+    """Get the passphrase of a new vault."""
+    return read_passphrase(PASSPHRASE_FILE) or ask_twice("New passphrase of the vault: ")
+
+
+def new_passphrase() -> bytes:
+    """Get the passphrase that replaces a root key."""
+    return read_passphrase(NEW_PASSPHRASE_FILE) or ask_twice("New passphrase of the vault: ")
+
+
+def read_passphrase(variable: str) -> bytes | None:
+    """Read a passphrase from the file a variable names, if it does."""
+    if not (name := os.environ.get(variable)):
+        return None
+    try:
+        with open(name, "rb") as file:
+            private.check(os.fstat(file.fileno()), Path(name), 0o077)
+            return file.read().removesuffix(b"\n").removesuffix(b"\r")
+    except OSError as e:
+        raise BriefError(f"the file {variable} names, {name}, cannot be read: {e.strerror}") from e
+
+
+def tell(entry: Entry) -> None:
+    """Say what was kept; never the value."""
+    print(f"{entry.name} {entry.kind} version {entry.version}")
+
+
+def as_json(entry: Entry) -> dict[str, object]:
+    """Give an entry as JSON has it."""
+    told = {"name": entry.name, "kind": entry.kind, "version": entry.version}
+    return {**told, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
+
+
+def fields_of(public: Public) -> str:
+    """Write public fields in a line."""
+    return " ".join(f"{name}={value}" for name, value in asdict(public).items() if value != "")
+
+
+def moment(at: float) -> str:
+    """Write a moment for people."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -1,0 +1,112 @@
+"""Which addresses may be dialled. Pure: the address, what was written by name, and this host's own addresses decide."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+METADATA = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",  # nearly every cloud
+        "169.254.170.2",  # credentials of AWS tasks
+        "169.254.170.23",  # credentials of EKS pods
+        "100.100.100.200",  # Alibaba
+        "168.63.129.16",  # Azure, public by its number
+        "192.0.0.192",  # Oracle
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",  # Google
+    )
+)
+"""Where clouds hand a machine its credentials."""
+
+PRIVATE = "a private network"
+SPECIAL: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(network), kind)
+    for kind, networks in {
+        "unspecified": "0.0.0.0/8 ::/128",
+        "loopback": "127.0.0.0/8 ::1/128",
+        "link-local": "169.254.0.0/16 fe80::/10",
+        PRIVATE: "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 fc00::/7 fec0::/10",
+        "multicast": "224.0.0.0/4 ff00::/8",
+        "documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+        "benchmarking": "198.18.0.0/15 2001:2::/48",
+        "broadcast": "255.255.255.255/32",
+        "reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 100::/64 2001:10::/28 2001:20::/28",
+    }.items()
+    for network in networks.split()
+)
+"""Ranges that are nobody's on the internet; the first that holds an address names it."""
+
+GLOBAL_V6 = IPv6Network("2000::/3")
+"""All of IPv6 that is routed on the internet."""
+NAT64 = IPv6Network("64:ff9b::/96")
+"""How a network without IPv4 reaches it: the one form beyond those that ordinary names resolve to."""
+ISATAP = (0x00005EFE, 0x02005EFE)
+LOW = 0xFFFFFFFF
+
+
+def check(
+    address: Address, named: Collection[Network] = (), own: Collection[Address] = (), *, private: bool = False
+) -> str | None:
+    """Say why an address may not be dialled, or None.
+
+    `named` are addresses and networks written as such: they may be, but what hands out credentials or is this host
+    only if written exactly. `private` admits private networks and nothing else.
+    """
+    address = plain(address)
+    covering = [network for network in named if address in network]
+    if any(network.num_addresses == 1 for network in covering):
+        return None
+    for part in (address, *carried(address)):
+        if part in METADATA:
+            return f"{address} is a metadata address"
+        kind = kind_of(part)
+        if kind != "loopback" and part in own:
+            return f"{address} is this host"
+        if kind and not covering and not (private and kind == PRIVATE):
+            return f"{address} is {kind}"
+    return None
+
+
+def plain(address: Address) -> Address:
+    """Give an address without a zone, and an IPv4 address that is written as IPv6 as IPv4: what would be dialled."""
+    if isinstance(address, IPv4Address):
+        return address
+    return address.ipv4_mapped or IPv6Address(int(address))
+
+
+def kind_of(address: Address) -> str | None:
+    """Name the range an address lies in, unless it is one of the internet's."""
+    for network, kind in SPECIAL:
+        if address in network:
+            return kind
+    if isinstance(address, IPv4Address) or address in GLOBAL_V6 or address in NAT64:
+        return None
+    return "reserved"
+
+
+def carried(address: Address) -> list[IPv4Address]:
+    """List the IPv4 addresses an IPv6 address leads to: by NAT64, 6to4, Teredo or ISATAP."""
+    if isinstance(address, IPv4Address):
+        return []
+    low = IPv4Address(int(address) & LOW)
+    found = [*(address.teredo or ())]
+    if address.sixtofour:
+        found.append(address.sixtofour)
+    if address in NAT64 or int(address) >> 32 & LOW in ISATAP:
+        found.append(low)
+    return found
+
+
+def as_network(text: str) -> Network | None:
+    """Read an address or network as a rule writes it; None for a name."""
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None

@@ -1,0 +1,251 @@
+"""The door's process: takes gates from its keeper and charters from keys, serves desks, tells keys what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import json
+import os
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import uvloop
+
+from hotdesk.desk.messages import Garbled, Messages, write
+from hotdesk.door import calls, cell, mint
+from hotdesk.door.ca import new_key, upstream_context
+from hotdesk.door.proxy import Caller
+from hotdesk.door.resolve import Resolver, start_resolver
+from hotdesk.door.upstream import Unreachable, Upstreams
+from hotdesk.door.way import Live, Way
+from hotdesk.door.wire import Wire
+from hotdesk.event import Event
+
+CONNECTIONS = 256
+"""Connections one desk may hold; more wait in the gate's queue."""
+MESSAGE = 4096
+PAUSE = 0.1
+PULSE = 1.0
+"""Seconds between two words on which desks are in use."""
+BACKLOG = 1 << 20
+"""Bytes of events that may wait for keys before desks have to."""
+MINT_SECONDS = 30.0
+NO_KEYS = "the journal cannot be written, so nothing may pass; the desk's owner must open another"
+
+
+class Gate:
+    """One desk's listener, and its connections."""
+
+    def __init__(self, way: Way, listener: socket.socket, door: Door) -> None:
+        self.way = way
+        self.listener = listener
+        self.door = door
+        self.free = asyncio.Semaphore(CONNECTIONS)
+
+    async def serve(self) -> None:
+        """Accept until shut; stop accepting, rather than closing, while a desk has too many connections."""
+        loop = asyncio.get_running_loop()
+        self.listener.setblocking(False)
+        while True:
+            await self.free.acquire()
+            try:
+                sock, _ = await loop.sock_accept(self.listener)
+            except OSError:
+                self.free.release()
+                if self.listener.fileno() < 0:
+                    return
+                await asyncio.sleep(PAUSE)  # too many files are open: the call waits in the gate's queue
+                continue
+            task = loop.create_task(self.talk(sock))
+            task.add_done_callback(lambda _: self.free.release())
+
+    async def talk(self, sock: socket.socket) -> None:
+        """Serve one connection, once the desk's charter has had time to come."""
+        try:
+            _, wire = await asyncio.get_running_loop().connect_accepted_socket(Wire, sock)
+        except OSError:
+            sock.close()
+            return
+        await self.door.ready.wait()
+        await Caller(self.way, wire, self.door.upstreams).serve()
+
+
+class Door:
+    """All gates of one owner's desks."""
+
+    def __init__(self, keeper: socket.socket, upstreams: Upstreams, scratch: Path) -> None:
+        self.keeper = keeper
+        self.upstreams = upstreams
+        self.scratch = scratch
+        self.leaf_key = new_key()
+        self.gates: dict[str, tuple[Gate, asyncio.Task[None]]] = {}
+        self.ways: dict[str, Way] = {}
+        self.keys: asyncio.Transport | None = None
+        self.ready = asyncio.Event()
+        """Set once keys have said what there was to say."""
+        self.number = 0
+        self.minting: dict[int, asyncio.Future[bytes]] = {}
+        self.over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until the keeper hangs up."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.keeper, self.receive)
+        pulse = loop.create_task(self.pulse())
+        await self.over.wait()
+        pulse.cancel()
+
+    def receive(self) -> None:
+        """Take one message of the keeper's: a gate to serve, one to shut, or the line to keys."""
+        data, fds, _, _ = socket.recv_fds(self.keeper, MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            asyncio.get_running_loop().remove_reader(self.keeper)
+            self.over.set()
+            return
+        told = json.loads(data)
+        if "line" in told:
+            line = socket.socket(fileno=fds[0])
+            asyncio.get_running_loop().create_task(self.listen(line))
+        elif fds:
+            self.open_gate(str(told["gate"]), socket.socket(fileno=fds[0]))
+        elif (shut := self.gates.pop(str(told["gate"]), None)) is not None:
+            gate, task = shut
+            task.cancel()
+            gate.listener.close()
+            gate.way.close()
+
+    def open_gate(self, desk: str, listener: socket.socket) -> None:
+        """Serve a desk."""
+        gate = Gate(self.way(desk), listener, self)
+        self.gates[desk] = (gate, asyncio.get_running_loop().create_task(gate.serve()))
+
+    def way(self, desk: str) -> Way:
+        """Give a desk's way out."""
+        if desk not in self.ways:
+            self.ways[desk] = Way(desk, self)
+        return self.ways[desk]
+
+    async def pulse(self) -> None:
+        """Tell who is in use: bytes through the door count."""
+        seen: dict[str, int] = {}
+        while True:
+            await asyncio.sleep(PULSE)
+            used = [desk for desk, way in self.ways.items() if way.moved != seen.get(desk, 0)]
+            seen = {desk: way.moved for desk, way in self.ways.items()}
+            if used:
+                self.tell(used=used)
+
+    # -- keys -------------------------------------------------------------------------------------------------
+
+    async def listen(self, sock: socket.socket) -> None:
+        """Take the line to keys."""
+        sock.setblocking(False)
+        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
+        self.keys = cast(asyncio.Transport, transport)
+
+    def heard(self, told: dict[str, Any]) -> None:
+        """Take a message of keys'."""
+        match told:
+            case {"charter": str(desk)}:
+                self.way(desk).adopt(told, self.leaf_key, self.scratch)
+            case {"change": str(desk)}:
+                self.way(desk).change(told)
+            case {"answer": str(number), "desk": str(desk), "digest": str(mark), "approved": bool(approved)}:
+                self.way(desk).answer(number, mark, approved)
+            case {"drop": str(desk)}:
+                if way := self.ways.pop(desk, None):
+                    way.close()
+            case {"re": int(number)} if number in self.minting:
+                self.minted(self.minting[number], told)
+            case {"ready": True}:
+                self.ready.set()
+
+    def minted(self, waiting: asyncio.Future[bytes], told: dict[str, Any]) -> None:
+        """Take a value, or why there is none."""
+        if waiting.done():
+            return
+        if "ok" in told:
+            waiting.set_result(base64.b64decode(told["ok"]["value"]))
+        else:
+            waiting.set_exception(Unreachable(str(told["error"]["text"])))
+
+    def lost_keys(self) -> None:
+        """Refuse everything from now on: what cannot be written down may not happen."""
+        self.keys = None
+        self.ready.set()
+        for way in self.ways.values():
+            way.shut = NO_KEYS
+            way.hang_up()
+
+    def tell(self, **message: object) -> None:
+        """Tell keys something."""
+        if self.keys is not None and not self.keys.is_closing():
+            self.keys.write(write(message))
+            if self.keys.get_write_buffer_size() > BACKLOG:
+                self.lost_keys()
+
+    def note(self, event: Event) -> None:
+        """Have an event written down."""
+        self.tell(event=type(event).__name__, data=asdict(event))
+
+    async def mint(self, desk: str, live: Live) -> bytes:
+        """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
+        if live.held.kind == "oauth2":
+            return await mint.client_credentials(self.way(desk), live, self.upstreams)
+        self.number += 1
+        number = self.number
+        self.minting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.tell(print=live.held.id, desk=desk, n=number)
+            async with asyncio.timeout(MINT_SECONDS):
+                return await self.minting[number]
+        except TimeoutError:
+            raise Unreachable(f"no value for {live.held.grant.secret} came in time") from None
+        finally:
+            del self.minting[number]
+
+
+class KeysLine(asyncio.Protocol):
+    """The door's end of the line to keys."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.messages = Messages()
+
+    def data_received(self, data: bytes) -> None:
+        """Take messages."""
+        try:
+            for message in self.messages.feed(data):
+                self.door.heard(message)
+        except Garbled:
+            self.door.lost_keys()
+
+    def connection_lost(self, _why: Exception | None) -> None:
+        """Refuse everything."""
+        self.door.lost_keys()
+
+
+async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:
+    """Serve the keeper until it hangs up."""
+    resolver = Resolver(asking)
+    resolver.listen()
+    keeper.setblocking(False)
+    await Door(keeper, Upstreams(resolver, trust, str(settings["proxy"])), Path("/")).run()
+
+
+def main() -> None:
+    """Serve the keeper at descriptor 3, shut in."""
+    settings = json.loads(sys.argv[3])
+    keeper = socket.socket(fileno=3)
+    keeper.set_inheritable(False)
+    extra = Path(settings["ca"]).read_bytes() if settings["ca"] else None
+    trust = upstream_context(extra)
+    asking, _ = start_resolver(int(settings["uid"]))
+    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.DOOR, dials=True)
+    gc.freeze()
+    uvloop.run(serve(keeper, asking, settings, trust))
+    os._exit(0)
