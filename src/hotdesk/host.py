@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,19 @@ from typing import Any
 import anyio
 
 from hotdesk import config
+from hotdesk.brief import CLOSED, Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
+from hotdesk.desk.background import Background
 from hotdesk.desk.cgroup import Cgroup, here
-from hotdesk.desk.keeper_client import BURN_SECONDS
+from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
-from hotdesk.errors import DeskGone, HostError, ImageError
-from hotdesk.event import Journal
+from hotdesk.door.policy import beyond
+from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
+from hotdesk.event import Event
+from hotdesk.keys.supervisor import Doors
 
 PARTS = {
     "remote": "hotdesk.desk.remote:remote_runtime",
@@ -37,6 +42,8 @@ class Host:
         self.config = settings or config.load()
         self.control = control
         self.keeper = keeper
+        self.doors: Doors | None = None
+        """What gives desks their way out, where this process opens them itself."""
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
 
@@ -46,10 +53,13 @@ class Host:
             if os.geteuid() != 0:
                 self.runtime = await self.stack.enter_async_context(part("remote")(server(self.config)))
                 return self
-            journal = Journal(self.config.lib / "journal.jsonl")
-            self.stack.callback(journal.close)
-            runtime = await self.stack.enter_async_context(container_runtime(self.config, self.keeper, journal.note))
+            runtime = await self.stack.enter_async_context(
+                container_runtime(self.config, self.keeper, self.note, self.supervise)
+            )
             self.runtime = runtime
+            if self.doors is not None:
+                self.doors.in_use = runtime.used.add
+                self.stack.callback(self.doors.close)
             if self.control:
                 await self.stack.enter_async_context(part("control")(runtime, control_path(self.config, os.getpid())))
         except BaseException as e:
@@ -60,14 +70,31 @@ class Host:
     async def __aexit__(self, *failure: object) -> None:
         await self.stack.__aexit__(*failure)  # type: ignore[arg-type]
 
-    async def open(self, spec: Spec | None = None) -> Desk:
-        """Open a desk that lasts until it is burnt, its time is up, or this host closes."""
-        return await self.runtime.open(spec or Spec())
+    def supervise(self, keeper: KeeperClient, tasks: Background) -> Doors:
+        """Give the desks of this owner their supervisor."""
+        self.doors = Doors(self.config, keeper, tasks)
+        return self.doors
+
+    def note(self, event: Event) -> None:
+        """Have an event written down before anything else happens."""
+        assert self.doors is not None
+        self.doors.note(event)
+
+    async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
+        """Open a desk that lasts until it is burnt, its time is up, or this host closes; it reaches what `scope` lists.
+
+        The operator's own names and limits are added to it.
+        """
+        if scope != CLOSED:
+            if outside := policy_beyond(scope, self.config):
+                raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+            scope = replace(scope, names={**scope.names, **self.config.names})
+        return await self.runtime.open(spec or Spec(), scope)
 
     @contextlib.asynccontextmanager
-    async def open_desk(self, spec: Spec | None = None) -> AsyncIterator[Desk]:
+    async def open_desk(self, spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIterator[Desk]:
         """Open a desk for the length of a block."""
-        desk = await self.open(spec)
+        desk = await self.open(spec, scope)
         try:
             yield desk
         finally:
@@ -102,6 +129,13 @@ class Host:
         guestlib.keep(self.config.images, picture.digest, source, compiled)
 
 
+def policy_beyond(scope: Scope, settings: Config) -> tuple[str, ...]:
+    """List what of a scope the operator's ceiling can never admit."""
+    if not settings.ceiling:
+        return ()
+    return beyond(scope, tuple(map(parse_rule, settings.ceiling)))
+
+
 def part(name: str) -> Callable[..., contextlib.AbstractAsyncContextManager[Any]]:
     """Give a part by its name."""
     module, _, attribute = PARTS[name].partition(":")
@@ -110,12 +144,12 @@ def part(name: str) -> Callable[..., contextlib.AbstractAsyncContextManager[Any]
 
 
 @contextlib.asynccontextmanager
-async def open_desk(spec: Spec | None = None) -> AsyncIterator[Desk]:
+async def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIterator[Desk]:
     """Open a desk on this machine for the length of a block.
 
     For more than one desk use one `Host`, which starts its keeper once.
     """
-    async with Host(control=False) as host, host.open_desk(spec) as desk:
+    async with Host(control=False) as host, host.open_desk(spec, scope) as desk:
         yield desk
 
 

@@ -1,7 +1,7 @@
 """An owner's control socket: HTTP over a unix socket, so that other processes of the same user can use its desks.
 
 GET    /desks            what is open here
-POST   /desks            open one; the body is a spec
+POST   /desks            open one; the body holds its spec and its scope
 DELETE /desks/ID         burn one
 GET    /desks/ID/usage   what it uses
 POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
@@ -23,6 +23,7 @@ from pathlib import Path
 import anyio
 import h11
 
+from hotdesk.brief import CLOSED, Scope, parse_scope
 from hotdesk.desk import state
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
@@ -102,7 +103,7 @@ class Control:
                 case "GET", ["desks"]:
                     await respond(sock, 200, state.desks(self.runtime.config))
                 case "POST", ["desks"]:
-                    await self.open(sock, parse_spec(json.loads(body)))
+                    await self.open(sock, *parse_order(json.loads(body)))
                 case "DELETE", ["desks", name]:
                     await self.runtime.burn(as_id(name))
                     await respond(sock, 200, {})
@@ -138,15 +139,24 @@ class Control:
             case _:
                 raise BriefError("there is no such thing here")
 
-    async def open(self, sock: socket.socket, spec: Spec) -> None:
+    async def open(self, sock: socket.socket, spec: Spec, scope: Scope) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
-        desk = await self.runtime.open(spec)
+        if self.everyone and scope.names:
+            raise BriefError("only whoever runs this machine says where a name leads; leave the names away")
+        desk = await self.runtime.open(spec, scope)
         try:
             await respond(sock, 201, {"id": desk.id})
         except BaseException:
             with anyio.move_on_after(REQUEST_SECONDS, shield=True):
                 await self.runtime.burn(desk.id)
             raise
+
+
+def parse_order(told: object) -> tuple[Spec, Scope]:
+    """Read what shall be opened."""
+    if not isinstance(told, dict) or not set(told) <= {"spec", "scope"}:
+        raise BriefError("a desk is opened by its spec and its scope")
+    return parse_spec(told.get("spec", {})), parse_scope(told["scope"]) if "scope" in told else CLOSED
 
 
 async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:

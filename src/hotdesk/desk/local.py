@@ -16,6 +16,7 @@ from pathlib import Path
 
 import anyio
 
+from hotdesk.brief import CLOSED, Scope
 from hotdesk.desk import guestlib
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.link import Link
@@ -49,7 +50,7 @@ class LocalRuntime:
         self.tasks = tasks
         self.open_desks: dict[DeskId, tuple[LinkedDesk, subprocess.Popen[bytes], Path]] = {}
 
-    async def open(self, spec: Spec) -> LinkedDesk:
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Start a guest in a new directory."""
         desk = new_id()
         folder = Path(tempfile.mkdtemp(prefix=f"hotdesk-{desk}-"))

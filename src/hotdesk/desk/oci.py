@@ -6,12 +6,13 @@ import contextlib
 import functools
 import os
 import socket
-from collections.abc import AsyncIterator
-from dataclasses import fields
+from collections.abc import AsyncIterator, Callable
+from dataclasses import fields, replace
 
 import anyio
 import anyio.lowlevel
 
+from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient, closing
@@ -19,10 +20,10 @@ from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request
 from hotdesk.desk.root import Ledger, note_programs, supervise
-from hotdesk.desk.seam import DeskId, Spec, Usage, new_id
+from hotdesk.desk.seam import DeskId, Spec, Supervisor, Usage, new_id
 from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import Started, start
-from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError, LinkError
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 
 GREET_SECONDS = 15.0
@@ -116,30 +117,56 @@ def as_usage(body: dict[str, object]) -> Usage:
 class ContainerRuntime:
     """Desks in OCI containers, opened through one keeper."""
 
-    def __init__(self, config: Config, keeper: KeeperClient, tasks: Background, note: Note = ignore) -> None:
+    def __init__(
+        self,
+        config: Config,
+        keeper: KeeperClient,
+        tasks: Background,
+        note: Note = ignore,
+        supervisor: Supervisor | None = None,
+    ) -> None:
         self.config = config
         self.keeper = keeper
         self.keeper.knocked = self.rise
         self.tasks = tasks
         self.note = note
+        self.supervisor = supervisor
+        self.used: set[DeskId] = set()
+        """Desks whose bytes went through the door since the last pulse."""
         self.kept: dict[DeskId, Kept] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.idle = IDLE_LONGEST
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
-    async def open(self, spec: Spec) -> LinkedDesk:
-        """Open a desk; when its guest does not greet, nothing is left of it."""
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Open a desk; when its guest does not greet or its way out does not hold, nothing is left of it."""
         desk = new_id()
         self.idle = min(self.idle, spec.idle)
         try:
-            body, fds = await self.keeper.ask(Request("open", desk, spec), 2)
+            spec, ca = await self.supervise(desk, spec, scope)
+            body, fds = await self.keeper.ask(Request("open", desk, spec, ca=ca), 2)
             with closing(fds):
                 self.desks[desk] = await self.greet(desk, body, fds)
+            if ca and self.supervisor is not None:
+                await self.supervisor.prove(self.desks[desk])
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 await self.burn(desk)
             raise
         return self.desks[desk]
+
+    async def supervise(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[Spec, str]:
+        """Have whatever the desk needs outside: somebody who notes what root does, and a way out."""
+        if self.supervisor is None:
+            if scope != CLOSED:
+                raise BriefError("these desks have no way out; leave the scope away")
+            return spec, ""
+        if scope == CLOSED:
+            if spec.root:
+                await self.supervisor.ready()
+            return spec, ""
+        ca, env = await self.supervisor.admit(desk, spec, scope)
+        return replace(spec, env={**env, **spec.env}), ca
 
     async def greet(self, desk: DeskId, body: dict[str, object], fds: list[int]) -> LinkedDesk:
         """Take the guest's call, and its first word."""
@@ -211,8 +238,9 @@ class ContainerRuntime:
             for desk in self.live():
                 link, kept = self.desks[desk].link, self.kept[desk]
                 moves = link.moves + kept.calls()
-                if link.channels or kept.is_busy() or moves != seen.get(desk):
+                if link.channels or kept.is_busy() or desk in self.used or moves != seen.get(desk):
                     seen[desk] = moves
+                    self.used.discard(desk)
                     await self.keeper.tell(Request("touch", desk))
 
     async def watch(self) -> None:
@@ -238,11 +266,14 @@ class ContainerRuntime:
         for known in (self.desks.pop(desk, None), self.kept.pop(desk, None)):
             if known is not None:
                 known.hang_up()
+        self.used.discard(desk)
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk."""
         await self.keeper.ask(Request("burn", desk))
         self.let_go(desk)
+        if self.supervisor is not None:
+            await self.supervisor.dismiss(desk, self.keeper.ended.get(desk, "asked"))
 
 
 async def bury(config: Config) -> None:
@@ -269,12 +300,16 @@ def said(console: int) -> str:
 
 @contextlib.asynccontextmanager
 async def container_runtime(
-    config: Config, started: Started | None = None, note: Note = ignore
+    config: Config,
+    started: Started | None = None,
+    note: Note = ignore,
+    supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
 ) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:
         keeper = KeeperClient(started or start(config))
         runtime = ContainerRuntime(config, keeper, tasks, note)
+        runtime.supervisor = supervise(keeper, tasks) if supervise is not None else None
         tasks.start(runtime.watch)
         tasks.start(runtime.pulse)
         try:

@@ -51,7 +51,7 @@ class Opening:
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             room = Room(desk, self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk), disk, base)
             guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
-            room.prepare(spec, picture, guest, self.filters.compiled)
+            room.prepare(spec, picture, guest, self.filters.compiled, request.ca)
             runtime, console = launch.run(self.settings, room)
         except BaseException:
             if room is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import h11
 
+from hotdesk.brief import CLOSED, Scope, scope_json
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import ERRORS
 from hotdesk.desk.link import Link
@@ -67,9 +68,10 @@ class RemoteRuntime:
         self.tasks = tasks
         self.links: dict[DeskId, list[Link]] = {}
 
-    async def open(self, spec: Spec) -> LinkedDesk:
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Have the owner open a desk, and link to it."""
-        answer = await self.call("POST", "/desks", {**asdict(spec), "env": dict(spec.env)})
+        asked = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
+        answer = await self.call("POST", "/desks", asked)
         desk = as_id(str(answer.get("id")))
         try:
             return await self.find(desk)

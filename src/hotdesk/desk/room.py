@@ -14,10 +14,10 @@ import select
 import socket
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotdesk.desk import bundle, filters, kernel, uids
+from hotdesk.desk import bundle, filters, kernel, trust, uids
 from hotdesk.desk.cgroup import Cgroup, Limits
 from hotdesk.desk.disk import Disk, opened
 from hotdesk.desk.image import Image
@@ -35,6 +35,7 @@ LINKS = {
     "ptmx": "pts/ptmx",
 }
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
+HOST_BUNDLES = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pki/tls/certs/ca-bundle.crt"))
 HIDDEN = frozenset(name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}"))
 
 
@@ -58,7 +59,7 @@ class Room:
     """Where `sudo` calls, in a desk that may have root."""
     plan: bundle.Room | None = None
 
-    def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
+    def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None, ca: str = "") -> None:
         """Make every piece. On failure the caller runs `clear`."""
         self.userns = kernel.new_userns(self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base))
         self.netns, self.gate = kernel.in_new_netns(open_gate)
@@ -72,9 +73,10 @@ class Room:
         self.make_link(guest)
         if spec.root:
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
-        self.make_root(spec, image)
+        self.make_root(spec, image, ca)
         self.cgroup.make(Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus))
-        self.write_config(spec, image, guest, compiled)
+        led = replace(spec, env={**trust.environment(), **spec.env}) if ca else spec
+        self.write_config(led, image, guest, compiled)
 
     def make_dev(self) -> None:
         """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
@@ -139,7 +141,7 @@ class Room:
             self.listener.close()
             self.listener = None
 
-    def make_root(self, spec: Spec, image: Image) -> None:
+    def make_root(self, spec: Spec, image: Image, ca: str) -> None:
         """Lay the writable layer over the image, owners shifted into the desk's own ids."""
         lowers = []
         for number, layer in enumerate(image.layers):
@@ -154,7 +156,7 @@ class Room:
         layer = self.disk.make(self.desk, spec.disk, self.folder / "disk")
         if layer == self.folder / "disk":
             self.undo.append(lambda: kernel.umount(str(layer)))
-        self.seed(layer / "up", bundle.sudo(image.python) if spec.root else None)
+        self.seed(layer / "up", bundle.sudo(image.python) if spec.root else None, ca)
         (layer / "work").mkdir(mode=0o700)
         (self.folder / "root").mkdir()
         os.symlink(layer, self.folder / "w")
@@ -172,7 +174,7 @@ class Room:
         self.undo.append(lambda: os.close(fd))
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
-    def seed(self, upper: Path, sudo: str | None) -> None:
+    def seed(self, upper: Path, sudo: str | None, ca: str) -> None:
         """Give the fresh layer the files that make this computer itself and no other."""
         files = {
             "etc/hostname": f"{self.desk[:12]}\n",
@@ -180,6 +182,7 @@ class Room:
             "etc/machine-id": f"{os.urandom(16).hex()}\n",
             "etc/resolv.conf": "",
             **({bundle.SUDO: sudo} if sudo else {}),
+            **(trusting(ca) if ca else {}),
         }
         for name, text in files.items():
             (upper / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -238,6 +241,15 @@ class Room:
             if held is not None:
                 held.close()
         self.gate = self.sudo = None
+
+
+def trusting(ca: str) -> dict[str, str]:
+    """Give the files by which a desk believes its door, and whom this machine believes."""
+    given = trust.files(ca)
+    for bundle_file in HOST_BUNDLES:
+        if bundle_file.is_file():
+            return {**given, trust.BUNDLE: f"{bundle_file.read_text()}\n{given[trust.BUNDLE]}"}
+    return given
 
 
 def call_port(port: int) -> socket.socket:

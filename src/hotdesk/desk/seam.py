@@ -10,6 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NewType, Protocol
 
+from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import GIB, MIB
 from hotdesk.errors import BriefError
 
@@ -348,11 +349,31 @@ class Desk(Protocol):
         ...
 
 
+class Supervisor(Protocol):
+    """Who gives a desk its way out, and writes down what becomes of it."""
+
+    async def ready(self) -> None:
+        """Be able to take notes."""
+        ...
+
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
+        """Prepare a desk's way out; give the certificate it shall trust, and variables that hold placeholders."""
+        ...
+
+    async def prove(self, desk: Desk) -> None:
+        """Try the way out from inside; an error means that the desk must not be handed over."""
+        ...
+
+    async def dismiss(self, desk: DeskId, why: str) -> None:
+        """End a desk's way out. One that has none is no error."""
+        ...
+
+
 class Runtime(Protocol):
     """One kind of wall on this machine."""
 
-    async def open(self, spec: Spec) -> Desk:
-        """Open a fresh desk; an error means nothing is left of it."""
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> Desk:
+        """Open a fresh desk that may reach what its scope lists; an error means nothing is left of it."""
         ...
 
     async def find(self, desk: DeskId) -> Desk:

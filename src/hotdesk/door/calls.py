@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TypeAlias
 
 Test: TypeAlias = tuple[int, int, int]
@@ -25,7 +25,7 @@ connect:203:42 epoll_create1:20:291 epoll_ctl:21:233 epoll_pwait2:441:441 epoll_
 exit_group:94:231 faccessat2:439:439 faccessat:48:269 fchmod:52:91 fchown:55:93 fcntl:25:72 fdatasync:83:75 flock:32:73
 fstat:80:5 fsync:82:74 ftruncate:46:77 futex:98:202 getcwd:17:79 getdents64:61:217 getegid:177:108 geteuid:175:107
 getgid:176:104 getpeername:205:52 getpid:172:39 getrandom:278:318 getrusage:165:98 getsockname:204:51 getsockopt:209:55
-gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 listen:201:50 lseek:62:8 madvise:233:28 mmap:222:9
+gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 linkat:37:265 listen:201:50 lseek:62:8 madvise:233:28 mmap:222:9
 mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35 newfstatat:79:262 openat:56:257 pipe2:59:293 ppoll:73:271
 pread64:67:17 prlimit64:261:302 pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19 recvfrom:207:45
 recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13 rt_sigprocmask:135:14
@@ -44,8 +44,8 @@ TABLE: dict[str, tuple[int | None, int]] = {
 
 DIALLING = frozenset("accept accept4 connect listen setsockopt socket".split())
 STORING = frozenset(
-    "access faccessat faccessat2 fchmod fchown fdatasync flock fsync ftruncate pwrite64 readlink readlinkat rename "
-    "renameat renameat2".split()
+    "access faccessat faccessat2 fchmod fchown fdatasync flock fsync ftruncate linkat pwrite64 readlink readlinkat "
+    "rename renameat renameat2".split()
 )
 DOOR = frozenset(TABLE) - STORING
 """Sockets of the internet, a scratch folder, memory and time."""
@@ -77,7 +77,7 @@ def one_of(argument: int, values: Collection[int]) -> Cases:
     return tuple(((low(argument), INT, value),) for value in values)
 
 
-def conditions(pid: int) -> Mapping[str, Cases]:
+def conditions(pid: int) -> dict[str, Cases]:
     """Say which arguments the calls may have of which some use is harmful."""
     plain_memory: Cases = (((low(2), PROT_EXEC, 0),),)
     return {
@@ -85,7 +85,6 @@ def conditions(pid: int) -> Mapping[str, Cases]:
         "ioctl": one_of(1, REQUESTS),
         "mmap": plain_memory,
         "mprotect": plain_memory,
-        "openat": one_of(0, [CURRENT_FOLDER]),
         "prlimit64": (((low(2), INT, 0), (low(2) + 4, INT, 0)),),
         "setsockopt": tuple(
             ((low(1), INT, level), (low(2), INT, option)) for level, options in OPTIONS.items() for option in options
@@ -102,7 +101,7 @@ def program(machine: str, names: Collection[str], pid: int) -> bytes:
     """Write the filter for an architecture, as `platform.machine()` names it, and for one process."""
     code = [instruction(LOAD, ARCHITECTURE), instruction(EQUAL, ARCHITECTURES[machine], 1, 0)]
     code += [instruction(RETURN, KILL), instruction(LOAD, NUMBER)]
-    tests = conditions(pid)
+    tests = conditions(pid) | ({} if "fsync" in names else {"openat": one_of(0, [CURRENT_FOLDER])})
     for name in sorted(names):
         number = TABLE[name][NUMBERS[machine]]
         if number is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hotdesk.brief import Rule, rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import answers, framing, inject
-from hotdesk.door.encodings import Unreadable, decoder
+from hotdesk.door.encodings import Decoder, Unreadable, decoder
 from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
 from hotdesk.door.policy import Decision
 from hotdesk.door.relay import Count, Spent, relay
@@ -28,6 +28,7 @@ INFORMED = 8
 DECODED = 1 << 40
 PAUSE = 64 << 10
 """Bytes after which somebody else has a turn."""
+OURS = (b"host", b"expect", b"content-length")
 DROPPED = frozenset({b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info"})
 """What an upstream says that would lead a client past the door."""
 
@@ -139,8 +140,8 @@ class Forward:
         self.way.outside.note(
             Exchange(
                 self.way.desk, self.way.step, self.decision.verdict, answers.plain(rule, 300), self.meant.method,
-                self.meant.scheme, self.meant.host, self.meant.port, answers.plain(path, 1000), self.status, self.count.up,
-                self.count.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
+                self.meant.scheme, self.meant.host, self.meant.port, answers.plain(path, 1000), self.status,
+                self.count.up, self.count.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
             )
         )  # fmt: skip
 
@@ -206,7 +207,7 @@ class Forward:
         """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
         kept = [
             pair for pair in framing.end_to_end(self.request.headers).pairs
-            if not is_override(pair[0].decode("ascii")) and pair[0].lower() not in (b"host", b"expect", b"content-length")
+            if pair[0].lower() not in OURS and not is_override(pair[0].decode("ascii"))
         ]  # fmt: skip
         out = inject.Outgoing(
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
@@ -309,12 +310,13 @@ class Forward:
         self.invite()
         reader, watch = BodyReader(self.request.body), inject.Watcher()
         chunked = self.request.body == "chunked"
-        while not reader.done:
+        over = False
+        while not over:
             payload = watch.feed(await self.read_body(reader))
-            if reader.done:
+            if over := reader.done:
                 payload += watch.finish()
-            if watch.found:
-                raise self.alarmed(inject.Refusal("a placeholder is in the body", inject.signs_of(watch.found)))
+            if watch.found is not None:
+                raise self.alarmed(inject.Refusal("a placeholder is in the body", inject.signs_of([watch.found])))
             self.count.add(up=len(payload))
             self.upstream.write(framing.chunk(payload) if chunked else payload)
             await self.upstream.drain(BODY_SECONDS)
@@ -347,7 +349,7 @@ class Forward:
         if answer.status == 101:
             await self.switch(answer)
             return
-        stream = self.way.scrubber.stream() if self.way.scrubber.secrets else None
+        stream = self.way.scrubber.stream() if self.way.scrubber.spelt else None
         headers = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]
         unpack = None
         if stream is not None:
@@ -392,7 +394,7 @@ class Forward:
         if not self.keep:
             self.wire.close()
 
-    def unpacker(self, answer: Response) -> object:
+    def unpacker(self, answer: Response) -> Decoder | None:
         """Give what unpacks an answer that must be looked through; where a secret went, one must be found."""
         coding = answer.headers.get(b"content-encoding")
         if coding is None or answer.body is None or coding.lower() == b"identity":
@@ -423,6 +425,7 @@ class Forward:
 
     async def switch(self, answer: Response) -> None:
         """Become a WebSocket, if one was asked for."""
+        assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
             raise Failed(502, f"{self.meant.host} changed the protocol unasked")
         kept = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]

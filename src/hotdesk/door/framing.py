@@ -47,7 +47,7 @@ KEPT = frozenset((b"content-length", b"host"))
 """What a `Connection` field cannot name away: without them a request is another request."""
 
 
-class Broken(Exception):  # noqa: N818  it is an answer to somebody, not an error of ours
+class Broken(Exception):  # noqa: N818 - an answer to somebody, not an error of ours
     """Bytes that are no message we take: `reason` is plain, short, and holds none of them.
 
     `status` is what to answer the desk that sent it. When an upstream did, the answer is 502 whatever it says.
@@ -65,12 +65,12 @@ class Broken(Exception):  # noqa: N818  it is an answer to somebody, not an erro
 class Headers:
     """Fields in their order, asked for by their names in lower case. Never changed: changes are new ones."""
 
-    __slots__ = ("pairs", "values")
+    __slots__ = ("_values", "pairs")
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self.pairs = tuple(pairs)
         """Names as they are sent, and values without white space around them."""
-        self.values = {name.lower(): value for name, value in self.pairs}
+        self._values = {name.lower(): value for name, value in self.pairs}
         """The last value of each name."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
@@ -81,7 +81,7 @@ class Headers:
         return len(self.pairs)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.values
+        return name in self._values
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Headers) and self.pairs == other.pairs
@@ -94,8 +94,8 @@ class Headers:
 
     def get(self, name: bytes) -> bytes | None:
         """Give a field's value; of a repeated field all its values, joined as one list."""
-        value = self.values.get(name)
-        if value is None or len(self.values) == len(self.pairs):
+        value = self._values.get(name)
+        if value is None or len(self._values) == len(self.pairs):
             return value
         return b", ".join(self.all(name))
 
@@ -105,8 +105,8 @@ class Headers:
 
     def once(self, name: bytes) -> bytes | None:
         """Give the value of a field that may stand in a head once."""
-        value = self.values.get(name)
-        if value is not None and len(self.values) != len(self.pairs) and len(self.all(name)) > 1:
+        value = self._values.get(name)
+        if value is not None and len(self._values) != len(self.pairs) and len(self.all(name)) > 1:
             raise Broken(400, f"the header {name.decode()} is repeated")
         return value
 
@@ -231,7 +231,7 @@ def parse_request(head: bytes) -> Request:
     if body and method == b"CONNECT":
         raise Broken(400, "a CONNECT with a body")
     alive, upgrade = persistent(headers, version)
-    expects = b"expect" in headers.values and version == "1.1" and expected(headers) and bool(body)
+    expects = b"expect" in headers._values and version == "1.1" and expected(headers) and bool(body)
     return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
 
 
@@ -256,7 +256,7 @@ def no_request(head: bytes) -> Broken:
 
 def framed(headers: Headers, version: str) -> Body:
     """Give how the body ends that a head announces."""
-    if b"transfer-encoding" not in headers.values and b"content-length" not in headers.values:
+    if b"transfer-encoding" not in headers._values and b"content-length" not in headers._values:
         return None
     coding, length = headers.once(b"transfer-encoding"), headers.once(b"content-length")
     if coding is not None:

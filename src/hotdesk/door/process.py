@@ -11,13 +11,13 @@ import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import uvloop
 
 from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.door import calls, cell, mint
-from hotdesk.door.ca import new_key, upstream_context
+from hotdesk.door.ca import Leaves, new_authority, new_key, upstream_context, utc_now
 from hotdesk.door.proxy import Caller
 from hotdesk.door.resolve import Resolver, start_resolver
 from hotdesk.door.upstream import Unreachable, Upstreams
@@ -145,7 +145,7 @@ class Door:
         """Take the line to keys."""
         sock.setblocking(False)
         transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
-        self.keys = cast(asyncio.Transport, transport)
+        self.keys = transport
 
     def heard(self, told: dict[str, Any]) -> None:
         """Take a message of keys'."""
@@ -245,6 +245,7 @@ def main() -> None:
     extra = Path(settings["ca"]).read_bytes() if settings["ca"] else None
     trust = upstream_context(extra)
     asking, _ = start_resolver(int(settings["uid"]))
+    Leaves(new_authority("rehearsal", utc_now()), new_key(), Path(settings["root"])).context("rehearsal")
     cell.enter(Path(settings["root"]), int(settings["uid"]), calls.DOOR, dials=True)
     gc.freeze()
     uvloop.run(serve(keeper, asking, settings, trust))

@@ -24,8 +24,6 @@ IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
 HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
-TLS = 0x16
-"""How a TLS connection begins."""
 
 
 class Caller:
@@ -126,15 +124,14 @@ class Caller:
             why = self.way.shut or f"default deny: no rule names {where.host} at port {where.port}"
             shown = f"hotdesk refuses {where.host}:{where.port}, see http://door.local/".encode()
             return self.refuse(403, what, why, reason=shown)
-        self.place.inside = where
+        if self.wire.buffer:
+            return self.refuse(400, what, "bytes came before the CONNECT was answered")
+        self.place.inside, self.place.scheme = where, reachable[0]
+        self.wire.hold()
         self.wire.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         if policy.tunnel(where.host, where.port):
             return await self.tunnel(where)
-        if not self.wire.buffer and not await self.wire.fill(HEAD_SECONDS):
-            return False
-        secure = self.wire.buffer[0] == TLS
-        self.place.scheme = "https" if secure else "http"
-        if secure:
+        if self.place.scheme == "https":
             await self.intercept(where)
         return True
 

@@ -124,6 +124,12 @@ class Wire(asyncio.Protocol):
         if self.lost:
             raise Hungup("the connection is gone")
 
+    def hold(self) -> None:
+        """Read nothing until somebody wants it: what comes may be for TLS."""
+        if not self.stopped:
+            self.stopped = True
+            self.transport.pause_reading()
+
     async def start_tls(self, context: ssl.SSLContext, *, name: str | None = None, seconds: float = 10.0) -> None:
         """Speak TLS from here on: as a client to `name`, or as a server."""
         transport = await self.loop.start_tls(
@@ -137,8 +143,9 @@ class Wire(asyncio.Protocol):
         )
         if transport is None:
             raise Hungup("the connection went away during the TLS handshake")
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
+        self.stopped = False
 
     def close(self) -> None:
         """Hang up when what was sent is on its way."""

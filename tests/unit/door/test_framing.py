@@ -107,6 +107,7 @@ REFUSED: dict[str, tuple[bytes, int]] = {
     "a space at the end of the line": (b"GET / HTTP/1.1 \r\n" + HOST + b"\r\n", 400),
     "a space in a target": (b"GET /a b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "a tab in a target": (b"GET /a\tb HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "a delete in a target": (b"GET /\x7f HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "a target beyond ASCII": (b"GET /\xc3\xa9 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "no target": (b"GET HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "a method that is no word": (b"G(T / HTTP/1.1\r\n" + HOST + b"\r\n", 400),
@@ -183,6 +184,7 @@ UPGRADES: list[tuple[bytes, bytes]] = [
     (b"Connection: Upgrade\r\nUpgrade: WebSocket\r\n", b"websocket"),
     (b"Connection: keep-alive, upgrade\r\nUpgrade: h2c\r\n", b"h2c"),
     (b"Upgrade: websocket\r\n", b""),
+    (b"Connection: te\r\nUpgrade: websocket\r\n", b""),
     (b"Connection: upgrade\r\n", b""),
 ]
 
@@ -332,6 +334,7 @@ def test_a_hostile_head_costs_no_more_than_its_length(line: bytes) -> None:
 TAKEN: list[tuple[Body, bytes, bytes, bytes]] = [
     (None, b"next", b"", b"next"),
     (0, b"next", b"", b"next"),
+    (5, b"hello", b"hello", b""),
     (5, b"hellonext", b"hello", b"next"),
     ("chunked", b"5\r\nhello\r\n0\r\n\r\nnext", b"hello", b"next"),
     ("chunked", b"2\r\nhe\r\n0003\r\nllo\r\n00\r\n\r\n\r\n", b"hello", b"\r\n"),

@@ -1,0 +1,126 @@
+"""An owner's end of its lines to keys: scopes in, certificates and placeholders out; notes are on disk when taken."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import anyio
+
+from hotdesk.brief import Scope, scope_json
+from hotdesk.config import Config
+from hotdesk.desk.keeper_client import ERRORS
+from hotdesk.desk.messages import Garbled, Messages, write
+from hotdesk.desk.sockets import receive, send
+from hotdesk.errors import HostError, HotdeskError, KeeperError
+from hotdesk.event import Event
+
+SECONDS = 30.0
+"""Beyond what any request takes: keys that are silent for so long are stopped or broken."""
+GONE = "the keys process of these desks died: nothing can be written down, so nothing passes; open other desks"
+
+
+class KeysClient:
+    """Talks to keys: asynchronously, and for notes that must be on disk first, waiting."""
+
+    def __init__(self, talk: int, wait: int) -> None:
+        self.sock = socket.socket(fileno=talk)
+        self.sock.setblocking(False)
+        self.waiting_sock = socket.socket(fileno=wait)
+        self.waiting_sock.settimeout(SECONDS)
+        self.number = 0
+        self.sending = anyio.Lock()
+        self.events: dict[int, anyio.Event] = {}
+        self.answers: dict[int, dict[str, Any]] = {}
+        self.failure: HotdeskError | None = None
+        self.heard: Callable[[dict[str, Any]], None] = lambda message: None
+        """Told what keys say unasked: who is in use, what a desk asks for."""
+
+    async def run(self) -> None:
+        """Read answers until keys are gone."""
+        messages = Messages()
+        try:
+            while data := await receive(self.sock):
+                for message in messages.feed(data):
+                    self.take(message)
+        except (OSError, Garbled, anyio.ClosedResourceError):
+            pass
+        self.failure = HostError(GONE)
+        for event in self.events.values():
+            event.set()
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Sort one message."""
+        number = message.get("re")
+        if number in self.events:
+            self.answers[number] = message
+            self.events[number].set()
+        elif "event" in message:
+            self.heard(message)
+
+    async def ask(self, verb: str, desk: str, **told: object) -> dict[str, Any]:
+        """Ask something and wait for the answer."""
+        self.number += 1
+        number = self.number
+        self.events[number] = anyio.Event()
+        try:
+            if self.failure is not None:
+                raise self.failure
+            with anyio.move_on_after(SECONDS):
+                async with self.sending:
+                    await send(self.sock, write({"n": number, "verb": verb, "desk": desk, **told}))
+                await self.events[number].wait()
+            message = self.answers.pop(number, None)
+        except OSError as e:
+            raise HostError(GONE) from e
+        finally:
+            del self.events[number]
+        if message is None:
+            raise self.failure or KeeperError(f"keys did not answer within {SECONDS:.0f} s; are they stopped?")
+        return ok(message)
+
+    async def open(self, desk: str, scope: Scope, seconds: float, settings: Config) -> tuple[str, dict[str, str]]:
+        """Give a desk a way out; answer with the certificate it shall trust and its placeholders."""
+        told = await self.ask(
+            "open",
+            desk,
+            scope=json.loads(scope_json(scope)),
+            seconds=seconds,
+            ceiling=list(settings.ceiling),
+            approval_seconds=settings.approval_seconds,
+        )
+        return str(told["ca"]), {str(name): str(value) for name, value in told["env"].items()}
+
+    def note(self, event: Event) -> None:
+        """Have an event written down; it is on disk when this returns."""
+        messages, number = Messages(), -1
+        told = {"n": number, "verb": "note", "desk": "", "event": type(event).__name__, "data": asdict(event)}
+        try:
+            self.waiting_sock.sendall(write(told))
+            while data := self.waiting_sock.recv(1 << 16):
+                for message in messages.feed(data):
+                    if message.get("re") == number:
+                        ok(message)
+                        return
+        except (OSError, Garbled) as e:
+            raise HostError(GONE) from e
+        raise HostError(GONE)
+
+    def close(self) -> None:
+        """Hang up."""
+        anyio.notify_closing(self.sock)
+        self.sock.close()
+        self.waiting_sock.close()
+
+
+def ok(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Give an answer, or raise what it says."""
+    match message:
+        case {"ok": dict(body)}:
+            return body
+        case {"error": {"code": str(code), "text": str(text)}}:
+            raise ERRORS.get(code, HostError)(text)
+    raise KeeperError("keys answered strangely")

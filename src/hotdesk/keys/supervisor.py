@@ -1,0 +1,119 @@
+"""An owner's doors: keys on first need, a way out for each desk that has a scope, questions and their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from hotdesk.brief import Scope
+from hotdesk.config import Config
+from hotdesk.desk.background import Background
+from hotdesk.desk.keeper_client import KeeperClient
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
+from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.event import Asked, Event
+from hotdesk.keys.client import KeysClient
+
+
+class Doors:
+    """Supervises the desks of one owner."""
+
+    def __init__(self, settings: Config, keeper: KeeperClient, tasks: Background) -> None:
+        self.settings = settings
+        self.keeper = keeper
+        self.tasks = tasks
+        self.keys: KeysClient | None = None
+        self.meeting = anyio.Lock()
+        self.admitted: dict[DeskId, Scope] = {}
+        self.questions: dict[str, tuple[float, Asked]] = {}
+        """What desks ask, by id, and until when."""
+        self.in_use: Callable[[DeskId], None] = lambda desk: None
+        self.try_out: Callable[[Desk, Scope], Any] | None = None
+        """Runs canaries in a desk before it is handed over."""
+
+    async def ready(self) -> None:
+        """Have keys up."""
+        await self.meet()
+
+    async def meet(self) -> KeysClient:
+        """Give the line to keys; the first call has the keeper start them."""
+        async with self.meeting:
+            if self.keys is None or self.keys.failure is not None:
+                _, fds = await self.keeper.ask(Request("keys", new_id()), 2)
+                self.keys = KeysClient(*fds)
+                self.keys.heard = self.heard
+                self.tasks.start(self.keys.run)
+            return self.keys
+
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, dict[str, str]]:
+        """Have keys make a charter."""
+        keys = await self.meet()
+        self.admitted[desk] = scope
+        return await keys.open(desk, scope, spec.deadline, self.settings)
+
+    async def prove(self, desk: Desk) -> None:
+        """Try the way out from inside."""
+        if self.try_out is not None:
+            await self.try_out(desk, self.admitted[desk.id])
+
+    async def dismiss(self, desk: DeskId, why: str) -> None:
+        """Have keys end a charter; keys that are gone have ended it."""
+        self.admitted.pop(desk, None)
+        if self.keys is not None and self.keys.failure is None:
+            try:
+                await self.keys.ask("close", desk, why=why)
+            except HotdeskError:
+                pass
+
+    def note(self, event: Event) -> None:
+        """Have an event on disk before anything else happens."""
+        if self.keys is None:
+            raise HostError("nobody is there to note what root does")
+        self.keys.note(event)
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    def heard(self, message: dict[str, Any]) -> None:
+        """Take what keys tell unasked."""
+        match message:
+            case {"event": "used", "desks": list(desks)}:
+                for desk in desks:
+                    self.in_use(DeskId(str(desk)))
+            case {"event": "Asked", "data": dict(data)}:
+                asked = Asked(**data)
+                self.questions[asked.id] = (time.monotonic() + asked.seconds, asked)
+            case {"event": "Answered", "data": {"id": str(number)}}:
+                self.questions.pop(number, None)
+
+    def open_questions(self) -> list[Asked]:
+        """List what waits for an answer."""
+        now = time.monotonic()
+        self.questions = {number: each for number, each in self.questions.items() if each[0] > now}
+        return [asked for _, asked in self.questions.values()]
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
+        """Answer a question: with `digest`, only if it is still about that."""
+        found = [asked for asked in self.open_questions() if asked.id == number]
+        if not found or (digest and found[0].digest != digest):
+            raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
+        del self.questions[number]
+        keys = await self.meet()
+        await keys.ask("answer", found[0].desk, id=number, digest=found[0].digest, approved=approved, by=by)
+        return found[0]
+
+    async def enter_step(self, desk: DeskId, step: str) -> None:
+        """Have a desk's door hold another step's rules and grants; what was open is cut."""
+        await (await self.meet()).ask("step", desk, step=step)
+
+    async def revoke(self, desk: DeskId, secret: str = "", why: str = "asked") -> None:
+        """End a grant, or all of them, at once."""
+        await (await self.meet()).ask("revoke", desk, grant=secret, why=why)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self.keys is not None:
+            self.keys.close()
