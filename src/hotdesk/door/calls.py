@@ -25,10 +25,10 @@ connect:203:42 epoll_create1:20:291 epoll_ctl:21:233 epoll_pwait2:441:441 epoll_
 exit_group:94:231 faccessat2:439:439 faccessat:48:269 fchmod:52:91 fchown:55:93 fcntl:25:72 fdatasync:83:75 flock:32:73
 fstat:80:5 fsync:82:74 ftruncate:46:77 futex:98:202 getcwd:17:79 getdents64:61:217 getegid:177:108 geteuid:175:107
 getgid:176:104 getpeername:205:52 getpid:172:39 getrandom:278:318 getrusage:165:98 getsockname:204:51 getsockopt:209:55
-gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 linkat:37:265 listen:201:50 lseek:62:8 madvise:233:28 mmap:222:9
-mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35 newfstatat:79:262 openat:56:257 pipe2:59:293 ppoll:73:271
-pread64:67:17 prlimit64:261:302 pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19 recvfrom:207:45
-recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13 rt_sigprocmask:135:14
+gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 linkat:37:265 listen:201:50 lseek:62:8 madvise:233:28
+mmap:222:9 mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35 newfstatat:79:262 openat:56:257 pipe2:59:293
+ppoll:73:271 pread64:67:17 prlimit64:261:302 pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19
+recvfrom:207:45 recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13 rt_sigprocmask:135:14
 rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:124:24 sendmsg:211:46 sendto:206:44 setsockopt:208:54
 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53 tgkill:131:234 uname:160:63 unlinkat:35:263
 write:64:1 writev:66:20
