@@ -157,8 +157,8 @@ def processes(home: Path, strangers: set[str]) -> Iterator[int]:
         with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
             uid = int(status.partition("Uid:")[2].split()[1])
-            if uid == uids.DOOR:
-                if parent(pid) in (1, *keepers(home)):
+            if uid in (uids.DOOR, uids.KEYS):
+                if is_ours(pid, home):
                     yield pid
             elif uids.FIRST <= uid < LAST_UID:
                 desk = claims().get((uid - uids.FIRST) // uids.WIDTH)
@@ -169,6 +169,11 @@ def processes(home: Path, strangers: set[str]) -> Iterator[int]:
                     yield pid
             elif f"{home}/" in cmdline(pid) or is_local(pid, strangers):
                 yield pid
+
+
+def is_ours(pid: int, home: Path) -> bool:
+    """Say whether a door or keys, or the one child either has, belongs to a keeper of ours, or to nobody any more."""
+    return parent(pid) in (1, *keepers(home)) or parent(parent(pid)) in (1, *keepers(home))
 
 
 def is_local(pid: int, strangers: set[str]) -> bool:

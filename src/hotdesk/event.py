@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
-
-from hotdesk.errors import HostError
 
 VERSION = 1
 
@@ -187,33 +182,3 @@ def fits(value: object, hint: Any) -> bool:
 
 def ignore(event: Event) -> None:
     """Take nothing down."""
-
-
-def line(event: Event) -> bytes:
-    """Write an event as its line in a journal."""
-    told = {"version": VERSION, "at": round(time.time(), 3), "event": type(event).__name__, **asdict(event)}
-    return json.dumps(told).encode() + b"\n"
-
-
-class Journal:
-    """Events as lines of one file. Opened before an owner gives up its privileges, and only ever added to."""
-
-    def __init__(self, file: Path) -> None:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-
-    def note(self, event: Event) -> None:
-        """Write one event, whole; it survives this process, though not a loss of power."""
-        told = line(event)
-        try:
-            if os.write(self.fd, told) == len(told):
-                return
-            os.write(self.fd, b"\n")  # so that the next line is one
-            why = "only part of a line was written"
-        except OSError as e:
-            why = str(e.strerror)
-        raise HostError(f"what root does in a desk cannot be noted: {why}; is the disk full?")
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self.fd)

@@ -13,9 +13,12 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
+from hotdesk.desk import state, uids
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
+from hotdesk.drive.audit import verify
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.signing import public_of
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
 from hotdesk.host import Host, borrow, control_path
 
@@ -218,8 +221,8 @@ async def test_a_borrower_is_root_where_the_desk_has_it(settings: Config) -> Non
             await borrowed.run(["sh", "-c", "kill -9 $PPID; sleep 100"], user="root")
         with anyio.fail_after(10):
             assert (await borrowed.run(["id", "-u"], user="root")).text == "0\n"
-        noted = [json.loads(line) for line in (settings.lib / "journal.jsonl").read_text().splitlines()]
-        acts = [(act["by"], act["argv"]) for act in noted if act["desk"] == desk.id and act["event"] == "RootAct"]
+        noted = [json.loads(row.data) for row in read(settings.lib / "keys" / FILE, desk.id) if row.event == "RootAct"]
+        acts = [(act["by"], act["argv"]) for act in noted]
         assert acts[:3] == [("owner", ["id", "-u"]), ("sudo", ["id", "-u"]), ("owner", ["bash", "--norc", "-i"])]
 
 
@@ -239,13 +242,13 @@ async def test_a_desk_with_root_is_opened_through_an_owner(settings: Config) -> 
                 await call()
 
 
-async def test_the_journal_is_only_for_its_owner_and_only_grows(settings: Config) -> None:
-    file = settings.lib / "journal.jsonl"
+async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings: Config) -> None:
+    file = settings.lib / "keys" / FILE
     async with Host(settings, control=False) as host, host.open_desk(Spec(root=True)) as desk:
-        before = file.read_bytes()
         await desk.run(["sudo", "echo", "line\nbreak", "\x1b[31m"])
-        assert file.read_bytes().startswith(before)
-        added = file.read_bytes()[len(before) :].splitlines()
-        assert [json.loads(line)["event"] for line in added] == ["RootAct", "RootActEnded"]
-        assert json.loads(added[0])["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
+    rows = list(read(file, desk.id))
+    assert [row.event for row in rows] == ["RootAct", "RootActEnded", "Burnt"]
+    assert json.loads(rows[0].data)["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
     assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_uid == uids.KEYS
+    assert not verify(file, public_of(file.parent)).faults

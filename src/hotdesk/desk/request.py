@@ -68,7 +68,9 @@ def parse(data: bytes) -> tuple[int, Request]:
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("a request for something that is not a desk's id")
     if verb == "open":
-        return number, Request("open", desk, parse_spec(message.get("spec")), ca=parse_certificate(message.get("ca")))
+        return number, Request(
+            "open", desk, parse_spec(message.get("spec")), ca=parse_certificate(message.get("ca", ""))
+        )
     if verb == "dial":
         return number, Request("dial", desk, port=parse_port(message.get("port")))
     return number, Request(cast(Verb, verb), desk)

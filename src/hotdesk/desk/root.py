@@ -8,7 +8,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.channel import Told
 from hotdesk.desk.link import Link
 from hotdesk.errors import HostError, HotdeskError, LinkError
-from hotdesk.event import Event, Note, RootAct, RootActEnded, line
+from hotdesk.event import Event, Note, RootAct, RootActEnded, to_json
 from hotdesk_guest import wire
 
 NOTED = 16 * MIB
@@ -27,7 +27,7 @@ class Ledger:
 
     def enter(self, event: Event) -> bool:
         """Note what the desk did; False when it has had its share, or it cannot be noted."""
-        size = len(line(event))
+        size = len(to_json(event))
         if size > self.room:
             return False
         self.room -= size

@@ -28,10 +28,10 @@ getgid:176:104 getpeername:205:52 getpid:172:39 getrandom:278:318 getrusage:165:
 gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 linkat:37:265 listen:201:50 lseek:62:8 madvise:233:28
 mmap:222:9 mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35 newfstatat:79:262 openat:56:257 pipe2:59:293
 ppoll:73:271 pread64:67:17 prlimit64:261:302 pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19
-recvfrom:207:45 recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13 rt_sigprocmask:135:14
-rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:124:24 sendmsg:211:46 sendto:206:44 setsockopt:208:54
-shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53 tgkill:131:234 uname:160:63 unlinkat:35:263
-write:64:1 writev:66:20
+recvfrom:207:45 recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13
+rt_sigprocmask:135:14 rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:124:24 sendmsg:211:46 sendto:206:44
+setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53 tgkill:131:234 uname:160:63
+unlinkat:35:263 write:64:1 writev:66:20
 """
 OLDER = "access:21 epoll_wait:232 lstat:6 poll:7 readlink:89 rename:82 select:23 stat:4 time:201 unlink:87"
 """What only x86_64 has."""
