@@ -221,7 +221,7 @@ async def test_a_borrower_is_root_where_the_desk_has_it(settings: Config) -> Non
             await borrowed.run(["sh", "-c", "kill -9 $PPID; sleep 100"], user="root")
         with anyio.fail_after(10):
             assert (await borrowed.run(["id", "-u"], user="root")).text == "0\n"
-        noted = [json.loads(row.data) for row in read(settings.lib / "keys" / FILE, desk.id) if row.event == "RootAct"]
+        noted = [json.loads(row.data) for row in read(settings.lib / "keys" / FILE, desk.id) if row.name == "RootAct"]
         acts = [(act["by"], act["argv"]) for act in noted]
         assert acts[:3] == [("owner", ["id", "-u"]), ("sudo", ["id", "-u"]), ("owner", ["bash", "--norc", "-i"])]
 
@@ -247,7 +247,7 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
     async with Host(settings, control=False) as host, host.open_desk(Spec(root=True)) as desk:
         await desk.run(["sudo", "echo", "line\nbreak", "\x1b[31m"])
     rows = list(read(file, desk.id))
-    assert [row.event for row in rows] == ["RootAct", "RootActEnded", "Burnt"]
+    assert [row.name for row in rows] == ["RootAct", "RootActEnded", "Burnt"]
     assert json.loads(rows[0].data)["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_uid == uids.KEYS

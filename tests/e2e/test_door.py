@@ -40,7 +40,7 @@ async def test_every_request_is_refused_with_a_reason(settings: Config) -> None:
         head, _, body = plain.text.partition("\r\n\r\n")
         assert head.startswith("HTTP/1.1 403 ")
         told = json.loads(body)
-        assert told["refused"].startswith("GET http://example.test/data?x=1")
+        assert told["refused"].startswith("GET http://example.test/data")
         assert {"rule", "allowed", "ask"} <= set(told)
         tunnel = await desk.run([*CURL, "https://example.test/"])
         assert "403" in tunnel.text + tunnel.stderr.decode()

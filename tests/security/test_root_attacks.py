@@ -23,7 +23,7 @@ from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
-from hotdesk.event import Event, RootActEnded, line
+from hotdesk.event import Event, RootActEnded, to_json
 
 Program = Callable[..., list[str]]
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
@@ -692,7 +692,7 @@ async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Even
             for _ in range(2):  # the first may still meet the one that was killed
                 with anyio.move_on_after(3), suppress(LinkError):
                     await desk.run(["true"], user="root")
-            size = sum(len(line(event)) for event in events[start:])
+            size = sum(len(to_json(event)) for event in events[start:])
             if not 8 * MIB < size <= roots.NOTED + MIB:
                 pytest.fail(f"{size} bytes were noted")
             await desk.remove("/home/user/lied")

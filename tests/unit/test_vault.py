@@ -295,6 +295,24 @@ def test_nothing_that_belongs_to_a_secret_can_be_swapped(
     assert vault.reveal("other").bytes() == b"another-value"
 
 
+def test_a_token_cannot_be_made_a_command_that_runs(folder: Path) -> None:
+    vault = Vault.make(folder)
+    vault.put("erp", Token(), argv_value(["/bin/evil", "as a token"]))
+    edit(folder, set_field("kind", "command"))
+    with pytest.raises(HostError, match="'erp' was changed"):
+        vault.take("erp")
+
+
+def test_where_the_root_key_comes_from_cannot_be_changed_beside_it(folder: Path) -> None:
+    Vault.make(folder)
+    told = json.loads((folder / "vault.json").read_text())["root"]
+    key = root.find(folder, root.load_root(told))
+    assert Vault(folder, key).id
+    edit(folder, lambda told: told["root"].update(source="keyring"))
+    with pytest.raises(HostError, match="was changed"):
+        Vault(folder, key)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -55,7 +55,13 @@ class Doorman:
             scratch.mkdir(mode=0o700)
             flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
             kernel.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
-        told = {"uid": uids.DOOR, "root": str(scratch), "ca": self.settings.ca, "proxy": self.settings.proxy}
+        told = {
+            "uid": uids.DOOR,
+            "resolver": uids.RESOLVER,
+            "root": str(scratch),
+            "ca": self.settings.ca,
+            "proxy": self.settings.proxy,
+        }
         self.door.start(told)
         for desk, gate in self.gates.items():
             self.door.tell({"gate": desk}, gate.fileno())

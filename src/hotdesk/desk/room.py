@@ -35,7 +35,7 @@ LINKS = {
     "ptmx": "pts/ptmx",
 }
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
-HOST_BUNDLES = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pki/tls/certs/ca-bundle.crt"))
+HOST_BUNDLE = Path(trust.BUNDLE)
 HIDDEN = frozenset(name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}"))
 
 
@@ -245,11 +245,9 @@ class Room:
 
 def trusting(ca: str) -> dict[str, str]:
     """Give the files by which a desk believes its door, and whom this machine believes."""
-    given = trust.files(ca)
-    for bundle_file in HOST_BUNDLES:
-        if bundle_file.is_file():
-            return {**given, trust.BUNDLE: f"{bundle_file.read_text()}\n{given[trust.BUNDLE]}"}
-    return given
+    believed = HOST_BUNDLE.read_text() if HOST_BUNDLE.is_file() else ""
+    given = {**trust.files(ca.encode()), trust.BUNDLE: f"{believed}\n{ca}"}
+    return {path.lstrip("/"): text for path, text in given.items()}
 
 
 def call_port(port: int) -> socket.socket:

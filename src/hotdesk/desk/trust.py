@@ -1,20 +1,123 @@
-"""What makes programs in a desk use its door and believe it: variables, and files. Standard library only."""
+"""What a desk is given so that its programs use the door and believe it: variables and small files. Data only."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import struct
+
 PROXY = "http://127.0.0.1:3128"
-BUNDLE = "etc/ssl/certs/ca-certificates.crt"
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+"""The one file that is more than what is sent: the host's own bundle, then the desk's authority."""
+CERTIFICATE = "/usr/local/share/ca-certificates/hotdesk.crt"
+JAVA_STORE = "/usr/local/share/hotdesk/java.jks"
+JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
+LOCAL = "localhost,127.0.0.1,::1"
+BROWSERS = ("/etc/chromium", "/etc/opt/chrome", "/etc/opt/chrome_for_testing")
+COMMON_NAME = bytes.fromhex("0603550403")
 
 
-def environment() -> dict[str, str]:
-    """Give the variables by which programs find the door."""
-    file = f"/{BUNDLE}"
-    proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), PROXY)
-    nobody = dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1")
-    bundles = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO")
-    return {**proxies, **nobody, **dict.fromkeys((*bundles, "NODE_EXTRA_CA_CERTS"), file), "NODE_USE_ENV_PROXY": "1"}
+def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CERTIFICATE) -> dict[str, str]:
+    """Give the variables by which programs find the door and believe it.
+
+    Node is given the one certificate: it has roots of its own, and reading the bundle costs each start 0.1 s.
+    Java is left alone, as it prints a line for the variable at each start: see `java_environment`.
+    """
+    proxies = {"http_proxy": proxy, "https_proxy": proxy, "all_proxy": proxy, "no_proxy": LOCAL}
+    bundles = (
+        "SSL_CERT_FILE",  # OpenSSL, and so Python, Ruby and Perl; Go; uv; httpx
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "PIP_CERT",
+        "GIT_SSL_CAINFO",
+        "npm_config_cafile",
+        "AWS_CA_BUNDLE",
+        "CARGO_HTTP_CAINFO",
+    )
+    return {
+        **proxies,
+        **{name.upper(): value for name, value in proxies.items()},
+        **dict.fromkeys(bundles, bundle),
+        "NODE_EXTRA_CA_CERTS": certificate,
+        "NODE_USE_ENV_PROXY": "1",
+        "DENO_TLS_CA_STORE": "system",
+    }
 
 
-def files(ca: str) -> dict[str, str]:
-    """Give the files a desk's writable layer begins with; `BUNDLE` goes behind what the host itself trusts."""
-    return {BUNDLE: ca}
+def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, str]:
+    """Give the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
+    certificate = ca_pem.decode("ascii")
+    browser = json.dumps(browser_policy(ca_pem, proxy), indent=1) + "\n"
+    return {
+        CERTIFICATE: certificate,
+        f"/etc/ssl/certs/{subject_hash(ca_pem)}.0": certificate,
+        "/etc/apt/apt.conf.d/90hotdesk": apt_settings(proxy),
+        **{f"{folder}/policies/managed/hotdesk.json": browser for folder in BROWSERS},
+    }
+
+
+def apt_settings(proxy: str) -> str:
+    """Tell apt, which runs as root without a user's variables; its pipelining gains nothing at a proxy this near."""
+    settings = {
+        "Acquire::http::Proxy": proxy,
+        "Acquire::https::Proxy": proxy,
+        "Acquire::https::CAInfo": BUNDLE,
+        "Acquire::http::Pipeline-Depth": "0",
+    }
+    return "".join(f'{name} "{value}";\n' for name, value in settings.items())
+
+
+def browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
+    """Tell Chromium, which reads neither the bundle nor, without a desktop's settings, the variables."""
+    certificate = "".join(line for line in ca_pem.decode("ascii").split("\n") if not line.startswith("-----"))
+    settings = {"ProxyMode": "fixed_servers", "ProxyServer": proxy, "ProxyBypassList": LOCAL}
+    return {"CACertificates": [certificate], "ProxySettings": settings}
+
+
+def subject_hash(ca_pem: bytes) -> str:
+    """Name a certificate as OpenSSL looks for it in a folder: programs that run without variables find it there."""
+    name = common_name(ca_pem).lower().encode()
+    value = COMMON_NAME + b"\x0c" + bytes([len(name)]) + name
+    entry = b"\x30" + bytes([len(value)]) + value
+    digest = hashlib.sha1(b"\x31" + bytes([len(entry)]) + entry, usedforsecurity=False).digest()
+    return digest[3::-1].hex()
+
+
+def common_name(ca_pem: bytes) -> str:
+    """Read whom a desk's authority names."""
+    der = as_der(ca_pem)
+    start = der.index(COMMON_NAME) + len(COMMON_NAME) + 2
+    return der[start : start + der[start - 1]].decode("ascii")
+
+
+def as_der(ca_pem: bytes) -> bytes:
+    """Take a certificate out of its wrapping."""
+    return base64.b64decode(b"".join(line for line in ca_pem.splitlines() if not line.startswith(b"-----")))
+
+
+def java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, str]:
+    """Give the variable for Java, which knows neither the proxy's nor the bundle's."""
+    host, port = proxy.removeprefix("http://").split(":")
+    settings = {
+        **{f"{scheme}.proxyHost": host for scheme in ("http", "https")},
+        **{f"{scheme}.proxyPort": port for scheme in ("http", "https")},
+        "http.nonProxyHosts": LOCAL.replace(",", "|").replace("::1", "[::1]"),
+        "javax.net.ssl.trustStore": store,
+        "javax.net.ssl.trustStorePassword": JAVA_PASSWORD,
+    }
+    return {"JAVA_TOOL_OPTIONS": " ".join(f"-D{name}={value}" for name, value in settings.items())}
+
+
+def java_store(ca_pem: bytes) -> bytes:
+    """Write the desk's authority as a trust store of Java, in its own old format."""
+    der = as_der(ca_pem)
+    entry = struct.pack(">I", 2) + java_text("hotdesk") + struct.pack(">Q", 0)
+    body = struct.pack(">III", 0xFEEDFEED, 2, 1) + entry + java_text("X.509") + struct.pack(">I", len(der)) + der
+    salted = JAVA_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
+    return body + hashlib.sha1(salted, usedforsecurity=False).digest()
+
+
+def java_text(text: str) -> bytes:
+    """Write a short text as Java does."""
+    return struct.pack(">H", len(text)) + text.encode()

@@ -21,6 +21,8 @@ DOOR = FIRST + WIDTH * SLOTS - 1
 """The door's own user, at the end of the range, where no desk reaches."""
 KEYS = DOOR - 1
 """The user who alone can read the vault and write the journal."""
+RESOLVER = DOOR - 2
+"""The user of the door's child that looks names up."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))

@@ -89,6 +89,8 @@ class Forward:
         self.used: tuple[str, ...] = ()
         self.ids: frozenset[str] = frozenset()
         self.granted = False
+        """Whether secrets are about: this host has a grant, or had one."""
+        self.issued = way.issued_by(meant.host, meant.port)
         self.note = ""
         self.started = False
         """Whether the desk has been answered anything."""
@@ -194,14 +196,15 @@ class Forward:
     async def dial(self) -> Wire:
         """Connect to where the request goes."""
         assert self.decision.rule is not None
-        return await self.place.upstreams.dial(
-            self.meant.scheme,
-            self.meant.host,
-            self.meant.port,
-            private=self.decision.private,
-            named=self.decision.rule.host,
-            names=self.way.names,
-        )
+        async with self.way.dialling:
+            return await self.place.upstreams.dial(
+                self.meant.scheme,
+                self.meant.host,
+                self.meant.port,
+                private=self.decision.private,
+                named=self.decision.rule.host,
+                names=self.way.names,
+            )
 
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:
         """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
@@ -213,10 +216,12 @@ class Forward:
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
             self.meant.query.encode("ascii"), kept,
         )  # fmt: skip
-        plan = inject.plan(out, self.way.held())
+        issued = self.issued if self.meant.scheme == "https" else None
+        exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
+        plan = inject.plan(out, self.way.held(), issued, minting_named=exact)
         if isinstance(plan, inject.Refusal):
             raise self.alarmed(plan)
-        self.granted = plan.granted
+        self.granted = plan.granted or issued is not None
         body = await self.whole_body() if plan.body else None
         values = {}
         held = {one.id: one for one in self.way.held()}
@@ -226,7 +231,7 @@ class Forward:
         if isinstance(sent, inject.Refusal):
             raise self.alarmed(sent)
         self.used, self.ids = sent.used, sent.ids
-        pairs: Iterable[tuple[bytes, bytes]] = inject.harden(sent.headers) if plan.granted else sent.headers
+        pairs: Iterable[tuple[bytes, bytes]] = inject.harden(sent.headers) if self.granted else sent.headers
         headers = Headers(((b"Host", self.meant.authority.encode()), *pairs))
         if body is not None:
             headers = headers.add(b"Content-Length", str(len(sent.body)).encode())
@@ -349,14 +354,15 @@ class Forward:
         if answer.status == 101:
             await self.switch(answer)
             return
-        stream = self.way.scrubber.stream() if self.way.scrubber.spelt else None
+        stream = self.way.scrubber.stream() if self.granted or self.way.scrubber.spelt else None
         headers = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]
         unpack = None
         if stream is not None:
-            headers = [(name, stream.header(value)) for name, value in headers]
+            headers = [(name, stream.header(value)) for name, value in map(self.kept_outside, headers)]
             unpack = self.unpacker(answer)
             if unpack is not None:
                 headers = [pair for pair in headers if pair[0].lower() not in (b"content-encoding", b"etag")]
+        withhold = self.issued.stream(answer.headers.get(b"content-type") or b"") if self.issued and stream else None
         rewritten = stream is not None and answer.body is not None
         headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
         chunked = self.frame(headers, answer, rewritten)
@@ -374,13 +380,16 @@ class Forward:
                     raise Failed(502, "the answer is longer than it said")
                 self.count.add(down=len(payload))
                 for piece in unpack.feed(payload) if unpack is not None else (payload,):
-                    clean = stream.feed(piece) if stream is not None else piece
+                    clean = withhold.feed(piece) if withhold is not None else piece
+                    clean = stream.feed(clean) if stream is not None else clean
                     if clean:
                         self.wire.write(framing.chunk(clean) if chunked else clean)
                         await self.wire.drain(BODY_SECONDS)
             if unpack is not None:
                 unpack.finish()
-            if stream is not None and (rest := stream.finish()):
+            if stream is not None:
+                rest = stream.feed(withhold.finish()) if withhold is not None else b""
+                rest += stream.finish()
                 self.wire.write(framing.chunk(rest) if chunked else rest)
             if chunked:
                 self.wire.write(framing.LAST)
@@ -393,6 +402,15 @@ class Forward:
             self.upstream = None
         if not self.keep:
             self.wire.close()
+
+    def kept_outside(self, header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+        """Keep the tokens a header brings outside, as far as this host's are."""
+        name, value = header
+        if self.issued is not None and name.lower() == b"set-cookie":
+            return name, self.issued.set_cookie(value)
+        if self.issued is not None and name.lower() == b"location":
+            return name, self.issued.location(value)
+        return header
 
     def unpacker(self, answer: Response) -> Decoder | None:
         """Give what unpacks an answer that must be looked through; where a secret went, one must be found."""

@@ -134,6 +134,8 @@ class Door:
         seen: dict[str, int] = {}
         while True:
             await asyncio.sleep(PULSE)
+            if self.upstreams.resolver.gone:
+                self.over.set()  # it was started before we shut ourselves in: the keeper starts both anew
             used = [desk for desk, way in self.ways.items() if way.moved != seen.get(desk, 0)]
             seen = {desk: way.moved for desk, way in self.ways.items()}
             if used:
@@ -244,7 +246,7 @@ def main() -> None:
     keeper.set_inheritable(False)
     extra = Path(settings["ca"]).read_bytes() if settings["ca"] else None
     trust = upstream_context(extra)
-    asking, _ = start_resolver(int(settings["uid"]))
+    asking, _ = start_resolver(int(settings["resolver"]))
     Leaves(new_authority("rehearsal", utc_now()), new_key(), Path(settings["root"])).context("rehearsal")
     cell.enter(Path(settings["root"]), int(settings["uid"]), calls.DOOR, dials=True)
     gc.freeze()

@@ -55,7 +55,7 @@ class Resolver:
         self._seconds = seconds
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._last = 0
-        self._gone = False
+        self.gone = False
 
     def listen(self) -> None:
         """Begin to take answers, in the running loop."""
@@ -79,8 +79,8 @@ class Resolver:
         return addresses
 
     async def _ask(self, name: str) -> bytes:
-        if self._gone or len(self._waiting) >= UNDER_WAY:
-            raise Unresolved("the resolver is gone" if self._gone else "too many names are being resolved")
+        if self.gone or len(self._waiting) >= UNDER_WAY:
+            raise Unresolved("the resolver is gone" if self.gone else "too many names are being resolved")
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -106,7 +106,7 @@ class Resolver:
             self._waiting[number].set_result(data)
 
     def _end(self) -> None:
-        self._gone = True
+        self.gone = True
         asyncio.get_running_loop().remove_reader(self._sock)
         for answer in self._waiting.values():
             if not answer.done():
@@ -149,12 +149,14 @@ def start_resolver(uid: int) -> tuple[socket.socket, int]:
     if pid:
         theirs.close()
         return ours, pid
+    status = 1
     try:
         keep_only(theirs.fileno())
         become_resolver(uid)
         serve(theirs)
+        status = 0
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def keep_only(fd: int) -> None:

@@ -196,14 +196,6 @@ class Reading:
         i = bisect_right(self.marks, at, key=itemgetter(0))
         return self.marks[i - 1] if i else (0, 0, 0, 0)
 
-    def between(self, raw: int) -> int:
-        """Move a place in the block back to the start of the escape it is inside of."""
-        if raw >= self.size:
-            return self.size
-        i = bisect_right(self.marks, raw, key=itemgetter(1))
-        _, raw_start, _, raw_end = self.marks[i - 1] if i else (0, 0, 0, 0)
-        return raw_start if raw < raw_end else raw
-
 
 def whole(data: bytes, way: Escapes) -> int:
     """Say where the escape begins that the end of a block cuts, or where the block ends."""
@@ -243,10 +235,8 @@ class Scrubber:
         self.note_words(new)
 
     def note_words(self, new: list[bytes]) -> None:
-        """Note where in a spelling each of its words stands; all anew when one is shorter than any before."""
-        stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
-        if stride < self.stride:
-            self.stride, self.words, new = stride, {}, list(self.spelt)
+        """Note where in a spelling each of its words stands. What a wider stride noted serves a narrower."""
+        self.stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
         for one in new:
             for offset in range(self.stride * WORD):
                 word = int.from_bytes(one[offset : offset + WORD], sys.byteorder)
@@ -339,8 +329,6 @@ class Stream:
             found += [(reading.raw_start(start), reading.raw_end(end)) for start, end in more]
             ids |= more_ids
             cut = min(cut, reading.raw_start(read_cut) if read_cut < len(reading.text) else reading.size)
-        for reading in readings:
-            cut = reading.between(cut)
         self.hits |= ids
         return self.replace(data, sorted(found), len(data) if final else cut)
 

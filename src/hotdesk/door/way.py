@@ -18,6 +18,7 @@ from hotdesk.brief.wire import read_grant
 from hotdesk.door.budget import Budget
 from hotdesk.door.ca import Authority, Leaves
 from hotdesk.door.inject import Held
+from hotdesk.door.issued import Issued
 from hotdesk.door.policy import Policy
 from hotdesk.door.scrub import Scrubber, secrets_of
 from hotdesk.door.target import Target
@@ -26,6 +27,8 @@ from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 ASKS = 8
 """Questions of one desk that may be open at once."""
 ASKS_AN_HOUR = 60
+DIALS = 16
+"""Connections of one desk that may be in the making at once."""
 REASON = 300
 """Characters of a desk's own words that are passed on."""
 
@@ -70,6 +73,9 @@ class Way:
         self.ended: dict[bytes, str] = {}
         self.scrubber = Scrubber()
         """What went out with a request of this desk, and must not come back: it only grows."""
+        self.issued: dict[tuple[str, int], Issued] = {}
+        """What hosts with a grant issued themselves."""
+        self.dialling = asyncio.Semaphore(DIALS)
         self.budgets: dict[Rule, Budget] = {}
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
         self.asked: list[float] = []
@@ -112,6 +118,15 @@ class Way:
         for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
             self.scrubber.add(secret)
         return value
+
+    def issued_by(self, host: str, port: int) -> Issued | None:
+        """Give what a host issued, if it has or had a grant: others keep what they say."""
+        if (host, port) not in self.issued:
+            fields = [one.held.grant.fields for one in self.live.values() if one.held.grant.host == host]
+            if not fields:
+                return None
+            self.issued[host, port] = Issued(host, tuple(name for each in fields for name in each), self.scrubber.add)
+        return self.issued[host, port]
 
     def revoke(self, live: Live, why: str) -> None:
         """End a grant at once."""

@@ -42,18 +42,22 @@ class Journal:
     """Writes events. Several processes may write one file at once: each commit takes its turn.
 
     `add` buffers and `commit` writes everything buffered, whole or not at all, and on disk when it returns. After a
-    commit that failed everything is still buffered.
+    commit that failed everything is still buffered: commit again, or discard it.
     """
 
     def __init__(self, path: Path, signer: Signer) -> None:
         self.signer = signer
         self._buffer: list[Row] = []
         self._heads: dict[str, Row] = {}
-        with private.locked(path.parent, LOCK):  # one makes the file, the others wait
+        with private.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(path)
             self._db = connect(path)
-            with translated():
-                set_up(self._db)
+            try:
+                with translated():
+                    set_up(self._db)
+            except HostError:
+                self._db.close()
+                raise
 
     def add(self, chain: str, actor: str, event: Event) -> None:
         """Take an event down; it is kept with the next commit."""
@@ -77,6 +81,10 @@ class Journal:
             ends = {chain: self._last(chain) for chain in {row.chain for row in self._buffer}}
             heads = self._write({chain: row for chain, row in ends.items() if row is not None})
         self._heads.update(heads)
+        self._buffer.clear()
+
+    def discard(self) -> None:
+        """Forget what is buffered: after a commit that failed, when what it tells did not happen after all."""
         self._buffer.clear()
 
     def head(self, chain: str) -> Head | None:

@@ -165,6 +165,7 @@ class Keys:
             self.journal.commit()
         except HotdeskError as e:
             why = str(e)
+            self.journal.discard()
             for line in self.to("door"):
                 line.cut = True
         for answer in self.answers:

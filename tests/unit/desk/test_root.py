@@ -13,7 +13,7 @@ from hotdesk.desk import root
 from hotdesk.desk.link import Link
 from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.errors import HostError
-from hotdesk.event import Event, RootAct, RootActEnded, line
+from hotdesk.event import Event, RootAct, RootActEnded, to_json
 from hotdesk_guest import wire
 
 pytestmark = pytest.mark.timeout(30)
@@ -101,7 +101,7 @@ async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
                 guest.tell(act(number, "x"))
             await guest.hear(10)
     assert 0 < len(events) < 10
-    assert sum(len(line(event)) for event in events) <= 500
+    assert sum(len(to_json(event)) for event in events) <= 500
 
 
 @pytest.mark.parametrize(

@@ -485,6 +485,13 @@ def test_no_placeholder_leaves_whole_in_a_body_whatever_the_split(data: bytes, c
     assert found or out == data
 
 
+def test_the_longest_placeholder_does_not_leave_at_any_split() -> None:
+    longest = b"hotdesk-secret-" + b"n" * 64 + b"-" + b"a" * 26
+    for cut in range(len(longest)):
+        assert watched(b"x" + longest + b"x", [cut])[1] == longest
+        assert len(watched(b"x" + longest + b"x", [cut])[0]) <= 1
+
+
 def test_what_cannot_be_a_placeholder_is_not_held_back() -> None:
     eye = Watcher()
     assert eye.feed(b"hotdesk-secret-x\n") == b"hotdesk-secret-x\n"

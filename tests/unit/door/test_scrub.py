@@ -169,6 +169,14 @@ def test_a_secret_added_later_is_found_in_streams_under_way() -> None:
     assert stream.hits == {"g", "h"}
 
 
+def test_both_alphabets_of_base64_are_read_at_every_alignment() -> None:
+    secret = bytes(range(0xF8, 0x100)) * 3
+    for before in (b"", b"a", b"ab"):
+        assert b"-_" in base64.urlsafe_b64encode(before + secret)
+        assert REMOVED in scrub(base64.urlsafe_b64encode(before + secret), secret)
+        assert REMOVED in scrub(base64.b64encode(before + secret), secret)
+
+
 def test_a_secret_shows_in_no_repr() -> None:
     assert TOKEN.decode() not in repr(Secret("g", "n", TOKEN))
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -138,6 +139,19 @@ def test_following_gives_what_is_there_and_then_what_comes(
     assert (row.id, row.chain) == (12, "i9")
     assert next(rows) is None
     rows.close()
+
+
+def test_following_gives_once_what_comes_while_the_past_is_read(path: Path, journal: Journal) -> None:
+    for number in range(600):
+        journal.add("i1", "door", exchange("i1", number))
+    journal.commit()
+    rows = follow(path, every=0.001)
+    next(rows)
+    journal.add("i9", "door", exchange("i9"))
+    journal.commit()
+    ids = [row.id for row in islice(rows, 602) if row]
+    rows.close()
+    assert ids == list(range(2, 602))
 
 
 FIELDS = {
@@ -302,6 +316,22 @@ def test_a_writer_notices_that_the_end_was_cut_behind_its_back(path: Path, journ
     assert len(list(read(path))) == 7
 
 
+def test_a_writer_that_refused_a_chain_goes_on_with_others_and_holds_nobody_up(path: Path, journal: Journal) -> None:
+    fill(journal)
+    tamper(path, "DELETE FROM events WHERE id > 7")
+    journal.add("i1", "door", exchange("i1"))
+    with pytest.raises(HostError, match="gone or changed"):
+        journal.commit()
+    other = Journal(path, SIGNER)
+    other.add("i8", "door", exchange("i8"))
+    other.commit()
+    other.close()
+    journal.discard()
+    journal.add("i9", "door", exchange("i9"))
+    journal.commit()
+    assert [row.chain for row in read(path, after=7)] == ["i8", "i9"]
+
+
 def test_a_cut_at_the_end_shows_against_a_head_that_was_kept(path: Path, journal: Journal) -> None:
     fill(journal)
     kept = [parse_head(export_head(path, chain)) for chain in ("i1", "i2", "job.7")]
@@ -370,7 +400,21 @@ def test_faults_are_listed_up_to_a_number(path: Path, journal: Journal) -> None:
         journal.add("i1", "door", exchange("i1", number))
     journal.commit()
     tamper(path, "UPDATE events SET at = at + 1")
-    assert len(verify(path, SIGNER.public).faults) == MOST
+    report = verify(path, SIGNER.public)
+    assert (len(report.faults), report.events) == (MOST, MOST)
+
+
+def test_a_damaged_index_shows_though_every_event_is_there(path: Path, journal: Journal) -> None:
+    fill(journal)
+    journal.close()
+    with closing(sqlite3.connect(path)) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE type = 'index'").fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size + 3)
+        file.write(b"\0\0")  # how many entries it has
+    report = verify(path, SIGNER.public)
+    assert (report.events, {fault.what for fault in report.faults}) == (11, {"unreadable"})
 
 
 def test_no_two_events_hash_alike_by_moving_a_border() -> None:
@@ -423,6 +467,26 @@ def test_writers_at_once_neither_fork_a_chain_nor_lose_an_event(path: Path) -> N
     report = verify(path, load_public(path.parent / "signing.pub"))
     assert report == Report(5, 320, ())
     assert [row.seq for row in read(path, "shared")] == list(range(1, 161))
+
+
+def test_many_may_make_a_journal_at_once(path: Path) -> None:
+    together, failed = threading.Barrier(8), []
+
+    def open_often() -> None:
+        try:
+            for turn in range(150):
+                together.wait(30)
+                Journal(path.with_name(f"{turn}.db"), SIGNER).close()
+        except (HostError, threading.BrokenBarrierError) as e:
+            failed.append(e)
+            together.abort()
+
+    openers = [threading.Thread(target=open_often) for _ in range(8)]
+    for opener in openers:
+        opener.start()
+    for opener in openers:
+        opener.join(60)
+    assert failed == []
 
 
 def test_two_writers_of_one_chain_take_turns(path: Path, journal: Journal) -> None:
@@ -503,6 +567,18 @@ def test_a_journal_that_is_no_plain_file_is_refused(path: Path, tmp_path: Path, 
         verify(path, SIGNER.public)
 
 
+@pytest.mark.parametrize("beside", ["-wal", "-shm"])
+def test_no_link_beside_the_journal_is_followed(path: Path, tmp_path: Path, beside: str) -> None:
+    Journal(path, SIGNER).close()
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"")
+    path.with_name(path.name + beside).symlink_to(victim)
+    for act in (lambda: list(read(path)), lambda: Journal(path, SIGNER)):
+        with pytest.raises(HostError, match="could not be used"):
+            act()
+    assert victim.read_bytes() == b""
+
+
 def test_a_file_that_is_no_journal_is_named(path: Path) -> None:
     path.write_bytes(b"not SQLite at all, by any means" * 100)
     for act in (lambda: verify(path, SIGNER.public), lambda: list(read(path)), lambda: Journal(path, SIGNER)):
@@ -515,7 +591,11 @@ def test_a_file_that_is_no_journal_is_named(path: Path) -> None:
 
 def test_the_first_to_ask_makes_the_signing_key_and_others_get_the_same(path: Path) -> None:
     folder = path.parent
-    first, second = load_signer(folder), load_signer(folder)
+    before = os.umask(0o077)
+    try:
+        first, second = load_signer(folder), load_signer(folder)
+    finally:
+        os.umask(before)
     assert fingerprint(first.public) == fingerprint(second.public) == fingerprint(load_public(folder / "signing.pub"))
     modes = {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
     assert modes == {"signing.key": 0o600, "signing.pub": 0o644}
