@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from hotdesk.errors import HostError
 from hotdesk.event import (
-    VERSION,
     Alarm,
     Answered,
     Asked,

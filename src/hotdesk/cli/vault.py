@@ -37,7 +37,7 @@ from hotdesk.vault.kinds import LONGEST
 
 PASSPHRASE_FILE = "HOTDESK_VAULT_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
 NEW_PASSPHRASE_FILE = "HOTDESK_VAULT_NEW_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
-OWNER: int | None = getattr(uids, "KEYS", None)
+OWNER: int | None = uids.KEYS
 SOURCES = ("file", "passphrase", "keyring")
 
 

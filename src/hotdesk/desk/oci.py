@@ -235,6 +235,7 @@ class ContainerRuntime:
         seen: dict[DeskId, int] = {}
         while self.keeper.failure is None:
             await anyio.sleep(min(PULSE, self.idle / 4))
+            await self.dismiss_ended()
             for desk in self.live():
                 link, kept = self.desks[desk].link, self.kept[desk]
                 moves = link.moves + kept.calls()
@@ -242,6 +243,13 @@ class ContainerRuntime:
                     seen[desk] = moves
                     self.used.discard(desk)
                     await self.keeper.tell(Request("touch", desk))
+
+    async def dismiss_ended(self) -> None:
+        """Have the ways out of desks that ended by themselves written off."""
+        for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
+            self.let_go(desk)
+            if self.supervisor is not None:
+                await self.supervisor.dismiss(desk, self.keeper.ended[desk])
 
     async def watch(self) -> None:
         """Follow the keeper; should it be killed, have another bury its desks."""

@@ -231,7 +231,14 @@ class Forward:
         if isinstance(sent, inject.Refusal):
             raise self.alarmed(sent)
         self.used, self.ids = sent.used, sent.ids
-        pairs: Iterable[tuple[bytes, bytes]] = inject.harden(sent.headers) if self.granted else sent.headers
+        for one in self.way.held():
+            if one.id in self.way.identities and (one.grant.host, one.grant.port, "https") == (
+                self.meant.host,
+                self.meant.port,
+                self.meant.scheme,
+            ):
+                sent.headers.append((inject.IDENTITY, self.way.identities[one.id].encode()))
+        pairs: Iterable[tuple[bytes, bytes]] = inject.harden(sent.headers) if issued is not None else sent.headers
         headers = Headers(((b"Host", self.meant.authority.encode()), *pairs))
         if body is not None:
             headers = headers.add(b"Content-Length", str(len(sent.body)).encode())
@@ -313,7 +320,8 @@ class Forward:
         """Send the desk's body on as it comes, looking for placeholders that must not leave."""
         assert self.upstream is not None
         self.invite()
-        reader, watch = BodyReader(self.request.body), inject.Watcher()
+        coding = self.request.headers.get(b"content-encoding") or b""
+        reader, watch = BodyReader(self.request.body), inject.watcher(coding, self.granted, DECODED)
         chunked = self.request.body == "chunked"
         over = False
         while not over:
@@ -400,8 +408,6 @@ class Forward:
         if answer.keep_alive and self.keep and not self.upstream.buffer:
             self.place.keep(self.key, self.upstream)
             self.upstream = None
-        if not self.keep:
-            self.wire.close()
 
     def kept_outside(self, header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
         """Keep the tokens a header brings outside, as far as this host's are."""

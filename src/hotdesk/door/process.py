@@ -31,8 +31,10 @@ MESSAGE = 4096
 PAUSE = 0.1
 PULSE = 1.0
 """Seconds between two words on which desks are in use."""
-BACKLOG = 1 << 20
+CROWD = 256 << 10
 """Bytes of events that may wait for keys before desks have to."""
+BACKLOG = 16 << 20
+"""Bytes of events at which keys must be taken for stopped."""
 MINT_SECONDS = 30.0
 NO_KEYS = "the journal cannot be written, so nothing may pass; the desk's owner must open another"
 
@@ -87,6 +89,9 @@ class Door:
         self.keys: asyncio.Transport | None = None
         self.ready = asyncio.Event()
         """Set once keys have said what there was to say."""
+        self.caught_up = asyncio.Event()
+        """Whether keys take what happens as fast as it does."""
+        self.caught_up.set()
         self.number = 0
         self.minting: dict[int, asyncio.Future[bytes]] = {}
         self.over = asyncio.Event()
@@ -117,6 +122,7 @@ class Door:
             task.cancel()
             gate.listener.close()
             gate.way.close()
+            self.ways.pop(gate.way.desk, None)
 
     def open_gate(self, desk: str, listener: socket.socket) -> None:
         """Serve a desk."""
@@ -148,6 +154,7 @@ class Door:
         sock.setblocking(False)
         transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
         self.keys = transport
+        transport.set_write_buffer_limits(CROWD)
 
     def heard(self, told: dict[str, Any]) -> None:
         """Take a message of keys'."""
@@ -179,6 +186,7 @@ class Door:
         """Refuse everything from now on: what cannot be written down may not happen."""
         self.keys = None
         self.ready.set()
+        self.caught_up.set()
         for way in self.ways.values():
             way.shut = NO_KEYS
             way.hang_up()
@@ -193,6 +201,10 @@ class Door:
     def note(self, event: Event) -> None:
         """Have an event written down."""
         self.tell(event=type(event).__name__, data=asdict(event))
+
+    async def steady(self) -> None:
+        """Wait while keys are behind."""
+        await self.caught_up.wait()
 
     async def mint(self, desk: str, live: Live) -> bytes:
         """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
@@ -225,6 +237,14 @@ class KeysLine(asyncio.Protocol):
                 self.door.heard(message)
         except Garbled:
             self.door.lost_keys()
+
+    def pause_writing(self) -> None:
+        """Have desks wait."""
+        self.door.caught_up.clear()
+
+    def resume_writing(self) -> None:
+        """Let desks go on."""
+        self.door.caught_up.set()
 
     def connection_lost(self, _why: Exception | None) -> None:
         """Refuse everything."""

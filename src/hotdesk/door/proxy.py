@@ -22,6 +22,7 @@ from hotdesk.event import Exchange
 
 IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
+LINGER_SECONDS = 2.0
 HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
 
@@ -40,6 +41,7 @@ class Caller:
         try:
             while await self.turn():
                 pass
+            await self.wire.linger(LINGER_SECONDS)
         except (Hungup, OSError, ssl.SSLError, AuthorityEnded):
             pass  # the desk went away, or never finished what it began
         finally:
@@ -55,6 +57,7 @@ class Caller:
     async def turn(self) -> bool:
         """Take one request; say whether another may follow."""
         try:
+            await self.way.outside.steady()
             head = await self.head()
             if not head:
                 return False

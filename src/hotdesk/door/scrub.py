@@ -83,6 +83,7 @@ ENTITY = Escapes(
 )
 WAYS = (PERCENT, BACKSLASH, ENTITY)
 CUT_AT_MOST = 11
+ESCAPE_AT_MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,16 @@ class Reading:
         """Say where in the block that ends what was read up to this place."""
         _, _, end, raw_end = self.mark_at(at - 1)
         return raw_end + max(0, at - end)
+
+    def raw_start_of_last(self, left: int) -> int:
+        """Say where in the block the last so many bytes of the text begin, without reading all of it again."""
+        at = self.size
+        for m in reversed([*self.pattern.finditer(self.data, max(0, at - ESCAPE_AT_MOST * left), at)]):
+            if left <= at - m.end():
+                break
+            left = max(0, left - (at - m.end()) - len(unescaped(m[0])))
+            at = m.start()
+        return at - left
 
     def mark_at(self, at: int) -> tuple[int, int, int, int]:
         """Find the last escape that starts no later than this place of the text."""
@@ -322,13 +333,12 @@ class Stream:
             for pattern in ((way.ordinary,) if self.scrubber.ordinary else (way.ordinary, way.every))
         ]
         for reading in readings:
-            cut = min(cut, reading.size)
             if reading.same and reading.size == len(data):
                 continue
             more, read_cut, more_ids = self.scrubber.search(reading.text)
             found += [(reading.raw_start(start), reading.raw_end(end)) for start, end in more]
             ids |= more_ids
-            cut = min(cut, reading.raw_start(read_cut) if read_cut < len(reading.text) else reading.size)
+            cut = min(cut, reading.raw_start_of_last(len(reading.text) - read_cut))
         self.hits |= ids
         return self.replace(data, sorted(found), len(data) if final else cut)
 

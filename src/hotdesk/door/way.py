@@ -39,6 +39,9 @@ class Outside(Protocol):
     def note(self, event: Event) -> None:
         """Have an event written down."""
 
+    async def steady(self) -> None:
+        """Wait while more happened than could be written down."""
+
     async def mint(self, desk: str, live: Live) -> bytes:
         """Get a value that is made for its use."""
 
@@ -70,7 +73,8 @@ class Way:
         self.names: Mapping[str, str] = {}
         self.leaves: Leaves | None = None
         self.live: dict[str, Live] = {}
-        self.ended: dict[bytes, str] = {}
+        self.identities: Mapping[str, str] = {}
+        """What hosts that ask for it are told, signed by keys: which desk and step this is."""
         self.scrubber = Scrubber()
         """What went out with a request of this desk, and must not come back: it only grows."""
         self.issued: dict[tuple[str, int], Issued] = {}
@@ -99,6 +103,7 @@ class Way:
         for each in told["grants"]:
             held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"])
             self.live[held.id] = Live(held, each["values"], each["until"])
+        self.identities = told["identities"]
 
     # -- grants -----------------------------------------------------------------------------------------------
 
@@ -146,6 +151,7 @@ class Way:
             case "step":
                 self.step = str(told["step"])
                 self.policy = self.policy.for_step(self.step)
+                self.identities = told["identities"]
             case "revoke":
                 gone = str(told.get("grant", ""))
                 self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}

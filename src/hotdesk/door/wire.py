@@ -8,6 +8,8 @@ from typing import cast
 
 HIGH = 256 << 10
 """Bytes read ahead before the other side is made to wait."""
+PIECE = 32 << 10
+"""Bytes handled at a time: what is done to them must not keep other desks waiting."""
 
 
 class Hungup(Exception):  # noqa: N818 - a state, and read as one
@@ -94,12 +96,12 @@ class Wire(asyncio.Protocol):
         return len(self.buffer) > known
 
     async def read(self, seconds: float) -> bytes:
-        """Give whatever has come; nothing at the end."""
+        """Give what has come, at most one piece of it; nothing at the end."""
         if not self.buffer and not await self.fill(seconds):
             return b""
-        data = bytes(self.buffer)
-        self.buffer.clear()
-        if self.stopped:
+        data = bytes(self.buffer[:PIECE])
+        del self.buffer[:PIECE]
+        if self.stopped and len(self.buffer) < HIGH:
             self.stopped = False
             self.transport.resume_reading()
         return data
@@ -146,6 +148,15 @@ class Wire(asyncio.Protocol):
         self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
         self.stopped = False
+
+    async def linger(self, seconds: float) -> None:
+        """Let the other side read what was sent before the connection goes: bytes nobody read would cut it short."""
+        end = self.loop.time() + seconds
+        try:
+            while (left := end - self.loop.time()) > 0 and await self.read(left):
+                pass
+        except Hungup:
+            pass
 
     def close(self) -> None:
         """Hang up when what was sent is on its way."""

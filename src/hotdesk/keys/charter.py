@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hotdesk.brief import Grant, Scope, scope_json
 from hotdesk.door.ca import Authority, new_authority
 from hotdesk.door.inject import make_placeholder
+from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, Entry, OAuth2, Secret, Vault
 
@@ -45,7 +46,24 @@ class Charter:
     granted: list[Granted]
     ceiling: Sequence[str] = ()
     approval_seconds: float = 120.0
+    signer: Signer | None = None
     step: str = ""
+
+    def drop(self, secret: str) -> None:
+        """End a grant, or with no name all of them."""
+        self.granted = [one for one in self.granted if secret not in ("", one.grant.secret)]
+
+    def identities(self) -> dict[str, str]:
+        """Give, for the grants whose host asks for it, a signed word on which desk and step this is."""
+        return {one.id: self.identity(one.grant) for one in self.granted if one.grant.identity}
+
+    def identity(self, one: Grant) -> str:
+        """Sign who asks, for one host: its claims and the signature, each in base64url."""
+        assert self.signer is not None
+        claims = {"desk": self.desk, "step": self.step, "host": one.host, "at": int(time.time())}
+        told = json.dumps(claims, separators=(",", ":")).encode()
+        signed = self.signer.sign(b"hotdesk-identity 1 " + told)
+        return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (told, signed))
 
     def message(self) -> dict[str, object]:
         """Write it for the door."""
@@ -55,6 +73,7 @@ class Charter:
             "ceiling": list(self.ceiling),
             "approval_seconds": self.approval_seconds,
             "step": self.step,
+            "identities": self.identities(),
             "certificate": self.authority.certificate_pem.decode(),
             "key": self.authority.key_pem.decode(),
             "grants": [

@@ -134,6 +134,8 @@ class Keys:
                         self.take(line, message)
             self.commit()
             self.flush()
+        for desk in list(self.charters):
+            self.close(desk, "its owner is gone")
         self.journal.close()
 
     def meet(self) -> None:
@@ -219,6 +221,8 @@ class Keys:
         if "event" in message:
             event = event_of(message)
             self.enter("door", event)
+            if isinstance(event, Revoked) and event.desk in self.charters:
+                self.charters[event.desk].drop(event.grant)
             if isinstance(event, Asked | Answered | Alarm | Revoked):
                 self.tell_owner(event)
         elif "used" in message:
@@ -265,7 +269,7 @@ class Keys:
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         charter = Charter(
             desk, scope, authority(desk, float(str(message["seconds"]))), granted, ceiling,
-            float(str(message.get("approval_seconds", 120.0))),
+            float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
         )  # fmt: skip
         rules, grants = tuple(map(rule_text, scope.rules)), tuple(map(grant_text, scope.grants))
         self.journal.add(desk, "keys", Opened(desk, digest(scope), rules, grants))
@@ -305,9 +309,10 @@ class Keys:
             charter.step = str(message["step"])
         if charter is not None and message["verb"] == "revoke":
             gone = str(message.get("grant", ""))
-            charter.granted = [one for one in charter.granted if gone not in ("", one.grant.secret)]
+            charter.drop(gone)
             self.journal.add(desk, "keys", Revoked(desk, gone or "all", str(message.get("why", "asked"))))
         told = {key: value for key, value in message.items() if key in ("verb", "step", "grant")}
+        told["identities"] = charter.identities() if charter is not None else {}
         for door in self.to("door"):
             door.tell(change=desk, **told)
 

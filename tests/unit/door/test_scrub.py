@@ -177,6 +177,10 @@ def test_both_alphabets_of_base64_are_read_at_every_alignment() -> None:
         assert REMOVED in scrub(base64.b64encode(before + secret), secret)
 
 
+def test_a_stray_backslash_before_a_secret_does_not_hide_it() -> None:
+    assert scrub(b"\\" + TOKEN.replace(b"/", rb"\/"), TOKEN, ODD) == b"\\" + REMOVED
+
+
 def test_a_secret_shows_in_no_repr() -> None:
     assert TOKEN.decode() not in repr(Secret("g", "n", TOKEN))
 
