@@ -6,15 +6,14 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from hotdesk import config
-from hotdesk.brief import CLOSED, Scope, parse_rule
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
 from hotdesk.desk.background import Background
@@ -23,16 +22,19 @@ from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
-from hotdesk.door.policy import beyond
-from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
+from hotdesk.errors import DeskGone, HostError, ImageError
 from hotdesk.event import Event
-from hotdesk.keys.supervisor import Doors
+
+if TYPE_CHECKING:
+    from hotdesk.keys.supervisor import Doors
 
 PARTS = {
     "remote": "hotdesk.desk.remote:remote_runtime",
     "control": "hotdesk.desk.control:controlled",
 }
 """What only some owners need, by name: their HTTP would cost every other one 20 ms."""
+DOORS = "hotdesk.keys.supervisor"
+"""What gives desks their way out: most owners open none that has one."""
 
 
 class Host:
@@ -57,9 +59,6 @@ class Host:
                 container_runtime(self.config, self.keeper, self.note, self.supervise)
             )
             self.runtime = runtime
-            if self.doors is not None:
-                self.doors.in_use = runtime.used.add
-                self.stack.callback(self.doors.close)
             if self.control:
                 await self.stack.enter_async_context(part("control")(runtime, control_path(self.config, os.getpid())))
         except BaseException as e:
@@ -72,8 +71,12 @@ class Host:
 
     def supervise(self, keeper: KeeperClient, tasks: Background) -> Doors:
         """Give the desks of this owner their supervisor."""
-        self.doors = Doors(self.config, keeper, tasks)
-        return self.doors
+        assert isinstance(self.runtime, ContainerRuntime)
+        made: Doors = import_module(DOORS).Doors(self.config, keeper, tasks)
+        made.in_use = self.runtime.used.add
+        self.stack.callback(made.close)
+        self.doors = made
+        return made
 
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""
@@ -81,14 +84,7 @@ class Host:
         self.doors.note(event)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
-        """Open a desk that lasts until it is burnt, its time is up, or this host closes; it reaches what `scope` lists.
-
-        The operator's own names and limits are added to it.
-        """
-        if scope != CLOSED:
-            if outside := policy_beyond(scope, self.config):
-                raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
-            scope = replace(scope, names={**scope.names, **self.config.names})
+        """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
         return await self.runtime.open(spec or Spec(), scope)
 
     @contextlib.asynccontextmanager
@@ -127,13 +123,6 @@ class Host:
                 raise ImageError(f"image {name!r} opens, but its Python does not work: {done.stderr[-300:]!r}")
             compiled = {f"{part}.pyc": await desk.read(f"{part}.pyc", limit=1 << 20) for part in guestlib.FILES}
         guestlib.keep(self.config.images, picture.digest, source, compiled)
-
-
-def policy_beyond(scope: Scope, settings: Config) -> tuple[str, ...]:
-    """List what of a scope the operator's ceiling can never admit."""
-    if not settings.ceiling:
-        return ()
-    return beyond(scope, tuple(map(parse_rule, settings.ceiling)))
 
 
 def part(name: str) -> Callable[..., contextlib.AbstractAsyncContextManager[Any]]:

@@ -5,41 +5,42 @@ the same for the command line and a file; `wire` carries it across a process bor
 host and a path are, for what is written here and for what a desk sends alike.
 """
 
-from hotdesk.brief.data import (
-    ANY,
-    CLOSED,
-    READ,
-    Grant,
-    Place,
-    PlaceKind,
-    Rule,
-    Scheme,
-    Scope,
-    Verdict,
-)
-from hotdesk.brief.grants import check_grant, grant_text, parse_grant
-from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table, rule_text
-from hotdesk.brief.wire import digest, parse_scope, scope_json
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ANY",
-    "CLOSED",
-    "READ",
-    "Grant",
-    "Place",
-    "PlaceKind",
-    "Rule",
-    "Scheme",
-    "Scope",
-    "Verdict",
-    "check_grant",
-    "check_rule",
-    "digest",
-    "grant_text",
-    "parse_grant",
-    "parse_rule",
-    "parse_rule_table",
-    "parse_scope",
-    "rule_text",
-    "scope_json",
-]
+if TYPE_CHECKING:
+    from hotdesk.brief.data import ANY as ANY
+    from hotdesk.brief.data import CLOSED as CLOSED
+    from hotdesk.brief.data import READ as READ
+    from hotdesk.brief.data import Grant as Grant
+    from hotdesk.brief.data import Place as Place
+    from hotdesk.brief.data import PlaceKind as PlaceKind
+    from hotdesk.brief.data import Rule as Rule
+    from hotdesk.brief.data import Scheme as Scheme
+    from hotdesk.brief.data import Scope as Scope
+    from hotdesk.brief.data import Verdict as Verdict
+    from hotdesk.brief.grants import check_grant as check_grant
+    from hotdesk.brief.grants import grant_text as grant_text
+    from hotdesk.brief.grants import parse_grant as parse_grant
+    from hotdesk.brief.rules import check_rule as check_rule
+    from hotdesk.brief.rules import parse_rule as parse_rule
+    from hotdesk.brief.rules import parse_rule_table as parse_rule_table
+    from hotdesk.brief.rules import rule_text as rule_text
+    from hotdesk.brief.wire import digest as digest
+    from hotdesk.brief.wire import parse_scope as parse_scope
+    from hotdesk.brief.wire import scope_json as scope_json
+
+PUBLIC = {
+    "data": "ANY CLOSED READ Grant Place PlaceKind Rule Scheme Scope Verdict",
+    "grants": "check_grant grant_text parse_grant",
+    "rules": "check_rule parse_rule parse_rule_table rule_text",
+    "wire": "digest parse_scope scope_json",
+}
+"""Where each public name is: a keeper needs the data alone, and starts the faster."""
+
+
+def __getattr__(name: str) -> object:
+    for module, names in PUBLIC.items():
+        if name in names.split():
+            return getattr(import_module(f"hotdesk.brief.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

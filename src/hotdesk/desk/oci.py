@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 import anyio
 import anyio.lowlevel
 
-from hotdesk.brief import CLOSED, Scope
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient, closing
@@ -123,14 +123,16 @@ class ContainerRuntime:
         keeper: KeeperClient,
         tasks: Background,
         note: Note = ignore,
-        supervisor: Supervisor | None = None,
+        supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
     ) -> None:
         self.config = config
         self.keeper = keeper
         self.keeper.knocked = self.rise
         self.tasks = tasks
         self.note = note
-        self.supervisor = supervisor
+        self.supervise = supervise
+        self.supervisor: Supervisor | None = None
+        """Made on first need: most desks have no way out, and no root."""
         self.used: set[DeskId] = set()
         """Desks whose bytes went through the door since the last pulse."""
         self.kept: dict[DeskId, Kept] = {}
@@ -143,7 +145,7 @@ class ContainerRuntime:
         desk = new_id()
         self.idle = min(self.idle, spec.idle)
         try:
-            spec, ca = await self.supervise(desk, spec, scope)
+            spec, ca = await self.admit(desk, spec, scope)
             body, fds = await self.keeper.ask(Request("open", desk, spec, ca=ca), 2)
             with closing(fds):
                 self.desks[desk] = await self.greet(desk, body, fds)
@@ -155,15 +157,18 @@ class ContainerRuntime:
             raise
         return self.desks[desk]
 
-    async def supervise(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[Spec, str]:
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[Spec, str]:
         """Have whatever the desk needs outside: somebody who notes what root does, and a way out."""
+        if scope == CLOSED and not spec.root:
+            return spec, ""
+        if self.supervisor is None and self.supervise is not None:
+            self.supervisor = self.supervise(self.keeper, self.tasks)
         if self.supervisor is None:
             if scope != CLOSED:
                 raise BriefError("these desks have no way out; leave the scope away")
             return spec, ""
         if scope == CLOSED:
-            if spec.root:
-                await self.supervisor.ready()
+            await self.supervisor.ready()
             return spec, ""
         ca, env = await self.supervisor.admit(desk, spec, scope)
         return replace(spec, env={**env, **spec.env}), ca
@@ -316,8 +321,7 @@ async def container_runtime(
     """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:
         keeper = KeeperClient(started or start(config))
-        runtime = ContainerRuntime(config, keeper, tasks, note)
-        runtime.supervisor = supervise(keeper, tasks) if supervise is not None else None
+        runtime = ContainerRuntime(config, keeper, tasks, note, supervise)
         tasks.start(runtime.watch)
         tasks.start(runtime.pulse)
         try:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NewType, Protocol
 
-from hotdesk.brief import CLOSED, Scope
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import GIB, MIB
 from hotdesk.errors import BriefError
 

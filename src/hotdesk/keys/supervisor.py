@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
-from hotdesk.brief import Scope
+from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk.background import Background
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
+from hotdesk.door.policy import beyond
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import Asked, Event
 from hotdesk.keys.client import KeysClient
@@ -50,7 +52,10 @@ class Doors:
             return self.keys
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, dict[str, str]]:
-        """Have keys make a charter."""
+        """Have keys make a charter, within what the operator allows; the operator's own names lead where they lead."""
+        if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
+            raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+        scope = replace(scope, names={**scope.names, **self.settings.names})
         keys = await self.meet()
         self.admitted[desk] = scope
         return await keys.open(desk, scope, spec.deadline, self.settings)
