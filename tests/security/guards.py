@@ -45,7 +45,8 @@ SECCOMP, BUNDLE, PROOF = "hotdesk/desk/seccomp.py", "hotdesk/desk/bundle.py", "h
 ROOM, KEEPER, CGROUP = "hotdesk/desk/room.py", "hotdesk/desk/keeper.py", "hotdesk/desk/cgroup.py"
 TRANSFER, LINKED, OCI = "hotdesk/desk/transfer.py", "hotdesk/desk/linked.py", "hotdesk/desk/oci.py"
 KERNEL, UIDS, DISK = "hotdesk/desk/kernel.py", "hotdesk/desk/uids.py", "hotdesk/desk/disk.py"
-DOORMAN, DOOR, CONFINE = "hotdesk/desk/doorman.py", "hotdesk/door/proxy.py", "hotdesk/desk/confine.py"
+DOORMAN, DOOR, CONFINE = "hotdesk/desk/doorman.py", "hotdesk/door/process.py", "hotdesk/desk/confine.py"
+CELL = "hotdesk/door/cell.py"
 STATE, AGENT = "hotdesk/desk/state.py", "hotdesk_guest/agent.py"
 BURNING, LAUNCH, CHANNEL = "hotdesk/desk/burning.py", "hotdesk/desk/launch.py", "hotdesk/desk/channel.py"
 PROCESS = "hotdesk/desk/linked_process.py"
@@ -578,8 +579,8 @@ NETWORK = (
         (
             Removal(
                 DOORMAN,
-                "            self.tell(desk, gate)\n\n    def tell",
-                "            self.tell(desk, gate)\n            gate.close()\n\n    def tell",
+                '            self.door.tell({"gate": desk}, gate.fileno())\n        self.join()',
+                '            self.door.tell({"gate": desk}, gate.fileno())\n            gate.close()\n        self.join()',
             ),
             Removal(
                 DOORMAN,
@@ -600,7 +601,7 @@ NETWORK = (
     Guard(
         "a door with patience and many files",
         (
-            Removal(DOOR, "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
+            Removal(CELL, "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
             Removal("hotdesk/desk/seclude.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
             Removal(
                 DOOR,
@@ -612,7 +613,7 @@ NETWORK = (
     ),
     Guard(
         "a user for the door",
-        (Removal(DOOR, "        os.setresgid(uid, uid, uid)\n        os.setresuid(uid, uid, uid)\n", ""),),
+        (Removal(CELL, "        os.setresgid(uid, uid, uid)\n        os.setresuid(uid, uid, uid)\n", ""),),
         ("test_network_attacks.py::test_the_door_has_a_user_of_its_own_and_no_privilege",),
     ),
     Guard(
