@@ -27,7 +27,7 @@ INFORMED = 8
 """Interim answers one request may get."""
 DECODED = 1 << 40
 PAUSE = 64 << 10
-"""Bytes after which somebody else has a turn."""
+"""Bytes that are sent on without waiting for more."""
 OURS = (b"host", b"expect", b"content-length")
 DROPPED = frozenset({b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info"})
 """What an upstream says that would lead a client past the door."""
@@ -94,6 +94,9 @@ class Forward:
         self.note = ""
         self.started = False
         """Whether the desk has been answered anything."""
+        self.ready: list[bytes] = []
+        self.size = 0
+        """Bytes that are ready."""
         self.keep = request.keep_alive
 
     async def run(self) -> bool:
@@ -374,12 +377,12 @@ class Forward:
         rewritten = stream is not None and answer.body is not None
         headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
         chunked = self.frame(headers, answer, rewritten)
-        head = framing.response_head(answer.status, b"" if stream else answer.reason, Headers(headers))
-        self.started = True
-        self.wire.write(head)
+        self.put(framing.response_head(answer.status, b"" if stream else answer.reason, Headers(headers)))
         if answer.body is not None:
             reader = BodyReader(answer.body)
             while not reader.done:
+                if not self.upstream.buffer:
+                    await self.give()  # the rest may be long in coming
                 data = await self.upstream.read(BODY_SECONDS)
                 if not data:
                     reader.eof()
@@ -390,24 +393,38 @@ class Forward:
                 for piece in unpack.feed(payload) if unpack is not None else (payload,):
                     clean = withhold.feed(piece) if withhold is not None else piece
                     clean = stream.feed(clean) if stream is not None else clean
-                    if clean:
-                        self.wire.write(framing.chunk(clean) if chunked else clean)
-                        await self.wire.drain(BODY_SECONDS)
+                    self.put(framing.chunk(clean) if chunked else clean)
+                    if self.size > PAUSE:
+                        await self.give()
             if unpack is not None:
                 unpack.finish()
             if stream is not None:
                 rest = stream.feed(withhold.finish()) if withhold is not None else b""
                 rest += stream.finish()
-                self.wire.write(framing.chunk(rest) if chunked else rest)
+                self.put(framing.chunk(rest) if chunked else rest)
             if chunked:
-                self.wire.write(framing.LAST)
-        await self.wire.drain(BODY_SECONDS)
+                self.put(framing.LAST)
+        await self.give()
         if stream is not None and stream.hits:
             self.note = self.note or "a secret was removed from the answer"
             self.way.leaked(stream.hits - self.ids, self.meant.host)
         if answer.keep_alive and self.keep and not self.upstream.buffer:
             self.place.keep(self.key, self.upstream)
             self.upstream = None
+
+    def put(self, data: bytes) -> None:
+        """Have bytes sent with the next that go: each piece costs both sides a record and a wake-up."""
+        if data:
+            self.ready.append(data)
+            self.size += len(data)
+
+    async def give(self) -> None:
+        """Send the desk what is ready."""
+        if self.ready:
+            self.started = True
+            self.wire.write(b"".join(self.ready))
+            self.ready, self.size = [], 0
+        await self.wire.drain(BODY_SECONDS)
 
     def kept_outside(self, header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
         """Keep the tokens a header brings outside, as far as this host's are."""
