@@ -227,6 +227,7 @@ class Scrubber:
         self.words: dict[int, set[tuple[int, int]]] = {}
         self.heads: dict[bytes, list[bytes]] = {}
         self.beginnings: set[bytes] = set()
+        self.firsts: set[int] = set()
         self.ordinary = True
         """Whether every spelling is made of ordinary characters."""
         for secret in secrets:
@@ -242,6 +243,7 @@ class Scrubber:
         for one in new:
             self.heads.setdefault(one[:WORD], []).append(one)
             self.beginnings |= {one[:size] for size in range(1, WORD)}
+            self.firsts.add(one[0])
             self.ordinary = self.ordinary and ORDINARY.issuperset(one)
         self.note_words(new)
 
@@ -286,7 +288,7 @@ class Scrubber:
         if not self.spelt:
             return len(text)
         for start in range(max(0, len(text) - (self.stride + 1) * WORD + 2), len(text)):
-            if self.begins(text[start:]):
+            if text[start] in self.firsts and self.begins(text[start:]):
                 return start
         return len(text)
 
@@ -314,10 +316,12 @@ class Stream:
 
     def finish(self) -> bytes:
         """End the answer; give the rest."""
-        return self.step(self.held, final=True)
+        return self.step(self.held, final=True) if self.held else b""
 
     def header(self, value: bytes) -> bytes:
         """Scrub a value that stands alone, such as a header's."""
+        if len(value) < LEAST:
+            return value  # escapes make what they stand for longer
         alone = Stream(self.scrubber)
         clean = alone.step(value, final=True)
         self.hits |= alone.hits
