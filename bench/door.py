@@ -317,7 +317,9 @@ def report(bench: Bench, as_json: bool) -> bool:
             {"what": name, "promised": bound, "at": side, "measured": found[name]}
             for name, (bound, side) in PROMISES.items()
         ]
-        print(json.dumps({"machine": platform.machine(), "medians": medians, "found": found, "promises": rows}, indent=1))
+        print(
+            json.dumps({"machine": platform.machine(), "medians": medians, "found": found, "promises": rows}, indent=1)
+        )
         return all(kept.values())
     for name, value in {**medians, **found}.items():
         if name not in PROMISES and value is not None:

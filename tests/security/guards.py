@@ -579,8 +579,8 @@ NETWORK = (
         (
             Removal(
                 DOORMAN,
-                '            self.door.tell({"gate": desk}, gate.fileno())\n        self.join()',
-                '            self.door.tell({"gate": desk}, gate.fileno())\n            gate.close()\n        self.join()',
+                "gate.fileno())\n        self.join()",
+                "gate.fileno())\n            gate.close()\n        self.join()",
             ),
             Removal(
                 DOORMAN,

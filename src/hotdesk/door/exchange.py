@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from hotdesk.brief import Rule, rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import answers, framing, inject
-from hotdesk.door.encodings import Decoder, Unreadable, decoder
+from hotdesk.door.clean import DECODED, Cleaner, end_to_end
+from hotdesk.door.encodings import Unreadable
 from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
 from hotdesk.door.policy import Decision
 from hotdesk.door.relay import Count, Spent, relay
@@ -25,12 +26,9 @@ BODY_SECONDS = 120.0
 """Seconds a body may pause."""
 INFORMED = 8
 """Interim answers one request may get."""
-DECODED = 1 << 40
 PAUSE = 64 << 10
 """Bytes that are sent on without waiting for more."""
 OURS = (b"host", b"expect", b"content-length")
-DROPPED = frozenset({b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info"})
-"""What an upstream says that would lead a client past the door."""
 
 
 class Failed(Exception):  # noqa: N818 - a result, and read as one
@@ -365,52 +363,41 @@ class Forward:
         if answer.status == 101:
             await self.switch(answer)
             return
-        stream = self.way.scrubber.stream() if self.granted or self.way.scrubber.spelt else None
-        headers = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]
-        unpack = None
-        if stream is not None:
-            headers = [(name, stream.header(value)) for name, value in map(self.kept_outside, headers)]
-            unpack = self.unpacker(answer)
-            if unpack is not None:
-                headers = [pair for pair in headers if pair[0].lower() not in (b"content-encoding", b"etag")]
-        withhold = self.issued.stream(answer.headers.get(b"content-type") or b"") if self.issued and stream else None
-        rewritten = stream is not None and answer.body is not None
-        headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
-        chunked = self.frame(headers, answer, rewritten)
-        self.put(framing.response_head(answer.status, b"" if stream else answer.reason, Headers(headers)))
+        cleaner = Cleaner(answer, self.way.scrubber, self.issued, granted=self.granted)
+        headers = cleaner.headers(end_to_end(answer))
+        chunked = self.frame(headers, answer, rewritten=cleaner.active)
+        self.put(framing.response_head(answer.status, b"" if cleaner.active else answer.reason, Headers(headers)))
         if answer.body is not None:
-            reader = BodyReader(answer.body)
-            while not reader.done:
-                if not self.upstream.buffer:
-                    await self.give()  # the rest may be long in coming
-                data = await self.upstream.read(BODY_SECONDS)
-                if not data:
-                    reader.eof()
-                payload, rest = reader.feed(data)
-                if rest:
-                    raise Failed(502, "the answer is longer than it said")
-                self.count.add(down=len(payload))
-                for piece in unpack.feed(payload) if unpack is not None else (payload,):
-                    clean = withhold.feed(piece) if withhold is not None else piece
-                    clean = stream.feed(clean) if stream is not None else clean
-                    self.put(framing.chunk(clean) if chunked else clean)
-                    if self.size > PAUSE:
-                        await self.give()
-            if unpack is not None:
-                unpack.finish()
-            if stream is not None:
-                rest = stream.feed(withhold.finish()) if withhold is not None else b""
-                rest += stream.finish()
-                self.put(framing.chunk(rest) if chunked else rest)
-            if chunked:
-                self.put(framing.LAST)
+            await self.stream_down(BodyReader(answer.body), cleaner, chunked)
         await self.give()
-        if stream is not None and stream.hits:
+        if cleaner.hits:
             self.note = self.note or "a secret was removed from the answer"
-            self.way.leaked(stream.hits - self.ids, self.meant.host)
+            self.way.leaked(cleaner.hits - self.ids, self.meant.host)
         if answer.keep_alive and self.keep and not self.upstream.buffer:
             self.place.keep(self.key, self.upstream)
             self.upstream = None
+
+    async def stream_down(self, reader: BodyReader, cleaner: Cleaner, chunked: bool) -> None:
+        """Pass the answer's body on as it comes."""
+        assert self.upstream is not None
+        while not reader.done:
+            if not self.upstream.buffer:
+                await self.give()  # the rest may be long in coming
+            data = await self.upstream.read(BODY_SECONDS)
+            if not data:
+                reader.eof()
+            payload, rest = reader.feed(data)
+            if rest:
+                raise Failed(502, "the answer is longer than it said")
+            self.count.add(down=len(payload))
+            for piece in cleaner.feed(payload):
+                self.put(framing.chunk(piece) if chunked else piece)
+                if self.size > PAUSE:
+                    await self.give()
+        rest = cleaner.finish()
+        self.put(framing.chunk(rest) if chunked else rest)
+        if chunked:
+            self.put(framing.LAST)
 
     def put(self, data: bytes) -> None:
         """Have bytes sent with the next that go: each piece costs both sides a record and a wake-up."""
@@ -426,31 +413,12 @@ class Forward:
             self.ready, self.size = [], 0
         await self.wire.drain(BODY_SECONDS)
 
-    def kept_outside(self, header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-        """Keep the tokens a header brings outside, as far as this host's are."""
-        name, value = header
-        if self.issued is not None and name.lower() == b"set-cookie":
-            return name, self.issued.set_cookie(value)
-        if self.issued is not None and name.lower() == b"location":
-            return name, self.issued.location(value)
-        return header
-
-    def unpacker(self, answer: Response) -> Decoder | None:
-        """Give what unpacks an answer that must be looked through; where a secret went, one must be found."""
-        coding = answer.headers.get(b"content-encoding")
-        if coding is None or answer.body is None or coding.lower() == b"identity":
-            return None
-        found = decoder(coding, DECODED)
-        if found is None and self.granted:
-            raise Failed(502, f"{self.meant.host} answered in an encoding that cannot be looked through")
-        return found
-
     def frame(self, headers: list[tuple[bytes, bytes]], answer: Response, rewritten: bool) -> bool:
         """Say how the body will end; True: in chunks."""
         length = answer.headers.get(b"content-length")
         chunked = False
         if answer.body is None:
-            if length is not None and answer.status not in (204,) and answer.status >= 200:
+            if length is not None and answer.status != 204:
                 headers.append((b"Content-Length", length))
         elif isinstance(answer.body, int) and not rewritten:
             headers.append((b"Content-Length", str(answer.body).encode()))
@@ -469,8 +437,7 @@ class Forward:
         assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
             raise Failed(502, f"{self.meant.host} changed the protocol unasked")
-        kept = [pair for pair in framing.end_to_end(answer.headers).pairs if pair[0].lower() not in DROPPED]
-        headers = Headers((*kept, (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
+        headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
         self.started = True
         self.wire.write(framing.response_head(101, b"Switching Protocols", headers))
         self.keep = False
