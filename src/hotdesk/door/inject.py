@@ -22,6 +22,7 @@ import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 from urllib.parse import quote, quote_plus, unquote_to_bytes
 
@@ -665,9 +666,17 @@ def minting(host: str, method: str, path: str, query: bytes) -> str | None:
     """Say what new credentials a request would make at a known provider."""
     decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
     asked = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
-    for what, hosts, methods, pattern in MINTING:
-        if not re.fullmatch(hosts, host):
-            continue
-        if methods in ("*", method) and any(re.fullmatch(pattern, text, re.DOTALL) for text in (decoded, asked)):
+    for what, methods, pattern in minting_at(host):
+        if methods in ("*", method) and (pattern.fullmatch(decoded) or (query and pattern.fullmatch(asked))):
             return what
     return None
+
+
+@lru_cache(maxsize=256)
+def minting_at(host: str) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    """List what makes new credentials at a host."""
+    return tuple(
+        (what, methods, re.compile(pattern, re.DOTALL))
+        for what, hosts, methods, pattern in MINTING
+        if re.fullmatch(hosts, host)
+    )
