@@ -354,7 +354,7 @@ def stray(
 
 def placeholders(value: bytes) -> list[bytes]:
     """Find placeholders in a value: as it is, percent-decoded, inside `Basic`."""
-    texts = (value, unquote_to_bytes(value), *basic(value.strip()))
+    texts = (value, *((unquote_to_bytes(value),) if b"%" in value else ()), *basic(value.strip()))
     return [m[0] for text in texts if PREFIX in text for m in PLACEHOLDER.finditer(text)]
 
 
