@@ -159,9 +159,9 @@ class Forward:
             await self.hold(decision)
         elif decision.verdict == "deny":
             raise Failed(403, decision.why)
-        self.count.rules = tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None)
-        for rule in self.count.rules:
-            if why := self.way.budget(rule).take_request(time.monotonic()):
+        self.count = Count(self.way, tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None))
+        for budget in self.count.budgets:
+            if why := budget.take_request(time.monotonic()):
                 raise Failed(429, why)
 
     async def hold(self, decision: Decision) -> None:

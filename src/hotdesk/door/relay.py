@@ -23,7 +23,7 @@ class Count:
 
     def __init__(self, way: Way, rules: tuple[Rule, ...] = ()) -> None:
         self.way = way
-        self.rules = rules
+        self.budgets = [way.budget(rule) for rule in rules]
         self.up = self.down = 0
 
     def add(self, *, up: int = 0, down: int = 0) -> None:
@@ -31,8 +31,7 @@ class Count:
         self.up += up
         self.down += down
         self.way.moved += up + down
-        for rule in self.rules:
-            budget = self.way.budget(rule)
+        for budget in self.budgets:
             if why := (budget.up(up) if up else None) or (budget.down(down) if down else None):
                 raise Spent(why)
 

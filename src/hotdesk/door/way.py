@@ -176,7 +176,10 @@ class Way:
 
     def budget(self, rule: Rule) -> Budget:
         """Give what is left of a rule."""
-        return self.budgets.setdefault(rule, Budget(rule))
+        found = self.budgets.get(rule)
+        if found is None:
+            found = self.budgets[rule] = Budget(rule)
+        return found
 
     # -- questions --------------------------------------------------------------------------------------------
 
