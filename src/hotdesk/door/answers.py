@@ -19,7 +19,10 @@ REASONS = {
 
 def plain(text: str, most: int = 200) -> str:
     """Give text a desk had a hand in for a person or a model to read: short, and nothing but plain characters."""
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text[:most])
+    text = text[:most]
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
 
 
 def denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:

@@ -9,7 +9,6 @@ import json
 import os
 import socket
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from hotdesk.door.resolve import Resolver, start_resolver
 from hotdesk.door.upstream import Unreachable, Upstreams
 from hotdesk.door.way import Live, Way
 from hotdesk.door.wire import Wire
-from hotdesk.event import Event
+from hotdesk.event import Event, as_dict
 
 CONNECTIONS = 256
 """Connections one desk may hold; more wait in the gate's queue."""
@@ -200,7 +199,7 @@ class Door:
 
     def note(self, event: Event) -> None:
         """Have an event written down."""
-        self.tell(event=type(event).__name__, data=asdict(event))
+        self.tell(event=type(event).__name__, data=as_dict(event))
 
     async def steady(self) -> None:
         """Wait while keys are behind."""
