@@ -74,7 +74,7 @@ class KeysClient:
                     await send(self.sock, write({"n": number, "verb": verb, "desk": desk, **told}))
                 await self.events[number].wait()
             message = self.answers.pop(number, None)
-        except OSError as e:
+        except (OSError, anyio.ClosedResourceError) as e:
             raise HostError(GONE) from e
         finally:
             del self.events[number]

@@ -104,7 +104,8 @@ class Keys:
         self.tells = tells
         self.journal = Journal(folder / FILE, load_signer(folder))
         self.vault: Vault | None = None
-        self.passphrase = b""
+        self.root: Secret | None = None
+        """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
         self.lines: list[Line] = []
         self.charters: dict[str, Charter] = {}
         self.shares: dict[str, int] = {}
@@ -200,7 +201,7 @@ class Keys:
                 self.enter("owner", event_of(message))
                 self.answer_committed(line, number)
             case "unlock":
-                self.passphrase = str(message["passphrase"]).encode()
+                self.root = Secret(base64.b64decode(str(message["root"]), validate=True))
                 line.tell(re=number, ok={})
             case "open":
                 self.open(line, desk, message)
@@ -289,7 +290,7 @@ class Keys:
     def opened_vault(self) -> Vault:
         """Open the vault, once."""
         if self.vault is None:
-            self.vault = Vault.open(self.folder, lambda: self.passphrase)
+            self.vault = Vault(self.folder, self.root) if self.root else Vault.open(self.folder)
         return self.vault
 
     def close(self, desk: str, why: str) -> None:

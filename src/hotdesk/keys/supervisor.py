@@ -34,6 +34,8 @@ class Doors:
         self.questions: dict[str, tuple[float, Asked]] = {}
         """What desks ask, by id, and until when."""
         self.in_use: Callable[[DeskId], None] = lambda desk: None
+        self.asked: Callable[[Asked], None] = lambda asked: None
+        """Told of each question as it comes."""
         self.try_out: Callable[[Desk, Scope], Any] | None = None
         """Runs canaries in a desk before it is handed over."""
 
@@ -50,6 +52,10 @@ class Doors:
                 self.keys.heard = self.heard
                 self.tasks.start(self.keys.run)
             return self.keys
+
+    async def unlock(self, root: str) -> None:
+        """Give keys the vault's root key, in base64, where they cannot find it themselves."""
+        await (await self.meet()).ask("unlock", "", root=root)
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, dict[str, str]]:
         """Have keys make a charter, within what the operator allows; the operator's own names lead where they lead."""
@@ -68,6 +74,7 @@ class Doors:
     async def dismiss(self, desk: DeskId, why: str) -> None:
         """Have keys end a charter; keys that are gone have ended it."""
         self.admitted.pop(desk, None)
+        self.questions = {number: each for number, each in self.questions.items() if each[1].desk != desk}
         if self.keys is not None and self.keys.failure is None:
             try:
                 await self.keys.ask("close", desk, why=why)
@@ -91,14 +98,15 @@ class Doors:
             case {"event": "Asked", "data": dict(data)}:
                 asked = Asked(**data)
                 self.questions[asked.id] = (time.monotonic() + asked.seconds, asked)
+                self.asked(asked)
             case {"event": "Answered", "data": {"id": str(number)}}:
                 self.questions.pop(number, None)
 
     def open_questions(self) -> list[Asked]:
-        """List what waits for an answer."""
+        """List what waits for an answer, each with the seconds it still does."""
         now = time.monotonic()
         self.questions = {number: each for number, each in self.questions.items() if each[0] > now}
-        return [asked for _, asked in self.questions.values()]
+        return [replace(asked, seconds=round(until - now, 1)) for until, asked in self.questions.values()]
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         """Answer a question: with `digest`, only if it is still about that."""
