@@ -48,6 +48,8 @@ class KeeperClient:
         self.closing = False
         self.knocked: Callable[[str], None] = lambda desk: None
         """Told of a desk in which `sudo` calls and root is not up."""
+        self.ends: Callable[[str, str], None] = lambda desk, why: None
+        """Told of each desk that ended, and why."""
 
     async def run(self) -> None:
         """Read answers and events until the keeper is gone."""
@@ -82,6 +84,7 @@ class KeeperClient:
                     del self.ended[next(iter(self.ended))]
                 self.rootless.discard(desk)
                 self.wake(desk)
+                self.ends(desk, why)
             case {"event": "rootless", "desk": str(desk)}:
                 self.rootless.add(desk)
                 self.wake(desk)

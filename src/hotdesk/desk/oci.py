@@ -128,6 +128,7 @@ class ContainerRuntime:
         self.config = config
         self.keeper = keeper
         self.keeper.knocked = self.rise
+        self.keeper.ends = self.dismiss
         self.tasks = tasks
         self.note = note
         self.supervise = supervise
@@ -223,6 +224,11 @@ class ContainerRuntime:
         """Have root's guest started in a desk where `sudo` calls."""
         if kept := self.kept.get(DeskId(name)):
             self.tasks.start(kept.rise)
+
+    def dismiss(self, name: str, why: str) -> None:
+        """Have the way out of a desk that ended shut, whoever or whatever ended it."""
+        if self.supervisor is not None:
+            self.tasks.start(functools.partial(self.supervisor.dismiss, DeskId(name), why))
 
     async def stop_waiting(self, desk: DeskId, root: bool, scope: anyio.CancelScope) -> None:
         """Stop waiting for a guest's call when it or its desk ended, or its time is up."""
