@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import parse_size
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError
@@ -28,6 +30,33 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
     add_env(parser)
 
 
+def add_scope(parser: argparse.ArgumentParser) -> None:
+    """Ask where a desk may go, and with which secrets."""
+    scope = parser.add_argument_group("the way out (none of these: there is none); each may be given several times")
+    scope.add_argument(
+        "--allow",
+        action="append",
+        metavar="RULE",
+        help="what it may reach: 'example.test' to read, 'GET example.test/data/*', 'write api.test', "
+        "'read *.example.test down=50M'; or the packages of pypi, npm, debian, github-read",
+    )
+    scope.add_argument("--deny", action="append", metavar="RULE", help="what it may not, of what --allow admits")
+    scope.add_argument("--ask", action="append", metavar="RULE", help="what waits for `hotdesk approve`")
+    scope.add_argument(
+        "--grant",
+        action="append",
+        metavar="GRANT",
+        help="a secret of the vault the door puts in: 'erp-token@erp.test', 'key@api.test header=X-Key env=API_KEY'",
+    )
+    scope.add_argument(
+        "--map",
+        action="append",
+        metavar="NAME=HOST:PORT",
+        help="where a name leads, as in erp.test=127.0.0.1:8443",
+    )
+    scope.add_argument("--no-ask", action="store_true", help="the desk may not ask for more")
+
+
 def add_env(parser: argparse.ArgumentParser) -> None:
     """Ask for environment variables."""
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="variable for its environment; repeatable")
@@ -48,13 +77,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def parse_env(pairs: list[str] | None) -> dict[str, str]:
+def parse_env(pairs: list[str] | None, option: str = "--env", value_name: str = "VALUE") -> dict[str, str]:
     """Read NAME=VALUE pairs."""
     found = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise BriefError(f"--env takes NAME=VALUE, not {pair!r}")
+            raise BriefError(f"{option} takes NAME={value_name}, not {pair!r}")
         found[name] = value
     return found
 
@@ -88,3 +117,16 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
         env=parse_env(arguments.env),
         root=arguments.root,
     )
+
+
+def make_scope(arguments: argparse.Namespace) -> Scope:
+    """Put a desk's way out together; where nothing asks for one there is none, and nothing more is imported."""
+    rules = [*(arguments.allow or [])]
+    rules += [f"deny {text}" for text in arguments.deny or []] + [f"ask {text}" for text in arguments.ask or []]
+    names = parse_env(arguments.map, "--map", "HOST:PORT")
+    if not rules and not arguments.grant and not names:
+        return CLOSED
+    scope: Scope = import_module("hotdesk.door.scope").scope_of(
+        rules, arguments.grant or [], names, not arguments.no_ask
+    )
+    return scope
