@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
@@ -44,8 +44,6 @@ class Host:
         self.config = settings or config.load()
         self.control = control
         self.keeper = keeper
-        self.doors: Doors | None = None
-        """What gives desks their way out, where this process opens them itself."""
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
 
@@ -60,7 +58,8 @@ class Host:
             )
             self.runtime = runtime
             if self.control:
-                await self.stack.enter_async_context(part("control")(runtime, control_path(self.config, os.getpid())))
+                path = control_path(self.config, os.getpid())
+                await self.stack.enter_async_context(part("control")(runtime, path, lambda: self.doors))
         except BaseException as e:
             await self.stack.__aexit__(type(e), e, e.__traceback__)
             raise
@@ -75,12 +74,17 @@ class Host:
         made: Doors = import_module(DOORS).Doors(self.config, keeper, tasks)
         made.in_use = self.runtime.used.add
         self.stack.callback(made.close)
-        self.doors = made
         return made
+
+    @property
+    def doors(self) -> Doors:
+        """Give what supervises the desks this process opens itself: steps, grants, questions."""
+        if not isinstance(self.runtime, ContainerRuntime):
+            raise HostError("these desks are another process's, and so are their doors")
+        return cast("Doors", self.runtime.supervised())
 
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""
-        assert self.doors is not None
         self.doors.note(event)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:

@@ -7,6 +7,9 @@ GET    /desks/ID/usage   what it uses
 POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
 GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
 GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
+GET    /questions        what desks ask for and nobody has answered
+POST   /questions/ID     answer one; the body says how, and the digest of what was asked
+POST   /unlock           give keys the vault's root key
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import functools
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 import h11
@@ -33,6 +37,7 @@ from hotdesk.desk.request import parse_port, parse_spec
 from hotdesk.desk.seam import Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
+from hotdesk.event import Asked
 
 BODY_LIMIT = 1 << 16
 REQUEST_SECONDS = 30.0
@@ -41,6 +46,23 @@ CALLS = 256
 PAUSE = 0.1
 REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
+NOTHING = "there is no such thing here"
+
+
+class Asks(Protocol):
+    """Holds what an owner's desks ask for, and passes answers on."""
+
+    def open_questions(self) -> list[Asked]:
+        """List what waits, each with the seconds it still does."""
+        ...
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str) -> Asked:
+        """Answer one and say what it was; `BriefError` when none of that number and digest waits."""
+        ...
+
+    async def unlock(self, root: str) -> None:
+        """Take the vault's root key, in base64."""
+        ...
 
 
 @dataclass(slots=True)
@@ -51,6 +73,7 @@ class Control:
     tasks: Background
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
+    asks: Callable[[], Asks] | None = None
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
@@ -99,6 +122,9 @@ class Control:
             if len(parts) > 2 and parts[0] == "desks":
                 await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:])
                 return
+            if parts[0] in ("questions", "unlock"):
+                await respond(sock, 200, await self.decide(method, parts, body, *peer(sock)))
+                return
             match method, parts:
                 case "GET", ["desks"]:
                     await respond(sock, 200, state.desks(self.runtime.config))
@@ -108,7 +134,7 @@ class Control:
                     await self.runtime.burn(as_id(name))
                     await respond(sock, 200, {})
                 case _:
-                    raise BriefError("there is no such thing here")
+                    raise BriefError(NOTHING)
         except (ValueError, RecursionError):
             await respond(sock, 400, {"code": BriefError.code, "text": "the body is not JSON"})
         except HotdeskError as e:
@@ -137,7 +163,22 @@ class Control:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
             case _:
-                raise BriefError("there is no such thing here")
+                raise BriefError(NOTHING)
+
+    async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
+        """Do what only whoever runs this owner may; who answers is what the kernel says, not the body."""
+        if self.asks is None or uid not in (os.geteuid(), 0):
+            raise BriefError(f"{NOTHING}, or not for uid {uid}")
+        match method, parts:
+            case "GET", ["questions"]:
+                return [asdict(asked) for asked in self.asks().open_questions()]
+            case "POST", ["questions", number]:
+                approved, digest = parse_answer(json.loads(body))
+                return asdict(await self.asks().answer(number, approved, f"uid {uid} pid {pid}", digest))
+            case "POST", ["unlock"]:
+                await self.asks().unlock(parse_unlock(json.loads(body)))
+                return {}
+        raise BriefError(NOTHING)
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
@@ -157,6 +198,22 @@ def parse_order(told: object) -> tuple[Spec, Scope]:
     if not isinstance(told, dict) or not set(told) <= {"spec", "scope"}:
         raise BriefError("a desk is opened by its spec and its scope")
     return parse_spec(told.get("spec", {})), parse_scope(told["scope"]) if "scope" in told else CLOSED
+
+
+def parse_answer(told: object) -> tuple[bool, str]:
+    """Read an answer: it is to something exact, or to nothing."""
+    match told:
+        case {"approved": bool(approved), "digest": str(digest), **rest} if digest and not rest:
+            return approved, digest
+    raise BriefError("an answer says whether it is approved, and the digest of what was asked")
+
+
+def parse_unlock(told: object) -> str:
+    """Read what the vault opens with."""
+    match told:
+        case {"root": str(root), **rest} if not rest:
+            return root
+    raise BriefError("a vault opens with its root key")
 
 
 async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
@@ -195,12 +252,14 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
 
 
 @contextlib.asynccontextmanager
-async def controlled(runtime: ContainerRuntime, path: Path, mode: int = 0o600) -> AsyncIterator[None]:
-    """Serve a runtime's desks at a control socket."""
+async def controlled(
+    runtime: ContainerRuntime, path: Path, asks: Callable[[], Asks] | None = None, mode: int = 0o600
+) -> AsyncIterator[None]:
+    """Serve a runtime's desks, and what they ask, at a control socket."""
     with listen(path, mode) as listener:
         try:
             async with background() as tasks:
-                control = Control(runtime, tasks, everyone=mode != 0o600)
+                control = Control(runtime, tasks, everyone=mode != 0o600, asks=asks)
                 tasks.start(lambda: control.serve(listener))
                 yield
         finally:

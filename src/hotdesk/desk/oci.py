@@ -162,17 +162,22 @@ class ContainerRuntime:
         """Have whatever the desk needs outside: somebody who notes what root does, and a way out."""
         if scope == CLOSED and not spec.root:
             return spec, ""
-        if self.supervisor is None and self.supervise is not None:
-            self.supervisor = self.supervise(self.keeper, self.tasks)
-        if self.supervisor is None:
+        supervisor = self.supervised()
+        if supervisor is None:
             if scope != CLOSED:
                 raise BriefError("these desks have no way out; leave the scope away")
             return spec, ""
         if scope == CLOSED:
-            await self.supervisor.ready()
+            await supervisor.ready()
             return spec, ""
-        ca, env = await self.supervisor.admit(desk, spec, scope)
+        ca, env = await supervisor.admit(desk, spec, scope)
         return replace(spec, env={**env, **spec.env}), ca
+
+    def supervised(self) -> Supervisor | None:
+        """Give who supervises these desks, made on first need; None where nobody does."""
+        if self.supervisor is None and self.supervise is not None:
+            self.supervisor = self.supervise(self.keeper, self.tasks)
+        return self.supervisor
 
     async def greet(self, desk: DeskId, body: dict[str, object], fds: list[int]) -> LinkedDesk:
         """Take the guest's call, and its first word."""

@@ -22,10 +22,15 @@ from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.desk.sockets import receive, send
 from hotdesk.desk.spawn import MESSAGE
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
+from hotdesk.event import Asked, from_json
 
 ANSWER_LIMIT = 1 << 22
 CALL_SECONDS = 60.0
 PAUSE = 0.02
+
+
+class Unanswered(HostError):  # noqa: N818 - a state, and read as one: `except Unanswered`
+    """No owner listens there."""
 
 
 class Lent:
@@ -113,6 +118,20 @@ class RemoteRuntime:
         for link in self.links.pop(desk, []):
             link.hang_up()
 
+    async def questions(self) -> list[Asked]:
+        """List what the owner's desks ask for, each with the seconds it still waits."""
+        told = (await self.call("GET", "/questions")).get("items")
+        return [as_asked(each) for each in told] if isinstance(told, list) else []
+
+    async def answer(self, asked: Asked, approved: bool) -> Asked:
+        """Answer just what was asked, and give it as the owner has it."""
+        value = {"approved": approved, "digest": asked.digest}
+        return as_asked(await self.call("POST", f"/questions/{asked.id}", value))
+
+    async def unlock(self, root: str) -> None:
+        """Give the owner's keys the vault's root key, in base64."""
+        await self.call("POST", "/unlock", {"root": root})
+
     async def call(self, method: str, target: str, value: object = None) -> dict[str, object]:
         """Make one request and give its answer."""
         body = b"" if value is None else json.dumps(value).encode()
@@ -155,6 +174,17 @@ class RemoteRuntime:
             raise
 
 
+def as_asked(told: object) -> Asked:
+    """Read a question strictly: an owner passes on what a desk had a hand in."""
+    try:
+        event = from_json(Asked.__name__, json.dumps(told))
+    except ValueError as e:
+        raise KeeperError("the owner answered strangely") from e
+    if not isinstance(event, Asked) or not (event.id.isascii() and event.id.isalnum()):
+        raise KeeperError("the owner answered strangely")
+    return event
+
+
 def connected(sock: socket.socket, path: Path) -> bool:
     """Connect, unless the owner's queue is full."""
     try:
@@ -162,7 +192,7 @@ def connected(sock: socket.socket, path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as e:
-        raise HostError(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
+        raise Unanswered(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
     return True
 
 

@@ -1,0 +1,144 @@
+"""Questions at a control socket: who may see them, who answers, and to what."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from hotdesk.desk.background import background
+from hotdesk.desk.control import Control, controlled
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
+from hotdesk.errors import BriefError, KeeperError
+from hotdesk.event import Asked
+
+pytestmark = pytest.mark.anyio
+ASKED = Asked("i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET a.test/x", "GET", "a.test", "/x", 41.0, "please")
+NO_DESKS = cast(ContainerRuntime, None)
+
+
+@dataclass
+class Scripted:
+    """Has one question, and remembers what was said."""
+
+    answers: list[tuple[str, bool, str, str]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    def open_questions(self) -> list[Asked]:
+        """Give the one."""
+        return [ASKED]
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str) -> Asked:
+        """Remember an answer."""
+        self.answers.append((number, approved, by, digest))
+        return ASKED
+
+    async def unlock(self, root: str) -> None:
+        """Remember a key."""
+        self.keys.append(root)
+
+
+@pytest.fixture
+def scripted() -> Scripted:
+    """Give an owner's questions."""
+    return Scripted()
+
+
+@pytest.fixture
+async def owner(scripted: Scripted, tmp_path: Path) -> AsyncIterator[RemoteRuntime]:
+    """Give the far end of an owner's control socket."""
+    async with controlled(NO_DESKS, tmp_path / "owner.sock", scripted), remote_runtime(tmp_path / "owner.sock") as far:
+        yield far
+
+
+async def test_questions_are_listed_as_they_are(owner: RemoteRuntime) -> None:
+    assert await owner.questions() == [ASKED]
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_answer_is_given_by_whom_the_kernel_says_and_to_what_was_seen(
+    owner: RemoteRuntime, scripted: Scripted, approved: bool
+) -> None:
+    assert await owner.answer(ASKED, approved) == ASKED
+    assert scripted.answers == [("1a2b3c4d", approved, f"uid {os.geteuid()} pid {os.getpid()}", ASKED.digest)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"approved": True},
+        {"approved": True, "digest": ""},
+        {"approved": 1, "digest": "f0"},
+        {"approved": "yes", "digest": "f0"},
+        {"approved": True, "digest": "f0", "by": "uid 0 pid 1"},
+    ],
+)
+async def test_an_answer_to_nothing_exact_is_none(owner: RemoteRuntime, scripted: Scripted, body: object) -> None:
+    with pytest.raises(BriefError):
+        await owner.call("POST", "/questions/1a2b3c4d", body)
+    assert scripted.answers == []
+
+
+async def test_a_key_reaches_the_vault(owner: RemoteRuntime, scripted: Scripted) -> None:
+    await owner.unlock("a2V5")
+    assert scripted.keys == ["a2V5"]
+    with pytest.raises(BriefError):
+        await owner.call("POST", "/unlock", {"root": 1})
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [("POST", "/questions"), ("GET", "/questions/1a2b3c4d"), ("GET", "/unlock"), ("GET", "/q")],
+)
+async def test_there_is_nothing_else(owner: RemoteRuntime, method: str, target: str) -> None:
+    with pytest.raises(BriefError, match="no such thing"):
+        await owner.call(method, target)
+
+
+@pytest.mark.parametrize("parts", [["questions"], ["questions", "1a2b3c4d"], ["unlock"]])
+async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
+    scripted: Scripted, parts: list[str]
+) -> None:
+    body = json.dumps({"approved": True, "digest": ASKED.digest}).encode()
+    async with background() as tasks:
+        control = Control(NO_DESKS, tasks, everyone=True, asks=scripted)
+        for method in ("GET", "POST"):
+            with pytest.raises(BriefError, match="not for uid 4711"):
+                await control.decide(method, parts, body, 1, 4711)
+    assert scripted.answers == []
+    assert scripted.keys == []
+
+
+async def test_an_owner_without_a_door_has_no_questions(tmp_path: Path) -> None:
+    async with controlled(NO_DESKS, tmp_path / "owner.sock"), remote_runtime(tmp_path / "owner.sock") as far:
+        with pytest.raises(BriefError):
+            await far.questions()
+
+
+async def test_a_dead_owners_socket_says_so(tmp_path: Path) -> None:
+    async with remote_runtime(tmp_path / "gone.sock") as far:
+        with pytest.raises(Unanswered):
+            await far.questions()
+
+
+@pytest.mark.parametrize(
+    "told", [None, {}, {"desk": "x"}, {**asdict(ASKED), "seconds": "41"}, {**asdict(ASKED), "by": "x"}]
+)
+def test_a_question_told_strangely_is_refused(told: object) -> None:
+    with pytest.raises(KeeperError):
+        as_asked(told)
+
+
+@pytest.mark.parametrize("number", ["", "../desks", "a b", "é1"])
+def test_an_id_is_letters_and_digits(number: str) -> None:
+    with pytest.raises(KeeperError):
+        as_asked({**asdict(ASKED), "id": number})
