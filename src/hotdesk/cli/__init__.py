@@ -28,6 +28,8 @@ COMMANDS = {
     "pause": "Stop desks where they are.",
     "resume": "Let paused desks go on.",
     "burn": "Burn desks: end them and everything of them.",
+    "approve": "Let a desk do what it asks for; without an id, list what waits.",
+    "refuse": "Refuse what a desk asks for.",
     "image": "Build, list, remove and import images.",
     "vault": "Keep secrets by name; desks never see them.",
     "journal": "Read what happened, and prove that it is all there.",

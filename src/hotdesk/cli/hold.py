@@ -12,10 +12,11 @@ from pathlib import Path
 import anyio
 
 from hotdesk import config
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.confine import confine
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.remote import Unanswered, remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server
@@ -26,19 +27,21 @@ LINGER = 5.0
 """Seconds a holder without desks stays, for the next one."""
 
 
-async def open_held(settings: Config, spec: Spec) -> DeskId:
+async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
     """Open a desk at the holder, starting one where there is none; an ordinary user's at the server."""
     if os.geteuid() != 0:
         async with remote_runtime(server(settings)) as runtime:
-            return (await runtime.open(spec)).id
+            return (await runtime.open(spec, scope)).id
     path = holder_path(settings)
     holder = None
     end = anyio.current_time() + START_SECONDS
     while anyio.current_time() < end:
         if path.is_socket():
-            with suppress(HostError, DeskGone):  # it was about to end: it had no desk for a while
+            with suppress(Unanswered, DeskGone):  # it was about to end: it had no desk for a while
                 async with remote_runtime(path) as runtime:
-                    return (await runtime.open(spec)).id
+                    if key:
+                        await runtime.unlock(key)
+                    return (await runtime.open(spec, scope)).id
         if holder is None or holder.poll() is not None:
             holder = start_holder()
         await anyio.sleep(0.05)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from importlib import import_module
 
 from hotdesk import config
 from hotdesk.cli import hold, options
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.host import within
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     options.add_spec(parser)
+    options.add_scope(parser)
     parser.add_argument(
         "--deadline",
         type=float,
@@ -33,11 +36,15 @@ def main(arguments: argparse.Namespace) -> int:
 
       ID=$(hotdesk open --memory 4G)
       hotdesk exec $ID -- uname -a
+      hotdesk open --allow github-read --ask 'write api.test'
     """
     spec = options.make_spec(arguments, arguments.deadline, arguments.idle)
+    settings = config.load()
+    scope = within(options.make_scope(arguments), settings)
+    key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
 
     async def work() -> int:
-        desk = await hold.open_held(config.load(), spec)
+        desk = await hold.open_held(settings, spec, scope, key)
         print(json.dumps({"id": desk}) if arguments.json else desk)
         return 0
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 from pathlib import Path
 
+from hotdesk.brief.data import Scope
 from hotdesk.cli import FAILED, early, options
 from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import Desk
 from hotdesk.desk.transfer import get, put
 from hotdesk.errors import HotdeskError, printable
-from hotdesk.host import Host
+from hotdesk.event import Asked
+from hotdesk.host import Host, control_path
 
 DAY = 86400.0
+SHOWN = 200
+"""Characters of a question's target shown in a line."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     options.add_spec(parser)
+    options.add_scope(parser)
     options.add_timeout(parser)
     parser.add_argument(
         "--in", action="append", dest="carried_in", metavar="LOCAL:REMOTE", help="copied in before; repeatable"
@@ -45,6 +51,17 @@ def complain(text: str) -> None:
     print(f"hotdesk: {text}", file=sys.stderr)
 
 
+def asks(scope: Scope) -> bool:
+    """Say whether a desk may come to wait for a person's answer."""
+    return scope.may_ask or any(rule.verdict == "ask" for rule in scope.rules)
+
+
+def show(asked: Asked) -> None:
+    """Tell whoever watches that something waits for them."""
+    what = f"{asked.method} {asked.host}{asked.path}"[:SHOWN]
+    complain(printable(f"desk {asked.desk} asks: {what}: hotdesk approve {asked.id}"))
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Run a command on a fresh desk, then burn the desk.
 
@@ -57,6 +74,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk run -- python3 -c 'print(6*7)'
       hotdesk run --in a.csv:a.csv --out b.csv:b.csv -- sh -c 'sort a.csv > b.csv'
       hotdesk run --memory 512M --timeout 10 -- ./untrusted
+      hotdesk run --allow pypi -- pip download requests
+      hotdesk run --allow erp.test --grant erp-token@erp.test -- curl https://erp.test/orders
     """
     command = options.require_command(arguments.command, "hotdesk run -- uname -a")
     lasting = (arguments.timeout or DAY) + 300
@@ -64,10 +83,20 @@ def main(arguments: argparse.Namespace) -> int:
     carried_in = [options.parse_pair(text, "--in") for text in arguments.carried_in or []]
     carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
 
+    scope = options.make_scope(arguments)
+    settings = early.settings()
+    key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
+    written = [Path(local) for _, local in carried_out]
+
     async def work() -> int:
-        async with Host(early.settings(), control=False, keeper=early.keeper()) as host:
-            confine([Path(local) for _, local in carried_out], any_owner=bool(carried_in or carried_out))
-            async with host.open_desk(spec) as desk:
+        async with Host(settings, control=asks(scope), keeper=early.keeper()) as host:
+            own = [control_path(settings, 0).parent] if asks(scope) else []
+            confine([*written, *own], any_owner=bool(carried_in or carried_out))
+            if host.doors is not None:
+                host.doors.asked = show
+                if key:
+                    await host.doors.unlock(key)
+            async with host.open_desk(spec, scope) as desk:
                 for local, remote in carried_in:
                     await put(desk, Path(local), remote)
                 code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)

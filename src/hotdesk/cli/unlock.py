@@ -1,0 +1,28 @@
+"""The vault's root key, where only a person or their keyring has it: got before this command gives up its rights."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+from hotdesk.brief.data import Scope
+from hotdesk.cli.vault import PASSPHRASE_FILE, ask_hidden, read_passphrase
+from hotdesk.config import Config
+from hotdesk.vault import root, source_of
+from hotdesk.vault.store import load
+
+
+def find(settings: Config, scope: Scope) -> str:
+    """Give the root key in base64; nothing where keys find it themselves, or the vault is a server's.
+
+    A passphrase is made a key here: that takes more memory and threads than keys may have.
+    """
+    folder = settings.lib / "keys"
+    if not scope.grants or os.geteuid() != 0 or source_of(folder) == "file":
+        return ""
+    return base64.b64encode(root.find(folder, load(folder).root, passphrase).bytes()).decode()
+
+
+def passphrase() -> bytes:
+    """Read the passphrase from its file, or ask for it."""
+    return read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: ")
