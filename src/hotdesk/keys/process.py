@@ -46,6 +46,8 @@ from hotdesk.vault.store import open_sealed, seal
 READ = 1 << 16
 BACKLOG = 16 << 20
 """Bytes that may wait for a process that does not read; then its line is cut."""
+REASON = 2000
+"""Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
@@ -67,8 +69,11 @@ class Line:
         self.cut = False
 
     def tell(self, **message: object) -> None:
-        """Send a message as soon as the other end takes it."""
-        self.out += write(message)
+        """Send a message as soon as the other end takes it; one too long to be sent ends the line."""
+        try:
+            self.out += write(message)
+        except Garbled:
+            self.cut = True
         if len(self.out) > BACKLOG:
             self.cut = True
 
@@ -191,7 +196,8 @@ class Keys:
                 self.for_door(line, message)
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
             known = e if isinstance(e, HotdeskError) else HostError(f"keys were asked for something strange: {e!r}")
-            line.tell(re=number, error={"code": known.code, "text": str(known)})
+            told = {"code": known.code, "text": str(known)[:REASON]}
+            line.tell(re=number if isinstance(number, int) else None, error=told)
 
     def for_owner(self, line: Line, message: dict[str, object]) -> None:
         """Do what the owner asks."""
@@ -227,8 +233,9 @@ class Keys:
             if isinstance(event, Asked | Answered | Alarm | Revoked):
                 self.tell_owner(event)
         elif "used" in message:
+            desks = [as_desk(each) for each in as_list(message["used"])]
             for owner in self.to("owner"):
-                owner.tell(event="used", desks=message["used"])
+                owner.tell(event="used", desks=desks)
         elif "print" in message:
             self.print(line, as_desk(message["desk"]), str(message["print"]), message["n"])
 
