@@ -257,7 +257,7 @@ class Keys:
 
     def enter(self, actor: str, event: Event) -> None:
         """Take an event down, from whom it may come, within its desk's share."""
-        if not isinstance(event, HEARD[actor]):
+        if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
             raise BriefError(f"no {actor} may say that")
         desk = as_desk(event.desk)
         self.shares[desk] = self.shares.get(desk, 0) + len(to_json(event))
