@@ -46,6 +46,8 @@ from hotdesk.vault.store import open_sealed, seal
 READ = 1 << 16
 BACKLOG = 16 << 20
 """Bytes that may wait for a process that does not read; then its line is cut."""
+PRINTING = 32
+"""Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
 REASON = 2000
 """Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
 SHARE = 64 << 20
@@ -114,6 +116,7 @@ class Keys:
         self.lines: list[Line] = []
         self.charters: dict[str, Charter] = {}
         self.shares: dict[str, int] = {}
+        self.number = 0
         self.printing: dict[int, tuple[Line, int]] = {}
         """What the teller is asked for: its number, who wants it, under which number of its own."""
         self.answers: list[Callable[[str | None], None]] = []
@@ -348,8 +351,11 @@ class Keys:
             code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
             line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
         else:
-            self.printing[number] = (line, number)
-            self.tells.send(json.dumps({"n": number, "argv": argv_of(secret.bytes())}).encode())
+            if len(self.printing) >= PRINTING:
+                raise HostError("too many programs wait to print a token; try again later")
+            self.number += 1
+            self.printing[self.number] = (line, number)
+            self.tells.send(json.dumps({"n": self.number, "argv": argv_of(secret.bytes())}).encode())
 
     def hear_teller(self) -> None:
         """Pass on what a program printed."""
