@@ -115,6 +115,7 @@ class Keys:
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
         self.lines: list[Line] = []
         self.charters: dict[str, Charter] = {}
+        self.share = SHARE
         self.shares: dict[str, int] = {}
         self.number = 0
         self.printing: dict[int, tuple[Line, int]] = {}
@@ -264,8 +265,10 @@ class Keys:
             raise BriefError(f"no {actor} may say that")
         desk = as_desk(event.desk)
         self.shares[desk] = self.shares.get(desk, 0) + len(to_json(event))
-        if self.shares[desk] > SHARE:
+        if self.shares[desk] > self.share:
             self.change(desk, {"verb": "full"})
+            if actor == "owner":
+                raise HostError(f"desk {desk} has filled its share of the journal: what cannot be noted is not done")
             return
         self.journal.add(desk, actor, event)
 
