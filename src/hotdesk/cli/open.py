@@ -9,7 +9,6 @@ from importlib import import_module
 from hotdesk import config
 from hotdesk.cli import hold, options
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.host import within
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
     spec = options.make_spec(arguments, arguments.deadline, arguments.idle)
     settings = config.load()
-    scope = within(options.make_scope(arguments), settings)
+    scope = options.make_scope(arguments)
     key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
 
     async def work() -> int:

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from hotdesk.brief.data import Scope
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cli import FAILED, early, options
 from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.desk.confine import confine
@@ -92,7 +92,7 @@ def main(arguments: argparse.Namespace) -> int:
         async with Host(settings, control=asks(scope), keeper=early.keeper()) as host:
             own = [control_path(settings, 0).parent] if asks(scope) else []
             confine([*written, *own], any_owner=bool(carried_in or carried_out))
-            if host.doors is not None:
+            if scope != CLOSED:
                 host.doors.asked = show
                 if key:
                     await host.doors.unlock(key)
