@@ -53,7 +53,10 @@ def scripted() -> Scripted:
 @pytest.fixture
 async def owner(scripted: Scripted, tmp_path: Path) -> AsyncIterator[RemoteRuntime]:
     """Give the far end of an owner's control socket."""
-    async with controlled(NO_DESKS, tmp_path / "owner.sock", scripted), remote_runtime(tmp_path / "owner.sock") as far:
+    async with (
+        controlled(NO_DESKS, tmp_path / "owner.sock", lambda: scripted),
+        remote_runtime(tmp_path / "owner.sock") as far,
+    ):
         yield far
 
 
@@ -110,7 +113,7 @@ async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
 ) -> None:
     body = json.dumps({"approved": True, "digest": ASKED.digest}).encode()
     async with background() as tasks:
-        control = Control(NO_DESKS, tasks, everyone=True, asks=scripted)
+        control = Control(NO_DESKS, tasks, everyone=True, asks=lambda: scripted)
         for method in ("GET", "POST"):
             with pytest.raises(BriefError, match="not for uid 4711"):
                 await control.decide(method, parts, body, 1, 4711)
