@@ -173,7 +173,8 @@ def processes(home: Path, strangers: set[str]) -> Iterator[int]:
 
 def is_ours(pid: int, home: Path) -> bool:
     """Say whether a door or keys, or the one child either has, belongs to a keeper of ours, or to nobody any more."""
-    return parent(pid) in (1, *keepers(home)) or parent(parent(pid)) in (1, *keepers(home))
+    ours = keepers(home)
+    return parent(pid) in (1, *ours) or parent(parent(pid)) in ours
 
 
 def is_local(pid: int, strangers: set[str]) -> bool:
