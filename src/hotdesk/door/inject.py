@@ -238,10 +238,11 @@ def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:
     """Take a head apart into what a secret may be put in: headers, cookies, parameters."""
     found: list[tuple[Slot, bytes]] = []
     for name, value in out.headers:
-        if fold(name) == b"cookie":
+        folded = fold(name)
+        if folded == b"cookie":
             found += [(("cookie", one.decode("latin-1")), held) for one, held in cookies(value)]
-        elif fold(name) != IDENTITY:
-            found.append((("header", fold(name).decode("latin-1")), value.strip(b" \t")))
+        elif folded != IDENTITY:
+            found.append((("header", folded.decode("latin-1")), value.strip(b" \t")))
     return found + [(("query", name), value) for name, value, _ in parameters(out.query)]
 
 
@@ -436,6 +437,8 @@ def alone(held: Held, value: bytes) -> bytes:
 def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
     held, secret = use.held, alone(use.held, value)
+    if use.place.kind == "bearer" and not use.place.swap:
+        return b"Bearer " + secret
     kind, name = slot_of(use.place)
     written = next(
         (text for slot, text in parts(out) if slot == (kind, name) and carried(slot, text) == held.placeholder), b""
