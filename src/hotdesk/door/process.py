@@ -86,6 +86,8 @@ class Door:
         self.gates: dict[str, tuple[Gate, asyncio.Task[None]]] = {}
         self.ways: dict[str, Way] = {}
         self.keys: asyncio.Transport | None = None
+        self.unsaid: list[bytes] = []
+        """What keys are told in one piece, once this turn of the loop is over."""
         self.ready = asyncio.Event()
         """Set once keys have said what there was to say."""
         self.caught_up = asyncio.Event()
@@ -192,8 +194,15 @@ class Door:
 
     def tell(self, **message: object) -> None:
         """Tell keys something."""
+        self.unsaid.append(write(message))
+        if len(self.unsaid) == 1:
+            asyncio.get_running_loop().call_soon(self.speak)
+
+    def speak(self) -> None:
+        """Send keys what they are to be told."""
+        said, self.unsaid = b"".join(self.unsaid), []
         if self.keys is not None and not self.keys.is_closing():
-            self.keys.write(write(message))
+            self.keys.write(said)
             if self.keys.get_write_buffer_size() > BACKLOG:
                 self.lost_keys()
 
