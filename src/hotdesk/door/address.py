@@ -42,6 +42,8 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     for network in networks.split()
 )
 """Ranges that are nobody's on the internet; the first that holds an address names it."""
+INSIDE = (PRIVATE, "documentation", "benchmarking")
+"""What only a private network can answer at: the last two are given to nobody, and networks use them inside."""
 
 GLOBAL_V6 = IPv6Network("2000::/3")
 """All of IPv6 that is routed on the internet."""
@@ -57,7 +59,7 @@ def check(
     """Say why an address may not be dialled, or None.
 
     `named` are addresses and networks written as such: they may be, but what hands out credentials or is this host
-    only if written exactly. `private` admits private networks and nothing else.
+    only if written exactly. `private` admits what only private networks answer at, and nothing else.
     """
     address = plain(address)
     covering = [network for network in named if address in network]
@@ -69,7 +71,7 @@ def check(
         kind = kind_of(part)
         if kind != "loopback" and part in own:
             return f"{address} is this host"
-        if kind and not covering and not (private and kind == PRIVATE):
+        if kind and not covering and not (private and kind in INSIDE):
             return f"{address} is {kind}"
     return None
 
