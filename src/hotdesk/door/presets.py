@@ -5,15 +5,18 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import socket
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
 from hotdesk.desk import sources
+from hotdesk.door.address import check
 from hotdesk.errors import BriefError, HostError, printable
 
 PYPI = ("read index.example.test", "read files.example.test")
@@ -56,7 +59,7 @@ def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None
         return (parse_rule_table(told),)
     if told.strip() in PRESETS:
         name = told.strip()
-        return preset(name, read_machine(name) if machine is None else machine)
+        return preset(name, machine) if machine else tuple(map(as_reached, preset(name, read_machine(name))))
     return (parse_rule(told),)
 
 
@@ -66,6 +69,65 @@ def preset(name: str, machine: Machine) -> tuple[Rule, ...]:
         shown = printable(name[:80])
         raise BriefError(f"there is no preset {shown!r}; there are {', '.join(PRESETS)}, as in --allow pypi")
     return tuple(dict.fromkeys(PRESETS[name](machine)))
+
+
+def preset_environment(names: Iterable[str], machine: Machine | None = None) -> dict[str, str]:
+    """Give the variables by which a desk's own pip and npm ask where this machine's do; never a password.
+
+    apt needs none: its sources were written into the image.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        own = machine or read_machine(name)
+        found |= pip_variables(own) if name == "pypi" else npm_variables(own) if name == "npm" else {}
+    return found
+
+
+def without_password(names: Iterable[str], machine: Machine | None = None) -> tuple[str, ...]:
+    """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
+    machines = [machine or read_machine(name) for name in names]
+    parts = [urlsplit(url) for own in machines for url in web((*own.pip, *own.npm, *own.apt))]
+    return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
+
+
+def pip_variables(machine: Machine) -> dict[str, str]:
+    """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
+    urls = [public_url(url) for url in web(machine.pip)]
+    index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
+    plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
+    told = {
+        "PIP_INDEX_URL": index,
+        "PIP_EXTRA_INDEX_URL": extra,
+        "PIP_TRUSTED_HOST": plain,
+        "UV_DEFAULT_INDEX": index,
+        "UV_INDEX": extra,
+    }
+    return {name: " ".join(values) for name, values in told.items() if values}
+
+
+def npm_variables(machine: Machine) -> dict[str, str]:
+    """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
+    return {} if machine.default_npm else {"npm_config_registry": public_url(web(machine.npm)[0])}
+
+
+def public_url(url: str) -> str:
+    """Give a URL without user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def as_reached(rule: Rule) -> Rule:
+    """Admit private networks for a host that this machine itself reaches on one, whatever its name says."""
+    return replace(rule, private=True) if not rule.private and leads_inside(rule.host) else rule
+
+
+def leads_inside(host: str) -> bool:
+    """Say whether this machine's resolver leads a name to a private network."""
+    try:
+        found = {ip_address(each[4][0]) for each in socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)}
+    except (OSError, ValueError):
+        return False
+    return any(check(each) is not None and check(each, private=True) is None for each in found)
 
 
 def pypi(machine: Machine) -> tuple[Rule, ...]:
@@ -198,6 +260,6 @@ def read_apt() -> tuple[str, ...]:
         return ()
 
 
-def web(urls: list[str]) -> bool:
-    """Say whether any of these is on the web."""
-    return any(configured(url) for url in urls)
+def web(urls: Iterable[str]) -> list[str]:
+    """Give those that are on the web."""
+    return [url for url in urls if configured(url)]

@@ -8,7 +8,16 @@ import pytest
 
 from hotdesk.brief import Rule, parse_rule, rule_text
 from hotdesk.door.policy import Policy
-from hotdesk.door.presets import PRESETS, Machine, parse_rules, preset, read_machine
+from hotdesk.door.presets import (
+    PRESETS,
+    Machine,
+    as_reached,
+    parse_rules,
+    preset,
+    preset_environment,
+    read_machine,
+    without_password,
+)
 from hotdesk.door.target import Authority, read
 from hotdesk.errors import BriefError
 
@@ -186,7 +195,7 @@ def test_a_line_is_a_rule_a_table_or_a_preset() -> None:
     assert parse_rules({"host": "example.test", "methods": ["GET"]}) == (parse_rule("GET example.test"),)
     assert parse_rules(" pypi ", Machine()) == preset("pypi", Machine())
     assert parse_rules("read pypi", Machine()) == (Rule("pypi"),)
-    assert parse_rules("github-read") == preset("github-read", Machine())
+    assert parse_rules("github-read", Machine()) == preset("github-read", Machine())
 
 
 def test_an_unknown_preset_names_the_known() -> None:
@@ -199,3 +208,53 @@ def test_this_machine_can_be_asked(name: str) -> None:
     rules = preset(name, read_machine(name))
     assert rules
     assert all(rule.verdict == "allow" and not rule.tunnel for rule in rules)
+
+
+PASSWORD = "https://user:pass@one.example.test:8443/simple"
+PLAIN = "http://10.0.0.7:3141/simple"
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "expected"),
+    [
+        ("pypi", Machine(), {}),
+        ("npm", Machine(), {}),
+        ("debian", Machine(apt=("http://mirror.example.test/debian/",)), {}),
+        ("github-read", Machine(), {}),
+        (
+            "pypi",
+            Machine(pip=(PASSWORD,), default_pip=False),
+            dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), "https://one.example.test:8443/simple"),
+        ),
+        (
+            "pypi",
+            Machine(pip=("file:///srv/simple", PLAIN)),
+            {"PIP_EXTRA_INDEX_URL": PLAIN, "UV_INDEX": PLAIN, "PIP_TRUSTED_HOST": "10.0.0.7:3141"},
+        ),
+        (
+            "npm",
+            Machine(npm=("http://u@mirror.example.test/npm/", "https://own.example.test"), default_npm=False),
+            {"npm_config_registry": "http://mirror.example.test/npm/"},
+        ),
+        ("npm", Machine(npm=("https://own.example.test",)), {}),
+    ],
+)
+def test_a_desk_is_told_where_this_machine_asks(name: str, machine: Machine, expected: dict[str, str]) -> None:
+    assert preset_environment([name], machine) == expected
+
+
+def test_a_password_in_an_index_stays_outside_and_its_host_is_named() -> None:
+    machine = Machine(pip=(PASSWORD, PLAIN), npm=("https://token@npm.example.test",), default_pip=False)
+    assert without_password(["pypi"], machine) == ("one.example.test", "npm.example.test")
+    assert "pass" not in str(preset_environment(["pypi", "npm"], machine))
+
+
+@pytest.mark.parametrize(("host", "private"), [("10.0.0.7", True), ("127.0.0.1", False), ("none.invalid", False)])
+def test_a_host_reached_on_a_private_network_may_be_there(host: str, private: bool) -> None:
+    assert as_reached(Rule(host)) == Rule(host, private=private)
+
+
+def test_this_machine_says_how_its_own_sources_are_reached() -> None:
+    for name in PRESETS:
+        without = [rule_text(rule).removesuffix(" private") for rule in preset(name, read_machine(name))]
+        assert [rule_text(rule).removesuffix(" private") for rule in parse_rules(name)] == without
