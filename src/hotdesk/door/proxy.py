@@ -85,16 +85,26 @@ class Caller:
         del self.wire.buffer[:end]
         return head
 
-    def refuse(self, status: int, what: str, why: str, verdict: str = "deny", *, reason: bytes = b"") -> bool:
-        """Say no, write it down, and hang up."""
+    def refuse(
+        self,
+        status: int,
+        what: str,
+        why: str,
+        verdict: str = "deny",
+        *,
+        reason: bytes = b"",
+        where: Authority | None = None,
+    ) -> bool:
+        """Say no, write it down, and hang up; `where` is what a CONNECT asked for."""
         value = answers.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
         data = answers.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)
-        inside = self.place.inside or Authority("", 0)
+        inside = self.place.inside or where or Authority("", 0)
+        scheme = "https" if where else self.place.scheme
         self.way.outside.note(
             Exchange(
                 self.way.desk, self.way.step, "broken" if verdict == "broken" else "deny", answers.plain(why, 300),
-                what.split(" ")[0] if verdict != "broken" else "", self.place.scheme, inside.host, inside.port, "",
+                what.split(" ")[0] if verdict != "broken" else "", scheme, inside.host, inside.port, "",
                 status, 0, len(data), 0,
             )
         )  # fmt: skip
@@ -119,16 +129,16 @@ class Caller:
         if self.place.inside is not None:
             return self.refuse(403, what, "a CONNECT inside a CONNECT leads nowhere")
         if host[0] != where.host or host[1] not in (None, where.port):
-            return self.refuse(400, what, "the Host header is not the host of the CONNECT")
+            return self.refuse(400, what, "the Host header is not the host of the CONNECT", where=where)
         reachable: list[Scheme] = [
             scheme for scheme in ("https", "http") if policy.reachable(scheme, where.host, where.port)
         ]
         if self.way.shut or self.way.leaves is None or not reachable:
             why = self.way.shut or f"default deny: no rule names {where.host} at port {where.port}"
             shown = f"hotdesk refuses {where.host}:{where.port}, see http://door.local/".encode()
-            return self.refuse(403, what, why, reason=shown)
+            return self.refuse(403, what, why, reason=shown, where=where)
         if self.wire.buffer:
-            return self.refuse(400, what, "bytes came before the CONNECT was answered")
+            return self.refuse(400, what, "bytes came before the CONNECT was answered", where=where)
         self.place.inside, self.place.scheme = where, reachable[0]
         self.wire.hold()
         self.wire.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
