@@ -176,17 +176,17 @@ class Room:
 
     def seed(self, upper: Path, sudo: str | None, ca: str) -> None:
         """Give the fresh layer the files that make this computer itself and no other."""
-        files = {
+        texts = {
             "etc/hostname": f"{self.desk[:12]}\n",
             "etc/hosts": f"127.0.0.1 localhost {self.desk[:12]}\n::1 localhost\n",
             "etc/machine-id": f"{os.urandom(16).hex()}\n",
             "etc/resolv.conf": "",
             **({bundle.SUDO: sudo} if sudo else {}),
-            **(trusting(ca) if ca else {}),
         }
-        for name, text in files.items():
+        files = {name: text.encode() for name, text in texts.items()} | (trusting(ca) if ca else {})
+        for name, data in files.items():
             (upper / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            (upper / name).write_text(text)
+            (upper / name).write_bytes(data)
         if sudo:
             (upper / bundle.SUDO).chmod(0o755)
         for path in (upper, *upper.rglob("*")):
@@ -243,11 +243,11 @@ class Room:
         self.gate = self.sudo = None
 
 
-def trusting(ca: str) -> dict[str, str]:
+def trusting(ca: str) -> dict[str, bytes]:
     """Give the files by which a desk believes its door, and whom this machine believes."""
-    believed = HOST_BUNDLE.read_text() if HOST_BUNDLE.is_file() else ""
-    given = {**trust.files(ca.encode()), trust.BUNDLE: f"{believed}\n{ca}"}
-    return {path.lstrip("/"): text for path, text in given.items()}
+    believed = HOST_BUNDLE.read_bytes() if HOST_BUNDLE.is_file() else b""
+    given = {**trust.files(ca.encode()), trust.BUNDLE: believed + b"\n" + ca.encode()}
+    return {path.lstrip("/"): data for path, data in given.items()}
 
 
 def call_port(port: int) -> socket.socket:

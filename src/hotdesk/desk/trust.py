@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import struct
+from pathlib import Path
 
 PROXY = "http://127.0.0.1:3128"
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
@@ -13,6 +14,8 @@ BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 CERTIFICATE = "/usr/local/share/ca-certificates/hotdesk.crt"
 JAVA_STORE = "/usr/local/share/hotdesk/java.jks"
 JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
+NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
+NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
 BROWSERS = ("/etc/chromium", "/etc/opt/chrome", "/etc/opt/chrome_for_testing")
 COMMON_NAME = bytes.fromhex("0603550403")
@@ -22,6 +25,7 @@ def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CER
     """Give the variables by which programs find the door and believe it.
 
     Node is given the one certificate: it has roots of its own, and reading the bundle costs each start 0.1 s.
+    Releases of it that know no proxy load a file that does.
     Java is left alone, as it prints a line for the variable at each start: see `java_environment`.
     """
     proxies = {"http_proxy": proxy, "https_proxy": proxy, "all_proxy": proxy, "no_proxy": LOCAL}
@@ -41,18 +45,20 @@ def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CER
         **dict.fromkeys(bundles, bundle),
         "NODE_EXTRA_CA_CERTS": certificate,
         "NODE_USE_ENV_PROXY": "1",
+        "NODE_OPTIONS": f"--require={NODE_PRELOAD}",
         "DENO_TLS_CA_STORE": "system",
     }
 
 
-def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, str]:
+def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
     """Give the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
-    certificate = ca_pem.decode("ascii")
-    browser = json.dumps(browser_policy(ca_pem, proxy), indent=1) + "\n"
+    browser = f"{json.dumps(browser_policy(ca_pem, proxy), indent=1)}\n".encode()
     return {
-        CERTIFICATE: certificate,
-        f"/etc/ssl/certs/{subject_hash(ca_pem)}.0": certificate,
-        "/etc/apt/apt.conf.d/90hotdesk": apt_settings(proxy),
+        CERTIFICATE: ca_pem,
+        f"/etc/ssl/certs/{subject_hash(ca_pem)}.0": ca_pem,
+        "/etc/apt/apt.conf.d/91hotdesk-door": apt_settings(proxy).encode(),
+        JAVA_STORE: java_store(ca_pem),
+        NODE_PRELOAD: NODE_SOURCE.read_bytes(),
         **{f"{folder}/policies/managed/hotdesk.json": browser for folder in BROWSERS},
     }
 

@@ -30,12 +30,21 @@ public class Fetch {
 
 
 NODE = """
-const port = new URL(process.env.https_proxy).port
-const call = require('http').request({port, method: 'CONNECT', path: 'a.example.test:443'})
-call.on('connect', (_, socket) => {
-  const inner = require('tls').connect({socket, servername: 'a.example.test'})
-  inner.on('secureConnect', () => inner.end('GET /it HTTP/1.1\\r\\n\\r\\n')).resume()
-}).end()
+const get = (name, url) => new Promise((done, failed) => require(name).get(url, (a) => {
+  let text = ''
+  a.setEncoding('utf8').on('data', (more) => { text += more }).on('end', () => done(text))
+}).on('error', failed))
+const main = async () => {
+  const near = require('http').createServer((_, answer) => answer.end('near\\n')).listen(0, '127.0.0.1')
+  await new Promise((done) => near.on('listening', done))
+  const here = `http://127.0.0.1:${near.address().port}/`
+  for (const url of ['https://a.example.test/it', 'http://b.example.test/it', here]) {
+    process.stdout.write(await get(url.split(':')[0], url))
+    process.stdout.write(await (await fetch(url)).text())
+  }
+  near.close()
+}
+main()
 """
 
 
@@ -75,6 +84,10 @@ class Desk:
                     return
                 sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
                 host = target.rpartition(":")[0]
+                if target.endswith(":80"):
+                    self.seen.append(f"http://{host}{head(sock)[1]}")
+                    sock.sendall(ANSWER)
+                    return
                 with self.lock:
                     context = self.leaves.context(host)
                 with context.wrap_socket(sock, server_side=True) as inner:
@@ -84,9 +97,9 @@ class Desk:
                 return
 
     def run(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a program with a desk's variables and no others."""
+        """Run a program with a desk's variables and no others, but that its files lie elsewhere."""
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
-        env |= trust.environment(self.proxy, str(self.bundle), str(self.certificate)) | more
+        env |= trust.environment(self.proxy, str(self.bundle), str(self.certificate)) | {"NODE_OPTIONS": ""} | more
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -138,9 +151,12 @@ def test_npm_uses_the_door_and_believes_it(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_node_believes_the_door(desk: Desk) -> None:
-    told = desk.run("node", "-e", NODE)
-    assert desk.seen == ["https://a.example.test/it"], told.stderr
+def test_node_uses_the_door_and_believes_it(desk: Desk) -> None:
+    preload = desk.folder / "proxy.js"
+    preload.write_bytes(trust.files(desk.authority.certificate_pem)[trust.NODE_PRELOAD])
+    told = desk.run("node", "-e", NODE, NODE_OPTIONS=f"--require={preload}")
+    assert told.stdout == "hello\n" * 4 + "near\n" * 2, told.stderr
+    assert desk.seen == ["https://a.example.test/it"] * 2 + ["http://b.example.test/it"] * 2
 
 
 @pytest.mark.long
@@ -167,8 +183,8 @@ def test_a_program_without_variables_finds_the_certificate_by_its_hash(desk: Des
 
 
 def test_apt_reads_its_settings(tmp_path: Path) -> None:
-    text = trust.files(ca.new_authority("i1", ca.utc_now()).certificate_pem)["/etc/apt/apt.conf.d/90hotdesk"]
-    (tmp_path / "apt.conf").write_text(text)
+    text = trust.files(ca.new_authority("i1", ca.utc_now()).certificate_pem)["/etc/apt/apt.conf.d/91hotdesk-door"]
+    (tmp_path / "apt.conf").write_bytes(text)
     env = {"PATH": os.defpath, "APT_CONFIG": str(tmp_path / "apt.conf")}
     told = subprocess.run(["apt-config", "dump"], env=env, capture_output=True, text=True, timeout=30, check=True)
     assert {
@@ -194,8 +210,8 @@ def test_nothing_a_desk_is_given_holds_a_key_or_is_large() -> None:
     authority = ca.new_authority("i" + "a" * 30, ca.utc_now())
     given = trust.files(authority.certificate_pem)
     assert trust.BUNDLE not in given
-    assert "PRIVATE" not in json.dumps(given)
-    assert len(json.dumps(given)) < 16 << 10
+    assert b"PRIVATE" not in b"".join(given.values())
+    assert sum(map(len, given.values())) < 16 << 10
 
 
 def test_both_spellings_of_the_proxy_are_told() -> None:
