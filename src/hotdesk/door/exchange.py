@@ -9,13 +9,17 @@ from collections.abc import Iterable
 from hotdesk.brief import Rule, rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import answers, framing, inject
+from hotdesk.door.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.clean import DECODED, Cleaner, end_to_end
 from hotdesk.door.encodings import Unreadable
 from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
+from hotdesk.door.head import IDENTITY, Outgoing, harden
+from hotdesk.door.held import Refusal, signs_of
 from hotdesk.door.policy import Decision
 from hotdesk.door.relay import Count, Spent, relay
 from hotdesk.door.target import Authority, Target, is_override
 from hotdesk.door.upstream import Unreachable, Upstreams
+from hotdesk.door.watch import watcher
 from hotdesk.door.way import Way
 from hotdesk.door.wire import Hungup, Wire
 from hotdesk.event import Alarm, Exchange
@@ -213,14 +217,14 @@ class Forward:
             pair for pair in framing.end_to_end(self.request.headers).pairs
             if pair[0].lower() not in OURS and not is_override(pair[0].decode("ascii"))
         ]  # fmt: skip
-        out = inject.Outgoing(
+        out = Outgoing(
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
             self.meant.query.encode("ascii"), kept,
         )  # fmt: skip
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
         plan = inject.plan(out, self.way.held(), issued, minting_named=exact)
-        if isinstance(plan, inject.Refusal):
+        if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
         body = await self.whole_body() if plan.body else None
@@ -229,7 +233,7 @@ class Forward:
         for id in inject.wanted(plan, body or b""):
             values[id] = await self.way.value(held[id])
         sent = inject.apply(plan, out, body or b"", values)
-        if isinstance(sent, inject.Refusal):
+        if isinstance(sent, Refusal):
             raise self.alarmed(sent)
         self.used, self.ids = sent.used, sent.ids
         for one in self.way.held():
@@ -238,8 +242,8 @@ class Forward:
                 self.meant.port,
                 self.meant.scheme,
             ):
-                sent.headers.append((inject.IDENTITY, self.way.identities[one.id].encode()))
-        pairs: Iterable[tuple[bytes, bytes]] = inject.harden(sent.headers) if issued is not None else sent.headers
+                sent.headers.append((IDENTITY, self.way.identities[one.id].encode()))
+        pairs: Iterable[tuple[bytes, bytes]] = harden(sent.headers) if issued is not None else sent.headers
         headers = Headers(((b"Host", self.meant.authority.encode()), *pairs))
         if body is not None:
             headers = headers.add(b"Content-Length", str(len(sent.body)).encode())
@@ -261,7 +265,7 @@ class Forward:
             raise Failed(403, inject.NO_UPGRADE)
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
-    def alarmed(self, refusal: inject.Refusal) -> Failed:
+    def alarmed(self, refusal: Refusal) -> Failed:
         """Raise the alarm over what no honest desk sends."""
         for sign in refusal.signs:
             self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
@@ -274,8 +278,8 @@ class Forward:
         while not reader.done:
             payload = await self.read_body(reader)
             body += payload
-            if len(body) > inject.BODY_LIMIT:
-                raise Failed(413, inject.BODY_TOO_LARGE)
+            if len(body) > BODY_LIMIT:
+                raise Failed(413, BODY_TOO_LARGE)
         return bytes(body)
 
     def invite(self) -> None:
@@ -322,7 +326,7 @@ class Forward:
         assert self.upstream is not None
         self.invite()
         coding = self.request.headers.get(b"content-encoding") or b""
-        reader, watch = BodyReader(self.request.body), inject.watcher(coding, self.granted, DECODED)
+        reader, watch = BodyReader(self.request.body), watcher(coding, self.granted, DECODED)
         chunked = self.request.body == "chunked"
         over = False
         while not over:
@@ -330,7 +334,7 @@ class Forward:
             if over := reader.done:
                 payload += watch.finish()
             if watch.found is not None:
-                raise self.alarmed(inject.Refusal("a placeholder is in the body", inject.signs_of([watch.found])))
+                raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
             self.count.add(up=len(payload))
             self.upstream.write(framing.chunk(payload) if chunked else payload)
             await self.upstream.drain(BODY_SECONDS)

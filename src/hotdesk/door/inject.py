@@ -16,136 +16,35 @@ may be put in, base64 elsewhere, other charsets. A placeholder that gets through
 from __future__ import annotations
 
 import base64
-import binascii
-import json
 import re
-import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
-from urllib.parse import quote, quote_plus, unquote_to_bytes
 
-from hotdesk.brief import Grant, Place
-from hotdesk.door.encodings import Decoder, Unreadable, decoder
-
-Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command"]
-Slot: TypeAlias = tuple[str, str]
-"""A place in a head: `header`, `cookie` or `query`, and its name, folded."""
-
-PREFIX = b"hotdesk-secret-"
-PLACEHOLDER = re.compile(rb"hotdesk-secret-[a-z0-9][a-z0-9-]{0,63}-[a-z2-7]{26}")
-LONGEST = 106
-ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
-BODY_LIMIT = 1 << 20
-BODY_TOO_LARGE = (
-    "a secret is put into bodies of at most 1 MiB; send a smaller one, or in a header if the grant allows it"
+from hotdesk.door.bodies import in_body, swap_body
+from hotdesk.door.foreign import foreign
+from hotdesk.door.head import (
+    IDENTITY,
+    Outgoing,
+    Slot,
+    basic,
+    carried,
+    fold,
+    harden,
+    parts,
+    pinned,
+    placeholders,
+    slot_of,
+    title,
+    with_cookie,
+    with_parameter,
 )
-DEPTH = 32
-IDENTITY = b"x-hotdesk-identity"
-"""Ours alone: whatever a desk sends under this name is removed."""
+from hotdesk.door.held import Held, Refusal, Returning, Use, alone, signs_of
+from hotdesk.door.minting import minting
+
 NO_UPGRADE = "a secret went with this request, and what follows an upgrade cannot be looked through"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""
-WITHHELD = frozenset({b"range", b"if-range", b"accept-encoding", b"sec-websocket-extensions"})
-"""What lets an answer come in parts or packings that cannot be scrubbed."""
-CREDENTIAL_HEADERS = frozenset(
-    b"authorization proxy-authorization authentication x-authorization x-auth x-auth-token x-auth-key x-auth-email"
-    b" x-access-token x-api-key x-api-token api-key apikey api-token x-apikey x-token token x-session-token"
-    b" private-token job-token deploy-token x-gitlab-token x-github-token x-amz-security-token x-goog-api-key"
-    b" x-goog-iam-authorization-token x-vault-token x-consul-token x-ms-token x-functions-key ocp-apim-subscription-key"
-    b" x-shopify-access-token x-figma-token x-jwt-assertion x-id-token x-user-token x-client-secret dd-api-key"
-    b" dd-application-key x-rapidapi-key x-subscription-token circle-token fastly-key x-nexus-api-key x-nuget-apikey"
-    b" x-jfrog-art-api x-sentry-auth x-parse-session-token xi-api-key".split()
-)
-CREDENTIAL_PARAMETERS = frozenset(
-    "accesstoken refreshtoken idtoken oauthtoken oauthsignature authtoken authorization auth token jwt apikey apitoken"
-    " key appkey privatetoken jobtoken clientsecret secret password passwd pwd sig signature xamzsignature"
-    " xamzcredential xamzsecuritytoken awsaccesskeyid xgoogsignature xgoogcredential googleaccessid sessionid"
-    " subscriptionkey sharedaccesssignature".split()
-)
-"""By name, without case, `-` and `_`."""
-CARRIED = re.compile(rb"(?:(?!(?i:basic) )[A-Za-z][A-Za-z0-9-]{0,30} )?(" + PLACEHOLDER.pattern + rb")")
-BASIC = re.compile(rb"(?i:basic) +([A-Za-z0-9+/=_-]+)")
 UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
-FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
-JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A live grant, as the door holds it: no value."""
-
-    id: str
-    grant: Grant
-    placeholder: bytes
-    kind: Kind = "token"
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """Say where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
-        if self.grant.places or self.kind == "totp":
-            return self.grant.places
-        return (Place("basic" if self.kind == "basic" else "bearer"),)
-
-
-class Returning(Protocol):
-    """What an upstream issued before and the desk may send back: see `issued`."""
-
-    def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
-        """Give the value of a cookie of that name this placeholder stands for."""
-
-    def bearer(self, placeholder: bytes) -> bytes | None:
-        """Give the token this placeholder stands for."""
-
-    def knows(self, name: bytes, value: bytes) -> bool:
-        """Say whether the host set this very cookie itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A request on its way out, as the policy understood it."""
-
-    scheme: str
-    host: str
-    port: int
-    method: str
-    path: str
-    """The canonical path, as it is sent."""
-    query: bytes
-    """As it is sent, without the question mark."""
-    headers: Headers
-    """End to end: what `Connection` names is gone already."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """Something no honest desk does."""
-
-    what: Literal["placeholder", "foreign"]
-    secret: str
-    """The name in the placeholder; empty for foreign credentials."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The request does not leave, and why."""
-
-    reason: str
-    signs: tuple[Sign, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One secret at one place."""
-
-    held: Held
-    place: Place
-
-    def __str__(self) -> str:
-        kind, name = slot_of(self.place)
-        return f"{self.held.grant.secret} in {kind} {name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,32 +74,6 @@ class Sent:
 
     def __repr__(self) -> str:
         return f"Sent(used={self.used!r})"
-
-
-def make_placeholder(name: str) -> str:
-    """Make what a desk holds in place of a secret: 130 random bits and its name."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-") or "unnamed"
-    return f"{PREFIX.decode()}{plain}-{''.join(secrets.choice(ALPHABET) for _ in range(26))}"
-
-
-def name_in(placeholder: bytes) -> str:
-    """Read the name out of a placeholder."""
-    return placeholder[len(PREFIX) : -27].decode()
-
-
-def fold(name: bytes) -> bytes:
-    """Bring a header's name to one form: some servers take `_` for `-`."""
-    return name.strip().lower().replace(b"_", b"-")
-
-
-def slot_of(place: Place) -> Slot:
-    """Say where in a head a place is."""
-    match place.kind:
-        case "bearer" | "basic":
-            return "header", "authorization"
-        case "header":
-            return "header", fold(place.name.encode()).decode()
-    return place.kind, place.name
 
 
 def plan(
@@ -234,54 +107,6 @@ def plan(
     return Plan(tuple(uses.values()), body, tuple(returned.items()), bool(here))
 
 
-def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:
-    """Take a head apart into what a secret may be put in: headers, cookies, parameters."""
-    found: list[tuple[Slot, bytes]] = []
-    for name, value in out.headers:
-        folded = fold(name)
-        if folded == b"cookie":
-            found += [(("cookie", one.decode("latin-1")), held) for one, held in cookies(value)]
-        elif folded != IDENTITY:
-            found.append((("header", folded.decode("latin-1")), value.strip(b" \t")))
-    return found + [(("query", name), value) for name, value, _ in parameters(out.query)]
-
-
-def cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Take a Cookie header apart."""
-    for pair in value.split(b";"):
-        name, _, held = pair.strip(b" \t").partition(b"=")
-        if name or held:
-            yield name, held
-
-
-def parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    """Take a query apart: name decoded, value as it is, and the pair as it is."""
-    for pair in query.split(b"&") if query else ():
-        name, _, value = pair.partition(b"=")
-        yield unquote_to_bytes(name.replace(b"+", b" ")).decode("latin-1"), value, pair
-
-
-def carried(slot: Slot, value: bytes) -> bytes | None:
-    """Give the placeholder a value is made of: alone; in a header also after a scheme, or as either side of `Basic`."""
-    if slot[0] != "header":
-        return value if PLACEHOLDER.fullmatch(value) else None
-    if m := CARRIED.fullmatch(value):
-        return m[1]
-    sides = [side for side in basic(value) if PLACEHOLDER.search(side)]
-    return sides[0] if len(sides) == 1 and PLACEHOLDER.fullmatch(sides[0]) else None
-
-
-def basic(value: bytes) -> tuple[bytes, ...]:
-    """Give user and password of `Basic`; nothing for anything else."""
-    if not (m := BASIC.fullmatch(value)):
-        return ()
-    try:
-        user, _, password = base64.b64decode(m[1].translate(bytes.maketrans(b"-_", b"+/")) + b"==").partition(b":")
-    except binascii.Error:
-        return ()
-    return user, password
-
-
 def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, Use]:
     """Choose for each place in the head the secret that goes there: the one the desk wrote, else the first attached."""
     chosen: dict[Slot, Use] = {}
@@ -294,24 +119,6 @@ def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> d
             if written or (not place.swap and slot not in chosen):
                 chosen[slot] = Use(one, place)
     return chosen
-
-
-def pinned(place: Place, out: Outgoing) -> bool:
-    """Say whether this is the method and path a place is for. What is not a header must name both."""
-    if place.kind in ("query", "form", "json") and not (place.method and place.path):
-        return False
-    return place.method in ("", out.method) and place.path in ("", out.path)
-
-
-def in_body(here: list[Held], out: Outgoing) -> Iterator[Use]:
-    """Give what may be put into the body of this request."""
-    types = [value for name, value in out.headers if fold(name) == b"content-type"]
-    wanted = {"form": FORM_TYPE, "json": JSON_TYPE}
-    for one in here:
-        for place in one.places:
-            pattern = wanted.get(place.kind)
-            if pattern and pinned(place, out) and len(types) == 1 and pattern.fullmatch(types[0].strip(b" \t")):
-                yield Use(one, place)
 
 
 def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, bytes]:
@@ -353,46 +160,6 @@ def stray(
     return Refusal("a placeholder is where its grant does not put the secret, or not live at all", signs_of(found))
 
 
-def placeholders(value: bytes) -> list[bytes]:
-    """Find placeholders in a value: as it is, percent-decoded, inside `Basic`."""
-    texts = (value, *((unquote_to_bytes(value),) if b"%" in value else ()), *basic(value.strip()))
-    return [m[0] for text in texts if PREFIX in text for m in PLACEHOLDER.finditer(text)]
-
-
-def signs_of(found: Collection[bytes]) -> tuple[Sign, ...]:
-    """Write alarms for placeholders, one for each name."""
-    return tuple(Sign("placeholder", name) for name in sorted({name_in(one) for one in found}))
-
-
-def foreign(
-    sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, Use], returned: Mapping[Slot, bytes], issued: Returning | None
-) -> Refusal | None:
-    """Refuse credentials the desk brings itself, where it goes as us."""
-    for slot, value in sent:
-        kind, name = slot
-        if slot in returned or (slot in uses and carried(slot, value) == uses[slot].held.placeholder):
-            continue
-        if kind == "cookie" and (slot in uses or (issued and issued.knows(name.encode("latin-1"), value))):
-            continue
-        if is_credential(kind, name):
-            reason = f"this host is used with the credentials granted for it; {kind} {name!a:.60} would bring others"
-            return Refusal(reason, (Sign("foreign", ""),))
-    return None
-
-
-def is_credential(kind: str, name: str) -> bool:
-    """Say whether a part of a head is a credential by its name."""
-    if kind == "query":
-        return re.sub(r"[-_.\[\]\s]", "", name.lower()) in CREDENTIAL_PARAMETERS
-    return kind == "cookie" or name.encode("latin-1") in CREDENTIAL_HEADERS
-
-
-def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Ask for an answer that can be looked through: whole, and not packed."""
-    kept = [(name, value) for name, value in headers if fold(name) not in WITHHELD]
-    return [*kept, (b"Accept-Encoding", b"identity")]
-
-
 def wanted(plan: Plan, body: bytes = b"") -> tuple[str, ...]:
     """List the grants whose values a plan needs, now that the body is known."""
     inside = [use.held.id for use in plan.body if use.held.placeholder in body]
@@ -424,16 +191,6 @@ def apply(plan: Plan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -
     return Sent(headers, query, changed, tuple(map(str, used)), frozenset(use.held.id for use in used))
 
 
-def title(name: str) -> bytes:
-    """Write a folded header name the usual way."""
-    return name.title().encode("latin-1")
-
-
-def alone(held: Held, value: bytes) -> bytes:
-    """Give what a placeholder stands for by itself: of user and password the password."""
-    return value.partition(b":")[2] if held.kind == "basic" else value
-
-
 def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
     held, secret = use.held, alone(use.held, value)
@@ -453,233 +210,3 @@ def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
     if use.place.swap and kind == "header":
         return written.replace(held.placeholder, secret)
     return b"Bearer " + secret if use.place.kind == "bearer" else secret
-
-
-def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
-    """Set one cookie, leaving the others as they are."""
-    pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in cookies(sent)]
-    pairs = [*(pair for pair in pairs if pair[0] != name), (name, value)]
-    others = [pair for pair in headers if fold(pair[0]) != b"cookie"]
-    return [*others, (b"Cookie", b"; ".join(one + b"=" + held for one, held in pairs))]
-
-
-def with_parameter(query: bytes, name: str, value: bytes) -> bytes:
-    """Set one parameter, leaving the others as they are."""
-    pairs = [(other, pair) for other, _, pair in parameters(query)]
-    put = f"{quote(name, safe='')}={quote(value, safe='')}".encode()
-    at = next((i for i, (other, _) in enumerate(pairs) if other == name), len(pairs))
-    kept = [pair for other, pair in pairs[at:] if other != name]
-    return b"&".join([*(pair for _, pair in pairs[:at]), put, *kept])
-
-
-def swap_body(uses: Sequence[Use], body: bytes, values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
-    """Put secrets where a body has their placeholders as whole fields; the rest stays as it is, byte for byte."""
-    plainly = PREFIX in body
-    if not plainly and not (uses and (b"%" in body or b"\\u" in body)):
-        return body, []
-    if len(body) > BODY_LIMIT:
-        return Refusal(BODY_TOO_LARGE)
-    try:
-        found = fields(uses[0].place.kind if uses else "", body)
-    except (ValueError, RecursionError) as e:
-        reason = f"a secret is put into a body that reads one way only, and this one does not: {e}"[:200]
-        return Refusal(reason) if plainly else (body, [])
-    done: list[Use] = []
-    for name, text in found:
-        use = next((use for use in uses if use.place.name == name and use.held.placeholder == text), None)
-        if use is None or body.count(text) != 1:
-            reason = "the body has a placeholder where its grant does not put the secret"
-            return Refusal(reason, signs_of(PLACEHOLDER.findall(text)))
-        done.append(use)
-    return put_in(body, done, values)
-
-
-def put_in(body: bytes, uses: list[Use], values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
-    """Replace placeholders, each of which is there once."""
-    for use in uses:
-        secret = alone(use.held, values[use.held.id])
-        try:
-            quoted = quote_plus(secret) if use.place.kind == "form" else json.dumps(secret.decode())[1:-1]
-        except UnicodeDecodeError:
-            return Refusal(f"the secret for {use.place.kind} {use.place.name} is not text, as JSON is")
-        body = body.replace(use.held.placeholder, quoted.encode())
-    return body, uses
-
-
-def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
-    """Give the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
-    match kind:
-        case "form":
-            found = form_fields(body)
-        case "json":
-            found = json_fields(body)
-        case _:
-            found = iter([("", body)])
-    return [(name, text) for name, text in found if PLACEHOLDER.search(text)]
-
-
-def form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Give the fields of a form, and under no name their names."""
-    if re.search(rb"[^\x21-\x7e]", body):
-        raise ValueError("a form of other than printable characters")
-    pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in parameters(body)]
-    names = [name for name, _ in pairs]
-    for name, value in pairs:
-        if PREFIX in value and names.count(name) > 1:
-            raise ValueError("a field is there twice")
-        yield name, value
-        yield "", name.encode("latin-1")
-
-
-def json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Give the strings of a JSON document by path, and under no path its keys."""
-    tree = json.loads(body.decode(), object_pairs_hook=once_each, parse_constant=no_constant)
-    for path, text in strings(tree, (), 0):
-        yield path, text.encode("utf-8", "replace")
-
-
-def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object of its members; `ValueError` where one is there twice."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a member is there twice")
-    return made
-
-
-def no_constant(text: str) -> object:
-    """Refuse what is not JSON though some read it."""
-    raise ValueError(f"{text} is no JSON")
-
-
-def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
-    """Give every string of a document, with where it is; keys are nowhere."""
-    if depth > DEPTH:
-        raise ValueError("too deep")
-    match node:
-        case str():
-            yield ".".join(path), node
-        case dict():
-            for key, inner in node.items():
-                yield "", key
-                yield from strings(inner, (*path, key.replace(".", "\0")), depth + 1)
-        case list():
-            for i, inner in enumerate(node):
-                yield from strings(inner, (*path, str(i)), depth + 1)
-        case _:
-            return
-
-
-class Watcher:
-    """A body on its way out that no secret goes into: no placeholder leaves in it whole."""
-
-    def __init__(self, reader: Decoder | None = None) -> None:
-        self.found: bytes | None = None
-        """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
-        self.held = b""
-        self.inside = Watcher() if reader else None
-        self.reader = reader
-
-    def feed(self, data: bytes) -> bytes:
-        """Take the next bytes; give what may go on."""
-        if self.reader and self.inside:
-            for piece in self.reader.feed(data):
-                self.inside.feed(piece)
-                self.found = self.found or self.inside.found
-        data = self.held + data
-        if PREFIX in data and (m := PLACEHOLDER.search(data)):
-            self.found = self.found or m[0]
-        if self.found:
-            self.held = b""
-            return b""
-        cut = begun(data)
-        self.held = data[cut:]
-        return data[:cut]
-
-    def finish(self) -> bytes:
-        """End the body; give the rest."""
-        if self.reader:
-            self.reader.finish()
-        rest, self.held = self.held, b""
-        return rest
-
-
-BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
-
-
-def begun(data: bytes) -> int:
-    """Say where a placeholder may begin that the end cuts, or where the data ends."""
-    tail = max(0, len(data) - LONGEST + 1)
-    if m := BEGUN.search(data, tail):
-        return m.start()
-    sizes = range(min(len(PREFIX) - 1, len(data)), 0, -1)
-    return next((len(data) - size for size in sizes if data.endswith(PREFIX[:size])), len(data))
-
-
-def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30) -> Watcher:
-    """Make what watches a body; `Unreadable` where a granted host would be sent one nobody here can read.
-
-    Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
-    """
-    plain = content_encoding.strip().lower() in (b"", b"identity")
-    reader = None if plain else decoder(content_encoding, limit)
-    if granted and not plain and reader is None:
-        raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
-    return Watcher(reader)
-
-
-ANY_HOST = ".*"
-AWS = r"\.amazonaws\.com(\.cn)?"
-GITHUB = r"api\.github\.com"
-MINTING: tuple[tuple[str, str, str, str], ...] = (
-    ("AWS STS", r"sts(\.[a-z0-9-]+)?" + AWS, "*", r"/.*"),
-    ("AWS SSO", r"(oidc|portal\.sso)\.[a-z0-9-]+" + AWS, "*", r"/(token|federation/credentials).*"),
-    ("AWS IAM", r"iam(\.[a-z0-9-]+)?" + AWS, "POST", r"/.*"),
-    ("AWS IAM", r"iam(\.[a-z0-9-]+)?" + AWS, "GET", r".*[?&]action=(create|reset|upload|update).*"),
-    ("AWS CodeArtifact", r"codeartifact\.[a-z0-9-]+" + AWS, "*", r"/v1/authorization-token.*"),
-    ("GitHub tokens", GITHUB, "*", r"/(app/installations/.*/access_tokens|applications/.*/tokens?.*|authorizations.*)"),
-    ("GitHub keys", GITHUB, "POST", r"/(user/(gpg_|ssh_signing_)?keys|repos/[^/]+/[^/]+/keys)"),
-    ("GitHub runners", GITHUB, "POST", r"/.*/actions/runners/(registration-token|remove-token|generate-jitconfig)"),
-    ("GitHub tokens", ANY_HOST, "*", r"/api/v3/(app/installations/.*/access_tokens|applications/.*|authorizations.*)"),
-    ("GitHub keys", ANY_HOST, "POST", r"/api/v3/(.*/keys|.*/actions/runners/(registration|remove)-token)"),
-    ("GitHub", r"github\.com", "*", r"/(login/oauth/access_token|settings/(tokens|personal-access|keys|apps).*)"),
-    ("GitLab tokens", ANY_HOST, "*", r"/api/v4/.*(access|impersonation|deploy|feed)_tokens?(/.*)?"),
-    ("GitLab keys", ANY_HOST, "POST", r"/api/v4/(.*/)?(deploy_keys|keys|runners|triggers)"),
-    ("GitLab tokens", ANY_HOST, "*", r"/-/(user_settings|profile)/personal_access_tokens.*"),
-    ("Gitea tokens", ANY_HOST, "POST", r"/api/v1/users/[^/]+/tokens"),
-    ("Google tokens", r".*\.googleapis\.com", "*", r".*:(generateaccesstoken|generateidtoken|signblob|signjwt)"),
-    ("Google keys", r".*\.googleapis\.com", "POST", r".*/(serviceaccounts/[^/]+/keys|hmackeys|keys)"),
-    ("Google tokens", r"sts\.googleapis\.com", "*", r"/.*"),
-    ("Kubernetes TokenRequest", ANY_HOST, "POST", r".*/api/v1/namespaces/[^/]+/serviceaccounts/[^/]+/token"),
-    ("Kubernetes certificates", ANY_HOST, "POST", r".*/apis/certificates\.k8s\.io/[^/]+/certificatesigningrequests"),
-    ("Azure keys", r"management\.azure\.com", "POST", r".*/(list|regenerate)[a-z]*(key|secret|credential|sas)[a-z]*"),
-    ("Azure keys", r"graph\.microsoft\.com", "POST", r".*/(addpassword|addkey)"),
-    ("Slack tokens", r"(.*\.)?slack\.com", "*", r"/api/(oauth\.|openid\.connect\.token|tooling\.tokens\.).*"),
-    ("npm tokens", ANY_HOST, "*", r"/-/npm/v1/tokens(/.*)?"),
-    ("PyPI tokens", ANY_HOST, "*", r"/_/oidc/.*"),
-    ("Docker Hub tokens", r"hub\.docker\.com", "*", r"/v2/(access-tokens|users/login|auth/token).*"),
-    ("Vault tokens", ANY_HOST, "*", r"/v1/(auth/token/create.*|sys/wrapping/.*|[^/]+/(creds|sts)/.*)"),
-    ("Cloudflare tokens", r"api\.cloudflare\.com", "POST", r"/client/v4/(user|accounts/[^/]+)/tokens.*"),
-    ("Stripe keys", r"api\.stripe\.com", "POST", r"/v1/ephemeral_keys"),
-    ("OpenAI keys", r"api\.openai\.com", "POST", r"/v1/(organization/.*(api_keys|service_accounts)|realtime/.*)"),
-)
-"""Who makes new credentials: what, whose host, method, path with query, all in lower case."""
-
-
-def minting(host: str, method: str, path: str, query: bytes) -> str | None:
-    """Say what new credentials a request would make at a known provider."""
-    decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
-    asked = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
-    for what, methods, pattern in minting_at(host):
-        if methods in ("*", method) and (pattern.fullmatch(decoded) or (query and pattern.fullmatch(asked))):
-            return what
-    return None
-
-
-@lru_cache(maxsize=256)
-def minting_at(host: str) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
-    """List what makes new credentials at a host."""
-    return tuple(
-        (what, methods, re.compile(pattern, re.DOTALL))
-        for what, hosts, methods, pattern in MINTING
-        if re.fullmatch(hosts, host)
-    )

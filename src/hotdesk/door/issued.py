@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from hotdesk.door.encodings import Unreadable
-from hotdesk.door.inject import make_placeholder
+from hotdesk.door.placeholder import make_placeholder
 from hotdesk.door.scrub import Secret
 
 USUAL = ("access_token", "refresh_token", "id_token")

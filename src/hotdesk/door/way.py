@@ -17,7 +17,7 @@ from hotdesk.brief import Rule, digest, parse_rule, parse_scope, rule_text
 from hotdesk.brief.wire import read_grant
 from hotdesk.door.budget import Budget
 from hotdesk.door.ca import Authority, Leaves
-from hotdesk.door.inject import Held
+from hotdesk.door.held import Held
 from hotdesk.door.issued import Issued
 from hotdesk.door.policy import Policy
 from hotdesk.door.scrub import Scrubber, secrets_of

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from hotdesk.brief import Grant, Scope, scope_json
 from hotdesk.door.ca import Authority, new_authority
-from hotdesk.door.inject import make_placeholder
+from hotdesk.door.placeholder import make_placeholder
 from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, Entry, OAuth2, Secret, Vault

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from hotdesk.brief import Grant
 from hotdesk.door.encodings import Unreadable
-from hotdesk.door.inject import PLACEHOLDER, Held, Outgoing, Plan, Refusal, Sent, apply, make_placeholder, plan
+from hotdesk.door.head import Outgoing
+from hotdesk.door.held import Held, Refusal
+from hotdesk.door.inject import Plan, Sent, apply, plan
 from hotdesk.door.issued import MOST, Issued
+from hotdesk.door.placeholder import PLACEHOLDER, make_placeholder
 from hotdesk.door.scrub import Scrubber, Secret
 
 JSON = b"application/json; charset=utf-8"

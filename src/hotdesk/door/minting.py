@@ -1,0 +1,64 @@
+"""Requests that make new credentials at providers that are known: no grant covers them by itself. Pure."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import unquote_to_bytes
+
+ANY_HOST = ".*"
+AWS = r"\.amazonaws\.com(\.cn)?"
+GITHUB = r"api\.github\.com"
+MINTING: tuple[tuple[str, str, str, str], ...] = (
+    ("AWS STS", r"sts(\.[a-z0-9-]+)?" + AWS, "*", r"/.*"),
+    ("AWS SSO", r"(oidc|portal\.sso)\.[a-z0-9-]+" + AWS, "*", r"/(token|federation/credentials).*"),
+    ("AWS IAM", r"iam(\.[a-z0-9-]+)?" + AWS, "POST", r"/.*"),
+    ("AWS IAM", r"iam(\.[a-z0-9-]+)?" + AWS, "GET", r".*[?&]action=(create|reset|upload|update).*"),
+    ("AWS CodeArtifact", r"codeartifact\.[a-z0-9-]+" + AWS, "*", r"/v1/authorization-token.*"),
+    ("GitHub tokens", GITHUB, "*", r"/(app/installations/.*/access_tokens|applications/.*/tokens?.*|authorizations.*)"),
+    ("GitHub keys", GITHUB, "POST", r"/(user/(gpg_|ssh_signing_)?keys|repos/[^/]+/[^/]+/keys)"),
+    ("GitHub runners", GITHUB, "POST", r"/.*/actions/runners/(registration-token|remove-token|generate-jitconfig)"),
+    ("GitHub tokens", ANY_HOST, "*", r"/api/v3/(app/installations/.*/access_tokens|applications/.*|authorizations.*)"),
+    ("GitHub keys", ANY_HOST, "POST", r"/api/v3/(.*/keys|.*/actions/runners/(registration|remove)-token)"),
+    ("GitHub", r"github\.com", "*", r"/(login/oauth/access_token|settings/(tokens|personal-access|keys|apps).*)"),
+    ("GitLab tokens", ANY_HOST, "*", r"/api/v4/.*(access|impersonation|deploy|feed)_tokens?(/.*)?"),
+    ("GitLab keys", ANY_HOST, "POST", r"/api/v4/(.*/)?(deploy_keys|keys|runners|triggers)"),
+    ("GitLab tokens", ANY_HOST, "*", r"/-/(user_settings|profile)/personal_access_tokens.*"),
+    ("Gitea tokens", ANY_HOST, "POST", r"/api/v1/users/[^/]+/tokens"),
+    ("Google tokens", r".*\.googleapis\.com", "*", r".*:(generateaccesstoken|generateidtoken|signblob|signjwt)"),
+    ("Google keys", r".*\.googleapis\.com", "POST", r".*/(serviceaccounts/[^/]+/keys|hmackeys|keys)"),
+    ("Google tokens", r"sts\.googleapis\.com", "*", r"/.*"),
+    ("Kubernetes TokenRequest", ANY_HOST, "POST", r".*/api/v1/namespaces/[^/]+/serviceaccounts/[^/]+/token"),
+    ("Kubernetes certificates", ANY_HOST, "POST", r".*/apis/certificates\.k8s\.io/[^/]+/certificatesigningrequests"),
+    ("Azure keys", r"management\.azure\.com", "POST", r".*/(list|regenerate)[a-z]*(key|secret|credential|sas)[a-z]*"),
+    ("Azure keys", r"graph\.microsoft\.com", "POST", r".*/(addpassword|addkey)"),
+    ("Slack tokens", r"(.*\.)?slack\.com", "*", r"/api/(oauth\.|openid\.connect\.token|tooling\.tokens\.).*"),
+    ("npm tokens", ANY_HOST, "*", r"/-/npm/v1/tokens(/.*)?"),
+    ("PyPI tokens", ANY_HOST, "*", r"/_/oidc/.*"),
+    ("Docker Hub tokens", r"hub\.docker\.com", "*", r"/v2/(access-tokens|users/login|auth/token).*"),
+    ("Vault tokens", ANY_HOST, "*", r"/v1/(auth/token/create.*|sys/wrapping/.*|[^/]+/(creds|sts)/.*)"),
+    ("Cloudflare tokens", r"api\.cloudflare\.com", "POST", r"/client/v4/(user|accounts/[^/]+)/tokens.*"),
+    ("Stripe keys", r"api\.stripe\.com", "POST", r"/v1/ephemeral_keys"),
+    ("OpenAI keys", r"api\.openai\.com", "POST", r"/v1/(organization/.*(api_keys|service_accounts)|realtime/.*)"),
+)
+"""Who makes new credentials: what, whose host, method, path with query, all in lower case."""
+
+
+def minting(host: str, method: str, path: str, query: bytes) -> str | None:
+    """Say what new credentials a request would make at a known provider."""
+    decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
+    asked = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
+    for what, methods, pattern in minting_at(host):
+        if methods in ("*", method) and (pattern.fullmatch(decoded) or (query and pattern.fullmatch(asked))):
+            return what
+    return None
+
+
+@lru_cache(maxsize=256)
+def minting_at(host: str) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    """List what makes new credentials at a host."""
+    return tuple(
+        (what, methods, re.compile(pattern, re.DOTALL))
+        for what, hosts, methods, pattern in MINTING
+        if re.fullmatch(hosts, host)
+    )

@@ -1,0 +1,22 @@
+"""What a desk holds in place of a secret. Pure."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+PREFIX = b"hotdesk-secret-"
+PLACEHOLDER = re.compile(rb"hotdesk-secret-[a-z0-9][a-z0-9-]{0,63}-[a-z2-7]{26}")
+LONGEST = 106
+ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+
+
+def make_placeholder(name: str) -> str:
+    """Make what a desk holds in place of a secret: 130 random bits and its name."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48].strip("-") or "unnamed"
+    return f"{PREFIX.decode()}{plain}-{''.join(secrets.choice(ALPHABET) for _ in range(26))}"
+
+
+def name_in(placeholder: bytes) -> str:
+    """Read the name out of a placeholder."""
+    return placeholder[len(PREFIX) : -27].decode()

@@ -1,0 +1,65 @@
+"""Bodies no secret goes into, watched on their way out: no placeholder leaves in one whole. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from hotdesk.door.encodings import Decoder, Unreadable, decoder
+from hotdesk.door.placeholder import LONGEST, PLACEHOLDER, PREFIX
+
+BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
+
+
+class Watcher:
+    """A body on its way out that no secret goes into: no placeholder leaves in it whole."""
+
+    def __init__(self, reader: Decoder | None = None) -> None:
+        self.found: bytes | None = None
+        """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
+        self.held = b""
+        self.inside = Watcher() if reader else None
+        self.reader = reader
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; give what may go on."""
+        if self.reader and self.inside:
+            for piece in self.reader.feed(data):
+                self.inside.feed(piece)
+                self.found = self.found or self.inside.found
+        data = self.held + data
+        if PREFIX in data and (m := PLACEHOLDER.search(data)):
+            self.found = self.found or m[0]
+        if self.found:
+            self.held = b""
+            return b""
+        cut = begun(data)
+        self.held = data[cut:]
+        return data[:cut]
+
+    def finish(self) -> bytes:
+        """End the body; give the rest."""
+        if self.reader:
+            self.reader.finish()
+        rest, self.held = self.held, b""
+        return rest
+
+
+def begun(data: bytes) -> int:
+    """Say where a placeholder may begin that the end cuts, or where the data ends."""
+    tail = max(0, len(data) - LONGEST + 1)
+    if m := BEGUN.search(data, tail):
+        return m.start()
+    sizes = range(min(len(PREFIX) - 1, len(data)), 0, -1)
+    return next((len(data) - size for size in sizes if data.endswith(PREFIX[:size])), len(data))
+
+
+def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30) -> Watcher:
+    """Make what watches a body; `Unreadable` where a granted host would be sent one nobody here can read.
+
+    Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
+    """
+    plain = content_encoding.strip().lower() in (b"", b"identity")
+    reader = None if plain else decoder(content_encoding, limit)
+    if granted and not plain and reader is None:
+        raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
+    return Watcher(reader)

@@ -1,0 +1,70 @@
+"""Grants and requests for tests of what goes out with a request."""
+
+from __future__ import annotations
+
+import base64
+
+from hotdesk.brief import Grant, Place
+from hotdesk.door.head import Headers, Outgoing
+from hotdesk.door.held import Held, Kind, Refusal
+from hotdesk.door.inject import Sent, apply, plan, wanted
+from hotdesk.door.placeholder import make_placeholder
+
+VALUE = b"real-value-of-the-erp-token"
+P = make_placeholder("erp-token").encode()
+OTHER = make_placeholder("bank").encode()
+HOST = "erp.test"
+FORM = Place("form", "password", method="POST", path="/login", swap=True)
+JSON = Place("json", "auth.password", method="POST", path="/login", swap=True)
+IS_FORM = (b"Content-Type", b"application/x-www-form-urlencoded")
+IS_JSON = (b"content-type", b"application/json; charset=UTF-8")
+
+
+def held(*places: Place, kind: Kind = "token", placeholder: bytes = P, foreign: bool = False, id: str = "g1") -> Held:
+    """Hold a grant for the test host."""
+    return Held(id, Grant("erp-token", HOST, places=places, foreign=foreign), placeholder, kind)
+
+
+def asks(
+    *headers: tuple[bytes, bytes],
+    method: str = "GET",
+    path: str = "/v1/items",
+    query: bytes = b"",
+    host: str = HOST,
+    port: int = 443,
+    scheme: str = "https",
+) -> Outgoing:
+    """Make a request."""
+    return Outgoing(scheme, host, port, method, path, query, [(b"Host", host.encode()), *headers])
+
+
+def send(out: Outgoing, *grants: Held, body: bytes = b"", value: bytes = VALUE) -> Sent | Refusal:
+    """Plan a request and put its secrets in."""
+    made = plan(out, grants)
+    if isinstance(made, Refusal):
+        return made
+    return apply(made, out, body, dict.fromkeys(wanted(made, body), value))
+
+
+def sent(out: Outgoing, *grants: Held, body: bytes = b"", value: bytes = VALUE) -> Sent:
+    """Give a request as it goes; it does."""
+    done = send(out, *grants, body=body, value=value)
+    assert isinstance(done, Sent), done
+    return done
+
+
+def refused(out: Outgoing, *grants: Held, body: bytes = b"") -> Refusal:
+    """Give why a request does not go; it does not."""
+    done = send(out, *grants, body=body)
+    assert isinstance(done, Refusal), done.headers
+    return done
+
+
+def values(headers: Headers, name: bytes) -> list[bytes]:
+    """Give what a header says."""
+    return [value for one, value in headers if one.lower() == name]
+
+
+def basic(pair: bytes) -> bytes:
+    """Write user and password as `Basic`."""
+    return b"Basic " + base64.b64encode(pair)
