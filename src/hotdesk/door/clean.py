@@ -12,8 +12,10 @@ from hotdesk.door.scrub import Scrubber
 
 DECODED = 1 << 40
 """Bytes an answer may have unpacked; how fast they may grow is bounded where they are unpacked."""
-DROPPED = frozenset({b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info"})
-"""What an upstream says that would lead a client past the door."""
+DROPPED = frozenset(
+    {b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info", b"content-length"}
+)
+"""What an upstream says that would lead a client past the door; and the length, which is set anew."""
 CHANGED = frozenset({b"content-encoding", b"etag"})
 """What is no longer true of an answer that was unpacked."""
 
@@ -22,8 +24,7 @@ Pairs = list[tuple[bytes, bytes]]
 
 def end_to_end(answer: Response) -> Pairs:
     """Give the headers that are the desk's to see; the length is set anew."""
-    kept = framing.end_to_end(answer.headers).pairs
-    return [pair for pair in kept if pair[0].lower() not in DROPPED and pair[0].lower() != b"content-length"]
+    return framing.end_to_end(answer.headers, DROPPED)
 
 
 class Cleaner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from functools import lru_cache
 
 from hotdesk.brief import Rule, rule_text
 from hotdesk.brief.data import Scheme
@@ -32,7 +32,13 @@ INFORMED = 8
 """Interim answers one request may get."""
 PAUSE = 64 << 10
 """Bytes that are sent on without waiting for more."""
-OURS = (b"host", b"expect", b"content-length")
+OURS = frozenset({b"host", b"expect", b"content-length"})
+
+
+@lru_cache(maxsize=1024)
+def told(rule: Rule) -> str:
+    """Give a rule as it is written down: each is, again and again."""
+    return rule_text(rule)
 
 
 class Failed(Exception):  # noqa: N818 - a result, and read as one
@@ -143,7 +149,7 @@ class Forward:
         """Have the exchange written down."""
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
         path = self.meant.path + ("?" + "&".join(names) if names else "")
-        rule = rule_text(self.decision.rule) if self.decision.rule else self.decision.why
+        rule = told(self.decision.rule) if self.decision.rule else self.decision.why
         self.way.outside.note(
             Exchange(
                 self.way.desk, self.way.step, self.decision.verdict, answers.plain(rule, 300), self.meant.method,
@@ -213,10 +219,8 @@ class Forward:
 
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:
         """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
-        kept = [
-            pair for pair in framing.end_to_end(self.request.headers).pairs
-            if pair[0].lower() not in OURS and not is_override(pair[0].decode("ascii"))
-        ]  # fmt: skip
+        passing = framing.end_to_end(self.request.headers, OURS)
+        kept = [pair for pair in passing if not is_override(pair[0].decode("ascii"))]
         out = Outgoing(
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
             self.meant.query.encode("ascii"), kept,
@@ -236,22 +240,22 @@ class Forward:
         if isinstance(sent, Refusal):
             raise self.alarmed(sent)
         self.used, self.ids = sent.used, sent.ids
-        for one in self.way.held():
-            if one.id in self.way.identities and (one.grant.host, one.grant.port, "https") == (
-                self.meant.host,
-                self.meant.port,
-                self.meant.scheme,
-            ):
-                sent.headers.append((IDENTITY, self.way.identities[one.id].encode()))
-        pairs: Iterable[tuple[bytes, bytes]] = harden(sent.headers) if issued is not None else sent.headers
-        headers = Headers(((b"Host", self.meant.authority.encode()), *pairs))
+        pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.identity()]
+        if issued is not None and not (plan.granted or plan.returned):
+            pairs = harden(pairs)  # the grant is over, what it brought may still come back
         if body is not None:
-            headers = headers.add(b"Content-Length", str(len(sent.body)).encode())
+            pairs.append((b"Content-Length", str(len(sent.body)).encode()))
         elif self.request.body == "chunked":
-            headers = headers.add(b"Transfer-Encoding", b"chunked")
+            pairs.append((b"Transfer-Encoding", b"chunked"))
         elif self.request.body is not None:
-            headers = headers.add(b"Content-Length", str(self.request.body).encode())
-        return self.upgraded(headers), sent.query, sent.body if body is not None else None
+            pairs.append((b"Content-Length", str(self.request.body).encode()))
+        return self.upgraded(Headers(pairs)), sent.query, sent.body if body is not None else None
+
+    def identity(self) -> list[tuple[bytes, bytes]]:
+        """Give the signed word on who asks, for a host that wants it."""
+        here = (self.meant.host, self.meant.port, self.meant.scheme)
+        told = [one for one in self.way.held() if (one.grant.host, one.grant.port, "https") == here]
+        return [(IDENTITY, self.way.identities[one.id].encode()) for one in told if one.id in self.way.identities][:1]
 
     def upgraded(self, headers: Headers) -> Headers:
         """Ask for a WebSocket where that is asked and no secret is about; for nothing else."""

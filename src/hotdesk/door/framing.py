@@ -124,12 +124,18 @@ class Headers:
         return Headers((*self.pairs, (name, value)))
 
 
-def end_to_end(headers: Headers) -> Headers:
-    """Leave out what concerns one connection only, and what `Connection` says does; the length is its writer's."""
+def end_to_end(headers: Headers, more: Container[bytes] = ()) -> list[tuple[bytes, bytes]]:
+    """Leave out what concerns one connection only, and what `Connection` says does; the length is its writer's.
+
+    `more` is left out as well, by its names in lower case.
+    """
     names = headers.listed(b"connection")
     dropped = HOP.union(names) - KEPT if names else HOP
-    kept = [pair for pair in headers.pairs if (name := pair[0].lower()) not in dropped and name[:6] != b"proxy-"]
-    return Headers(kept)
+    return [
+        pair
+        for pair in headers.pairs
+        if (name := pair[0].lower()) not in dropped and name[:6] != b"proxy-" and name not in more
+    ]
 
 
 def parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers:

@@ -113,7 +113,8 @@ def connect(line: str | bytes) -> Authority:
 
 def is_override(header: str) -> bool:
     """Say whether a header would change what a request means, and must not be sent."""
-    return header.lower().replace("_", "-") in OVERRIDES or header.lower().replace("_", "-").startswith("x-forwarded-")
+    folded = header.lower().replace("_", "-")
+    return folded in OVERRIDES or folded.startswith("x-forwarded-")
 
 
 def known_method(method: str | bytes) -> str:
