@@ -1,18 +1,23 @@
-"""The refusing door, reached from inside a real desk by a client others wrote."""
+"""The door, reached from inside a real desk by clients others wrote."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
+from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
+from tests.upstream import upstream
 
 pytestmark = pytest.mark.container
 CURL = ["curl", "-sS", "-i", "--max-time", "20", "-x", "http://127.0.0.1:3128"]
@@ -83,3 +88,38 @@ async def test_hostile_bytes_at_the_gate_harm_nobody(settings: Config) -> None:
         done = await desk.run(["python3", "-c", shout], timeout=100)
         assert done.ok, done.stderr
         assert "403" in (await desk.run([*CURL, "http://example.test/"])).text
+
+
+async def test_traffic_through_the_door_is_use(settings: Config, tmp_path: Path) -> None:
+    with upstream(tmp_path, "erp.test") as server:
+        scope = Scope(rules=(parse_rule("erp.test"),), names={"erp.test": server.address})
+        open_to = replace(settings, ca=str(server.ca))
+        calls = "for i in $(seq 12); do curl -sS -o /dev/null https://erp.test/; sleep 0.5; done"
+        async with Host(open_to, control=False) as host:
+            desk = await host.open(Spec(idle=2.5), scope)
+            process = await desk.start(["sh", "-c", calls])
+            await process.detach()
+            assert isinstance(host.runtime, ContainerRuntime)
+            await anyio.sleep(5)
+            assert desk.id in host.runtime.live()
+            with anyio.fail_after(20):
+                while desk.id in host.runtime.live():
+                    await anyio.sleep(0.2)
+            assert len(server.seen) == 12
+            assert "idle" in host.runtime.keeper.ended[desk.id]
+
+
+async def test_a_step_has_its_own_rules_and_cuts_what_was_open(settings: Config, tmp_path: Path) -> None:
+    with upstream(tmp_path, "erp.test") as server:
+        rules = (parse_rule("erp.test/one step=one"), parse_rule("erp.test/two step=two"))
+        scope = Scope(rules=rules, names={"erp.test": server.address})
+        status = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"]
+        open_to = replace(settings, ca=str(server.ca))
+        async with Host(open_to, control=False) as host, host.open_desk(scope=scope) as desk:
+            answers = {}
+            for step in ("one", "two"):
+                await host.doors.enter_step(desk.id, step)
+                for path in ("one", "two"):
+                    done = await desk.run([*status, f"https://erp.test/{path}"], timeout=30)
+                    answers[step, path] = done.text
+        assert answers == {("one", "one"): "200", ("one", "two"): "403", ("two", "one"): "403", ("two", "two"): "200"}
