@@ -82,11 +82,10 @@ def main(arguments: argparse.Namespace) -> int:
     spec = options.make_spec(arguments, deadline=lasting, idle=lasting)
     carried_in = [options.parse_pair(text, "--in") for text in arguments.carried_in or []]
     carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
-
+    written = [Path(local) for _, local in carried_out]
     scope = options.make_scope(arguments)
     settings = early.settings()
     key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
-    written = [Path(local) for _, local in carried_out]
 
     async def work() -> int:
         async with Host(settings, control=asks(scope), keeper=early.keeper()) as host:

@@ -8,7 +8,8 @@ import os
 from hotdesk.brief.data import Scope
 from hotdesk.cli.vault import PASSPHRASE_FILE, ask_hidden, read_passphrase
 from hotdesk.config import Config
-from hotdesk.vault import root, source_of
+from hotdesk.errors import BriefError
+from hotdesk.vault import exists, root, source_of
 from hotdesk.vault.store import load
 
 
@@ -18,7 +19,12 @@ def find(settings: Config, scope: Scope) -> str:
     A passphrase is made a key here: that takes more memory and threads than keys may have.
     """
     folder = settings.lib / "keys"
-    if not scope.grants or os.geteuid() != 0 or source_of(folder) == "file":
+    if not scope.grants or os.geteuid() != 0:
+        return ""
+    if not exists(folder):
+        name = scope.grants[0].secret
+        raise BriefError(f"there is no vault here, and so no {name}; put it in with `hotdesk vault set {name}`")
+    if source_of(folder) == "file":
         return ""
     return base64.b64encode(root.find(folder, load(folder).root, passphrase).bytes()).decode()
 

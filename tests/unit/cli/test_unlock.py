@@ -1,0 +1,50 @@
+"""The root key a command gets before it gives up its rights."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief import CLOSED, Scope, parse_grant, parse_rule
+from hotdesk.cli.unlock import find
+from hotdesk.config import Config
+from hotdesk.errors import BriefError
+from hotdesk.vault import Secret, Token, Vault, private
+
+SCOPE = Scope((parse_rule("erp.test"),), (parse_grant("erp-token@erp.test"),))
+WORDS = b"correct horse battery staple"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Config:
+    """Give settings of a state directory of this test's own."""
+    return Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
+
+
+def test_without_a_vault_the_remedy_is_told(place: Config) -> None:
+    with pytest.raises(BriefError, match="hotdesk vault set erp-token"):
+        find(place, SCOPE)
+
+
+def test_a_scope_without_secrets_needs_no_vault(place: Config) -> None:
+    assert find(place, CLOSED) == ""
+
+
+def test_keys_find_a_key_in_a_file_themselves(place: Config) -> None:
+    private.make_folder(place.lib / "keys", None)
+    Vault.make(place.lib / "keys", "file")
+    assert find(place, SCOPE) == ""
+
+
+def test_what_is_found_with_a_passphrase_opens_the_vault(
+    place: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place.lib / "keys"
+    Vault.make(folder, "passphrase", lambda: WORDS).put("erp-token", Token(), b"value-of-the-token")
+    (tmp_path / "words").write_bytes(WORDS)
+    (tmp_path / "words").chmod(0o600)
+    monkeypatch.setenv("HOTDESK_VAULT_PASSPHRASE_FILE", str(tmp_path / "words"))
+    key = Secret(base64.b64decode(find(place, SCOPE)))
+    assert Vault(folder, key).reveal("erp-token").bytes() == b"value-of-the-token"
