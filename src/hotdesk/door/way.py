@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hotdesk.brief import Rule, digest, parse_rule, parse_scope, rule_text
 from hotdesk.brief.wire import read_grant
+from hotdesk.door import canary
 from hotdesk.door.budget import Budget
 from hotdesk.door.ca import Authority, Leaves
 from hotdesk.door.held import Held
@@ -95,7 +96,9 @@ class Way:
         """Take the charter keys give."""
         scope = parse_scope(told["scope"])
         self.step = str(told["step"])
-        self.policy = Policy(scope.rules, self.step, [parse_rule(text) for text in told["ceiling"]])
+        ceiling = [parse_rule(text) for text in told["ceiling"]]
+        tried = [canary.RULE] if any(each["grant"]["host"] == canary.HOST for each in told["grants"]) else []
+        self.policy = Policy([*scope.rules, *tried], self.step, [*ceiling, *tried] if ceiling else ())
         self.names = scope.names
         self.may_ask = scope.may_ask
         self.approval_seconds = float(told["approval_seconds"])
@@ -148,6 +151,9 @@ class Way:
     def change(self, told: Mapping[str, Any]) -> None:
         """Enter another step, end grants, or shut; whatever was admitted before is cut."""
         match told.get("verb"):
+            case "proven":
+                self.end_canary()
+                return  # nothing but canaries was admitted by it
             case "step":
                 self.step = str(told["step"])
                 self.policy = self.policy.for_step(self.step)
@@ -158,6 +164,14 @@ class Way:
             case "full":
                 self.shut = "this desk's share of the journal is full"
         self.hang_up()
+
+    def end_canary(self) -> None:
+        """Forget what the door was tried with."""
+        self.live = {id: one for id, one in self.live.items() if one.held.grant.host != canary.HOST}
+        rules, ceiling = (
+            [rule for rule in rules if rule != canary.RULE] for rules in (self.policy.rules, self.policy.ceiling)
+        )
+        self.policy = Policy(rules, self.step, ceiling, self.policy.approved)
 
     def hang_up(self) -> None:
         """Cut every connection."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from hotdesk.brief import Grant, Scope, scope_json
+from hotdesk.door import canary
 from hotdesk.door.ca import Authority, new_authority
+from hotdesk.door.canary import Canary
 from hotdesk.door.placeholder import make_placeholder
 from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
@@ -101,6 +105,14 @@ def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
         raise BriefError(f"{wanted.secret} is a one-time code: say where it goes, as in form=code:POST:/login")
     until = None if wanted.seconds is None else time.time() + wanted.seconds
     return Granted(str(number), wanted, entry.kind, make_placeholder(wanted.secret), values(entry, secret), until)
+
+
+def grant_canary() -> tuple[Granted, Canary]:
+    """Make the secret a desk's door is tried with; give it for the door, and what its owner may know."""
+    value = secrets.token_urlsafe(36).encode()
+    placeholder = make_placeholder(canary.GRANT.secret)
+    granted = Granted("canary", canary.GRANT, "token", placeholder, {"value": encode(value)}, None)
+    return granted, Canary(placeholder, hashlib.sha256(value).hexdigest())
 
 
 def values(entry: Entry, secret: Secret) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import anyio
@@ -15,12 +15,24 @@ from hotdesk.config import Config
 from hotdesk.desk.keeper_client import ERRORS
 from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.desk.sockets import receive, send
+from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError, HotdeskError, KeeperError
 from hotdesk.event import Event
 
 SECONDS = 30.0
 """Beyond what any request takes: keys that are silent for so long are stopped or broken."""
 GONE = "the keys process of these desks died: nothing can be written down, so nothing passes; open other desks"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What the owner of a desk is told of its way out."""
+
+    ca: str
+    """The certificate it shall trust."""
+    env: Mapping[str, str]
+    """Variables that hold its placeholders."""
+    canary: Canary
 
 
 class KeysClient:
@@ -82,8 +94,8 @@ class KeysClient:
             raise self.failure or KeeperError(f"keys did not answer within {SECONDS:.0f} s; are they stopped?")
         return ok(message)
 
-    async def open(self, desk: str, scope: Scope, seconds: float, settings: Config) -> tuple[str, dict[str, str]]:
-        """Give a desk a way out; answer with the certificate it shall trust and its placeholders."""
+    async def open(self, desk: str, scope: Scope, seconds: float, settings: Config) -> Admitted:
+        """Give a desk a way out; answer with what its owner may know of it."""
         told = await self.ask(
             "open",
             desk,
@@ -92,7 +104,8 @@ class KeysClient:
             ceiling=list(settings.ceiling),
             approval_seconds=settings.approval_seconds,
         )
-        return str(told["ca"]), {str(name): str(value) for name, value in told["env"].items()}
+        env = {str(name): str(value) for name, value in told["env"].items()}
+        return Admitted(str(told["ca"]), env, Canary(**told["canary"]))
 
     def note(self, event: Event) -> None:
         """Have an event written down; it is on disk when this returns."""

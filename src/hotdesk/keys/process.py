@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hotdesk.brief import digest, grant_text, parse_scope, rule_text
 from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.desk.seam import ID_SHAPE
-from hotdesk.door import calls, cell
+from hotdesk.door import calls, canary, cell
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import Signer, load_signer
 from hotdesk.errors import BriefError, HostError, HotdeskError
@@ -39,7 +40,7 @@ from hotdesk.event import (
     to_json,
 )
 from hotdesk.keys import teller
-from hotdesk.keys.charter import Charter, authority, grant
+from hotdesk.keys.charter import Charter, authority, grant, grant_canary
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
 
@@ -208,7 +209,10 @@ class Keys:
         number, desk = message.get("n"), as_desk(message.get("desk", ""))
         match message.get("verb"):
             case "note":
-                self.enter("owner", event_of(message))
+                event = event_of(message)
+                self.enter("owner", event)
+                if isinstance(event, Proven):
+                    self.end_canary(event.desk)
                 self.answer_committed(line, number)
             case "unlock":
                 self.root = Secret(base64.b64decode(str(message["root"]), validate=True))
@@ -279,15 +283,21 @@ class Keys:
         scope = parse_scope(message["scope"])
         if desk in self.charters:
             raise BriefError(f"desk {desk} has a way out already")
+        canary.check_free(scope)
         granted = [grant(self.opened_vault(), number, one) for number, one in enumerate(scope.grants)]
+        tried, known = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         charter = Charter(
-            desk, scope, authority(desk, float(str(message["seconds"]))), granted, ceiling,
+            desk, scope, authority(desk, float(str(message["seconds"]))), [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
         )  # fmt: skip
         rules, grants = tuple(map(rule_text, scope.rules)), tuple(map(grant_text, scope.grants))
         self.journal.add(desk, "keys", Opened(desk, digest(scope), rules, grants))
-        told = {"ca": charter.authority.certificate_pem.decode(), "env": charter.environment()}
+        told = {
+            "ca": charter.authority.certificate_pem.decode(),
+            "env": charter.environment(),
+            "canary": asdict(known),
+        }
 
         def answer(why: str | None) -> None:
             if why is not None:
@@ -329,6 +339,13 @@ class Keys:
         told["identities"] = charter.identities() if charter is not None else {}
         for door in self.to("door"):
             door.tell(change=desk, **told)
+
+    def end_canary(self, desk: str) -> None:
+        """End what a desk's door was tried with: it was only for that."""
+        if charter := self.charters.get(desk):
+            charter.granted = [one for one in charter.granted if one.grant != canary.GRANT]
+        for door in self.to("door"):
+            door.tell(change=desk, verb="proven")
 
     def approve(self, desk: str, message: dict[str, object]) -> None:
         """Write an answer down, and let the door act on it: once, and only on that digest."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from hotdesk.desk.background import Background
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
+from hotdesk.door.canary import Canary
 from hotdesk.door.policy import beyond
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import Asked, Event
@@ -30,13 +31,14 @@ class Doors:
         self.tasks = tasks
         self.keys: KeysClient | None = None
         self.meeting = anyio.Lock()
-        self.admitted: dict[DeskId, Scope] = {}
+        self.admitted: dict[DeskId, tuple[Spec, Scope, Canary]] = {}
+        """Desks with a way out, and what it is tried with."""
         self.questions: dict[str, tuple[float, Asked]] = {}
         """What desks ask, by id, and until when."""
         self.in_use: Callable[[DeskId], None] = lambda desk: None
         self.asked: Callable[[Asked], None] = lambda asked: None
         """Told of each question as it comes."""
-        self.try_out: Callable[[Desk, Scope], Any] | None = None
+        self.try_out: Callable[[Desk, Spec, Scope, Canary], Any] | None = None
         """Runs canaries in a desk before it is handed over."""
 
     async def ready(self) -> None:
@@ -57,19 +59,20 @@ class Doors:
         """Give keys the vault's root key, in base64, where they cannot find it themselves."""
         await (await self.meet()).ask("unlock", "", root=root)
 
-    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, dict[str, str]]:
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
         """Have keys make a charter, within what the operator allows; the operator's own names lead where they lead."""
         if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
             raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
         scope = replace(scope, names={**scope.names, **self.settings.names})
         keys = await self.meet()
-        self.admitted[desk] = scope
-        return await keys.open(desk, scope, spec.deadline, self.settings)
+        given = await keys.open(desk, scope, spec.deadline, self.settings)
+        self.admitted[desk] = (spec, scope, given.canary)
+        return given.ca, given.env
 
     async def prove(self, desk: Desk) -> None:
         """Try the way out from inside."""
         if self.try_out is not None:
-            await self.try_out(desk, self.admitted[desk.id])
+            await self.try_out(desk, *self.admitted[desk.id])
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
         """Have keys end a charter; keys that are gone have ended it."""

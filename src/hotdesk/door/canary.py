@@ -1,0 +1,31 @@
+"""The secret a desk's door is tried with before hand-over: made by keys, granted for a host only the door itself is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hotdesk.brief import Grant, Rule, Scope
+from hotdesk.errors import BriefError
+
+HOST = "echo.door.local"
+"""Where it goes: a server inside the door, which says back what it hears. Nobody dials a network for it."""
+PATH = "/canary"
+RULE = Rule(HOST, scheme="https", methods=("GET",), path=PATH)
+GRANT = Grant("hotdesk-canary", HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """What an owner knows of a desk's canary: enough to tell that it went out, not what it is."""
+
+    placeholder: str
+    digest: str
+    """SHA-256 of its value, in hexadecimal."""
+
+
+def check_free(scope: Scope) -> None:
+    """Refuse a scope that would have the echo's name mean something else."""
+    hosts = [rule.host for rule in scope.rules] + [grant.host for grant in scope.grants] + list(scope.names)
+    tunnels = [rule.host for rule in scope.rules if rule.tunnel and rule.host.startswith("*.")]
+    if HOST in hosts or any(HOST.endswith(host[1:]) for host in tunnels):
+        raise BriefError(f"{HOST} is the door's own, to try itself with; no rule, grant or name may be for it")

@@ -1,0 +1,67 @@
+"""The door's own echo: a server in memory that says what reached it, to prove what goes out and what comes back.
+
+Reached over a socket pair, in the clear: both ends are this process. It answers `GET /canary` and nothing else, and all
+it ever says is what the very request brought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import socket
+from typing import cast
+
+from hotdesk.door import canary, framing
+from hotdesk.door.wire import Wire
+
+SAID = b"X-Canary"
+DIGEST = b"X-Canary-Digest"
+SCHEME = b"Bearer "
+
+
+class Echo(asyncio.Protocol):
+    """The far end of one connection."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self.buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer each request as it is whole; hang up on anything else."""
+        self.buffer += data
+        try:
+            while self.buffer and (end := framing.find_end(self.buffer)) >= 0:
+                request = framing.parse_request(bytes(self.buffer[:end]))
+                del self.buffer[:end]
+                self.transport.write(answer(request))
+        except framing.Broken:
+            self.transport.close()
+
+
+def answer(request: framing.Request) -> bytes:
+    """Say what a request brought: as it is, in base64, and its digest."""
+    brought = request.headers.get(b"authorization") or b""
+    if (request.method, request.target, request.body) != ("GET", canary.PATH.encode(), None) or SCHEME not in brought:
+        return framing.response_head(404, b"Not Found", framing.Headers(((b"Content-Length", b"0"),)))
+    value = brought.partition(SCHEME)[2]
+    body = value + b"\n" + base64.b64encode(value) + b"\n"
+    told = (
+        (SAID, value),
+        (DIGEST, hashlib.sha256(value).hexdigest().encode()),
+        (b"Content-Length", str(len(body)).encode()),
+    )
+    return framing.response_head(200, b"OK", framing.Headers(told)) + body
+
+
+async def connect() -> Wire:
+    """Open a connection to the echo."""
+    loop = asyncio.get_running_loop()
+    near, far = socket.socketpair()
+    await loop.connect_accepted_socket(Echo, far)
+    _, wire = await loop.connect_accepted_socket(Wire, near)
+    return wire
