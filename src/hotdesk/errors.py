@@ -7,7 +7,8 @@
     ├── DeskError         nobody: this desk is gone or broke; open another
     │   ├── DeskGone      it was burnt, or its keeper or guest died
     │   └── LinkError     its guest broke the protocol or stopped answering
-    └── KeeperError       the operator: the privileged child refused or failed
+    ├── KeeperError       the operator: the privileged child refused or failed
+    └── DoorError         the operator: a desk's way out does not hold; the message says which canary
 
 A result is not an error: exit code 1, a missing program or a missing file in a desk's listing are values.
 What a file operation inside a desk could not do is `FileError`, a `DeskError` the caller can act on.
@@ -68,6 +69,12 @@ class KeeperError(HotdeskError):
     """The privileged child refused a request or failed at it."""
 
     code = "keeper"
+
+
+class DoorError(HotdeskError):
+    """A desk's way out does not hold."""
+
+    code = "door"
 
 
 class DeskError(HotdeskError):

@@ -14,12 +14,22 @@ import anyio
 from hotdesk.desk.kernel import close_all
 from hotdesk.desk.request import Request, write
 from hotdesk.desk.spawn import MESSAGE, Started
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, ImageError, KeeperError, LinkError
+from hotdesk.errors import (
+    BriefError,
+    DeskError,
+    DeskGone,
+    DoorError,
+    HostError,
+    HotdeskError,
+    ImageError,
+    KeeperError,
+    LinkError,
+)
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
 
 ERRORS: dict[str, type[HotdeskError]] = {
-    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DeskError, DeskGone)
+    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DoorError, DeskError, DeskGone)
 }
 ANSWER_SECONDS = 60.0
 """Beyond what any request takes: a keeper that is silent for so long is stopped or broken."""

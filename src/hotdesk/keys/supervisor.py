@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import anyio
@@ -12,13 +12,15 @@ import anyio
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk.background import Background
+from hotdesk.desk.image import find
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
+from hotdesk.door import selftest
 from hotdesk.door.canary import Canary
 from hotdesk.door.policy import beyond
-from hotdesk.errors import BriefError, HostError, HotdeskError
-from hotdesk.event import Asked, Event
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
+from hotdesk.event import Asked, Event, Proven
 from hotdesk.keys.client import KeysClient
 
 
@@ -38,8 +40,6 @@ class Doors:
         self.in_use: Callable[[DeskId], None] = lambda desk: None
         self.asked: Callable[[Asked], None] = lambda asked: None
         """Told of each question as it comes."""
-        self.try_out: Callable[[Desk, Spec, Scope, Canary], Any] | None = None
-        """Runs canaries in a desk before it is handed over."""
 
     async def ready(self) -> None:
         """Have keys up."""
@@ -70,9 +70,15 @@ class Doors:
         return given.ca, given.env
 
     async def prove(self, desk: Desk) -> None:
-        """Try the way out from inside."""
-        if self.try_out is not None:
-            await self.try_out(desk, *self.admitted[desk.id])
+        """Try the way out from inside; whatever comes of it is noted, and ends the canary."""
+        if desk.id not in self.admitted:
+            raise DeskGone(f"desk {desk.id} ended before its way out was tried")
+        spec, scope, canary = self.admitted[desk.id]
+        python = find(self.settings.images, spec.image).python
+        report = await selftest.prove(desk, python, scope, canary)
+        keys, told = await self.meet(), Proven(desk.id, report.held, report.failed)
+        await keys.ask("note", "", event="Proven", data=asdict(told))
+        selftest.require(report)
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
         """Have keys end a charter; keys that are gone have ended it."""

@@ -1,0 +1,250 @@
+"""A desk's way out, tried from inside before hand-over: what must be refused is, and what must pass is clean.
+
+What the canaries say comes out of an image that may be anything: it is bounded and read strictly, and a word that is
+missing counts against the desk. An image that lies can pass; what the owner's own sockets hear, it cannot hide.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import TypeAlias
+
+from hotdesk.brief import Scope
+from hotdesk.brief.names import is_address, split_authority
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.desk.trust import BUNDLE
+from hotdesk.door import canary
+from hotdesk.door.canary import Canary
+from hotdesk.errors import DoorError
+
+Wanted: TypeAlias = tuple[tuple[str, str], ...]
+"""What to try, each with the canary it is for."""
+
+PROGRAM = Path(__file__).with_name("canaries.py").read_text()
+SECONDS = 10.0
+LIMIT = 1 << 16
+"""Bytes the canaries may say."""
+FAR: Wanted = (
+    ("raw-ip", "tcp|192.0.2.1|443"),
+    ("raw-ip", "tcp|192.0.2.1|80"),
+    ("dns", "udp|192.0.2.53|53"),
+    ("dns", "tcp|192.0.2.53|53"),
+    ("ipv6", "tcp|2001:db8::1|443"),
+    ("ipv6", "udp|2001:db8::1|443"),
+    ("ipv6", "tcp|::ffff:192.0.2.1|443"),
+    ("udp-443", "udp|192.0.2.1|443"),
+    ("metadata", "tcp|169.254.169.254|80"),
+    ("metadata", "tcp|169.254.170.2|80"),
+    ("metadata", "tcp|fd00:ec2::254|80"),
+    ("another-desk", "tcp|10.0.0.1|3128"),
+    ("another-desk", "tcp|172.17.0.1|3128"),
+    ("another-desk", "tcp|192.168.0.1|3128"),
+    ("another-desk", "tcp|100.64.0.1|3128"),
+)
+"""Where no route may lead; nothing is sent unless one does."""
+NOWHERE = frozenset(
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EACCES,
+     errno.EPERM}
+)  # fmt: skip
+"""How the kernel says at once that there is no way. That nobody listens is another thing: somebody was reached."""
+LOCAL = ("host-loopback", "host-sockets", "dns", "dns")
+HUNG_UP = (
+    b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]"
+)  # fmt: skip
+"""How a handshake ends that the door broke off. One the desk itself broke off was answered for a wrong name."""
+REMOVED = b"hotdesk-removed"
+NAMES = (
+    "raw-ip", "dns", "ipv6", "udp-443", "metadata", "another-desk", "host-loopback", "host-sockets",
+    "connect-loopback", "connect-unlisted", "another-sni", "another-host", "swapped", "scrubbed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Which canaries held, and which did not."""
+
+    held: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the canaries met."""
+
+    knocks: tuple[int, ...]
+    local: tuple[int, ...]
+    answers: tuple[int, ...]
+    sni: bytes
+    echo: bytes
+    host: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Bait:
+    """Sockets of the owner's that no desk may find."""
+
+    tcp: socket.socket
+    abstract: socket.socket
+    name: str
+
+    @property
+    def port(self) -> int:
+        """Give where it listens on this machine's loopback."""
+        return int(self.tcp.getsockname()[1])
+
+    def caught(self) -> frozenset[str]:
+        """Name the canaries that got here: nothing inside has to admit it."""
+        baits = (("host-loopback", self.tcp), ("host-sockets", self.abstract))
+        return frozenset(name for name, listener in baits if was_called(listener))
+
+
+async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> Report:
+    """Run the canaries in a desk, by its image's Python, and judge what they met."""
+    nonce = secrets.token_hex(16)
+    with bait() as held:
+        far, near = (*FAR, *own_address()), refusable(scope, held.port, nonce)
+        listed = (" ".join(where for _, where in wanted) for wanted in (far, near))
+        given = (nonce, known.placeholder, canary.HOST, f"/{BUNDLE}", str(held.port), held.name, *listed)
+        argv = [python, "-I", "-S", "-c", PROGRAM, *given]
+        done = await desk.run(argv, timeout=SECONDS, output_limit=LIMIT)
+        return judge(read(done, nonce), far, near, known.digest, held.caught())
+
+
+def require(report: Report) -> None:
+    """Raise unless every canary held."""
+    if report.failed:
+        raise DoorError(
+            f"the desk's way out does not hold ({', '.join(report.failed)}): it was burnt and not handed over; "
+            "`hotdesk doctor` examines this machine"
+        )
+
+
+# -- what is tried --------------------------------------------------------------------------------------------------
+
+
+def refusable(scope: Scope, port: int, nonce: str) -> Wanted:
+    """List what the door must refuse to connect to; what a scope itself lists is not among it."""
+    wanted = (
+        *(("connect-loopback", f"{host}:{port}") for host in ("127.0.0.1", "localhost", "[::1]")),
+        ("connect-loopback", "127.0.0.1:3128"),
+        ("metadata", "169.254.169.254:80"),
+        ("connect-unlisted", f"{nonce}.invalid:443"),
+    )
+    hosts = [rule.host for rule in scope.rules if rule.verdict != "deny"]
+    return tuple(each for each in wanted if not any(covers(host, split_authority(each[1])[0]) for host in hosts))
+
+
+def covers(pattern: str, host: str) -> bool:
+    """Say whether a rule's host could mean this one. The door's own policy is not asked: it is what is tried."""
+    if is_address(pattern) and is_address(host):
+        return ip_address(host) in ip_network(pattern)
+    return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
+
+
+def own_address() -> Wanted:
+    """Give this machine's outward address, if it has one; nothing is sent to learn it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))
+        except OSError:
+            return ()
+        return (("another-desk", f"tcp|{asking.getsockname()[0]}|3128"),)
+
+
+@contextmanager
+def bait() -> Iterator[Bait]:
+    """Listen where only programs of this machine could call: on its loopback, and at an abstract name."""
+    name = f"hotdesk-canary-{secrets.token_hex(8)}"
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as abstract:
+        tcp.bind(("127.0.0.1", 0))
+        abstract.bind(f"\0{name}")
+        for listener in (tcp, abstract):
+            listener.listen(4)
+            listener.setblocking(False)
+        yield Bait(tcp, abstract, name)
+
+
+def was_called(listener: socket.socket) -> bool:
+    """Say whether anybody called."""
+    try:
+        listener.accept()[0].close()
+    except OSError:
+        return False
+    return True
+
+
+# -- what came of it ------------------------------------------------------------------------------------------------
+
+
+def read(done: Done, nonce: str) -> Told | None:
+    """Read what the canaries said; None when it is not just that."""
+    try:
+        told = json.loads(done.stdout) if done.ok and not done.truncated else None
+        if not isinstance(told, dict) or told.pop("nonce", None) != nonce or told.keys() != set(Told.__slots__):
+            return None
+        knocks, local, answers = (numbers_of(told[field]) for field in ("knocks", "local", "answers"))
+        return Told(knocks, local, answers, *(bytes.fromhex(told[field]) for field in ("sni", "echo", "host")))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def numbers_of(value: object) -> tuple[int, ...]:
+    """Read a list of numbers."""
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise ValueError("no list of numbers")
+    return tuple(value)
+
+
+def judge(told: Told | None, far: Wanted, near: Wanted, digest: str, caught: frozenset[str]) -> Report:
+    """Say which canaries held: those with nothing against them, of those that were tried."""
+    tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
+    failed = tried if told is None else {*against(told, far, near, digest), *caught}
+    return Report(
+        tuple(name for name in NAMES if name in tried and name not in failed),
+        tuple(name for name in NAMES if name in failed),
+    )
+
+
+def against(told: Told, far: Wanted, near: Wanted, digest: str) -> Iterator[str]:
+    """Name each canary something speaks against."""
+    yield from unlike(far, [number in NOWHERE for number in told.knocks])
+    refused = [number == errno.ECONNREFUSED for number in told.local[:-1]]
+    yield from unlike(tuple((name, "") for name in LOCAL), refused)
+    if told.local[-1:] != (0,):
+        yield "dns"
+    yield from unlike(near, [number == 403 for number in told.answers[2:]])
+    if told.answers[:1] != (200,) or not told.sni.startswith(HUNG_UP):
+        yield "another-sni"
+    if not told.host.startswith(b"HTTP/1.1 400 "):
+        yield "another-host"
+    head, _, body = told.echo.partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    if not lines[0].startswith(b"HTTP/1.1 200") or f"X-Canary-Digest: {digest}".encode() not in lines:
+        yield "swapped"
+    if b"X-Canary: " + REMOVED not in lines or unchunked(body) != (REMOVED + b"\n") * 2:
+        yield "scrubbed"
+
+
+def unlike(wanted: Wanted, right: list[bool]) -> Iterator[str]:
+    """Name what is not right, or was not told."""
+    for number, (name, _) in enumerate(wanted):
+        if len(right) != len(wanted) or not right[number]:
+            yield name
+
+
+def unchunked(data: bytes) -> bytes:
+    """Put a body together again; what is not in chunks gives another one."""
+    body = b""
+    while data:
+        size, _, rest = data.partition(b"\r\n")
+        length = int(size, 16) if size.isalnum() and len(size) < 8 else 0
+        body, data = body + rest[:length], rest[length + 2 :] if length else b""
+    return body

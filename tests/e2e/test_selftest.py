@@ -1,0 +1,223 @@
+"""The self-test: a good desk passes it and is handed over; with any guard taken out of the source, none is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+import hotdesk
+from hotdesk.brief import Scope, parse_rule
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.desk.seam import Desk
+from hotdesk.door.selftest import NAMES
+from hotdesk.drive import journal
+from hotdesk.event import Event, Exchange, Proven
+from hotdesk.host import Host
+from hotdesk.vault import private
+
+pytestmark = pytest.mark.container
+
+SOURCE = Path(hotdesk.__file__).parents[1]
+SCOPE = Scope(rules=(parse_rule("erp.test/data/*"),))
+ALL = " ".join(NAMES)
+OPEN = """
+import json, sys
+from pathlib import Path
+import anyio
+from hotdesk.desk import kernel
+kernel.unshare(kernel.CLONE_NEWNET)  # whatever a broken desk sends stays on this machine
+kernel.raise_loopback()
+from hotdesk.brief import Scope, parse_rule
+from hotdesk.config import Config
+from hotdesk.errors import DoorError
+from hotdesk.host import Host
+
+async def main():
+    run, lib, images = map(Path, sys.argv[1:])
+    async with Host(Config(run=run, lib=lib, images=images), control=False) as host:
+        try:
+            desk = await host.open(scope=Scope(rules=(parse_rule("erp.test/data/*"),)))
+            print(json.dumps({"released": desk.id}))
+        except DoorError as e:
+            print(json.dumps({"refused": str(e), "open": list(host.runtime.desks), "held": len(host.doors.admitted)}))
+
+anyio.run(main)
+"""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A guard taken away: edits of the source, and the canaries that must go red, no others."""
+
+    red: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+PROOF = ("desk/proof.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+"""The keeper itself refuses a desk without a network of its own; without its proof the canaries get to see one."""
+REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
+LOOPBACK = "    kernel.raise_loopback()\n"
+
+QUICK = {
+    "no route": Loss(
+        "raw-ip dns ipv6 udp-443 metadata another-desk",
+        (
+            (
+                "desk/room.py",
+                LOOPBACK,
+                LOOPBACK + '    for version in ("-4", "-6"):\n'
+                '        argv = ["ip", version, "route", "add", "local", "default", "dev", "lo"]\n'
+                '        __import__("subprocess").run(argv)\n',
+            ),
+        ),
+    ),
+    "a network of its own": Loss(
+        "metadata host-loopback host-sockets connect-loopback connect-unlisted another-sni another-host swapped "
+        "scrubbed",
+        (("desk/bundle.py", '                {"type": "network", "path": room.netns},\n', ""), PROOF),
+    ),
+    "no CONNECT to loopback": Loss(
+        "connect-loopback", (("door/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "127.0.0.1":'),)
+    ),
+    "the name in the handshake": Loss(
+        "another-sni",
+        (("door/proxy.py", "return None if name is not None and name.lower()", "return None if True or name.lower()"),),
+    ),
+    "a secret put in": Loss(
+        "swapped scrubbed",
+        (("door/inject.py", 'return b"Bearer " + secret if', 'return b"Bearer " + held.placeholder if'),),
+    ),
+    "a secret taken out": Loss(
+        "scrubbed",
+        (("door/clean.py", "self.active = granted or bool(scrubber.spelt)", "self.active = False"),),
+    ),
+    "a word of the canaries": Loss(ALL, (("door/canaries.py", "sys.stdout.write(", "sys.stderr.write("),)),
+}
+"""Those that a normal run of the tests can afford."""
+SLOW = {
+    "no resolver": Loss(
+        "dns",
+        (
+            (
+                "desk/room.py",
+                LOOPBACK,
+                LOOPBACK + "    global resolver\n    resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                '    resolver.bind(("127.0.0.1", 53))\n',
+            ),
+        ),
+    ),
+    "no names": Loss("dns", (("desk/room.py", "\\n::1 localhost\\n", "\\n::1 localhost\\n192.0.2.7 example.com\\n"),)),
+    "only what is listed": Loss(
+        "metadata connect-loopback connect-unlisted", (("door/policy.py", REACHABLE, "        if host:"),)
+    ),
+    "no CONNECT to metadata": Loss(
+        "metadata", (("door/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "169.254.169.254":'),)
+    ),
+    "the Host header": Loss(
+        "another-host",
+        (("door/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
+    ),
+    "a secret taken out of a head": Loss(
+        "scrubbed", (("door/clean.py", "self.stream.header(self.kept", "(self.kept"),)
+    ),
+    "a secret taken out in base64": Loss(
+        "scrubbed", (("door/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)
+    ),
+    "the door's certificate": Loss(
+        "another-host swapped scrubbed",
+        (("desk/room.py", '{bundle_file.read_text()}\\n{given[trust.BUNDLE]}"', '{bundle_file.read_text()}"'),),
+    ),
+    "the canaries' number": Loss(ALL, (("door/canaries.py", '"nonce":"{nonce}"', '"nonce":"{nonce[1:]}"'),)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _keys(settings: Config) -> None:
+    """Have a folder for keys."""
+    private.make_folder(settings.lib / "keys", uids.KEYS)
+
+
+def events(settings: Config, desk: str | None = None) -> list[Event]:
+    """Read what was written down."""
+    return [row.event() for row in journal.read(settings.lib / "keys" / journal.FILE, desk)]
+
+
+def proven(settings: Config, desk: str | None = None) -> Proven:
+    """Give the newest word on a self-test."""
+    return [event for event in events(settings, desk) if isinstance(event, Proven)][-1]
+
+
+async def fetch(desk: Desk, url: str) -> str:
+    """Give what a program in a desk is answered, and how it failed."""
+    done = await desk.run(["curl", "-sS", "-m", "10", url])
+    return done.text + done.stderr.decode()
+
+
+async def test_a_good_desk_is_handed_over_with_every_canary_noted(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk(scope=SCOPE) as desk:
+        assert proven(settings, desk.id) == Proven(desk.id, NAMES, ())
+
+
+async def test_after_the_hand_over_nothing_of_the_canary_is_left(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk(scope=SCOPE) as desk:
+        assert "403" in await fetch(desk, "https://echo.door.local/canary")
+        told = json.loads(await fetch(desk, "http://door.local/policy"))
+        assert (told["allowed"], told["grants"]) == (["read erp.test/data/*"], [])
+        went = [each.grants for each in events(settings, desk.id) if isinstance(each, Exchange) and each.grants]
+        assert went == [("hotdesk-canary in header authorization",)]
+
+
+async def test_a_ceiling_and_rules_around_the_echos_name_do_not_matter(settings: Config) -> None:
+    narrow = replace(settings, ceiling=("read erp.test", "deny *.door.local"))
+    scope = Scope(rules=(*SCOPE.rules, parse_rule("deny *.door.local"), parse_rule("deny 127.0.0.0/8")))
+    async with Host(narrow, control=False) as host, host.open_desk(scope=scope) as desk:
+        assert proven(settings, desk.id).failed == ()
+        assert json.loads(await fetch(desk, "http://door.local/policy"))["allowed"] == ["read erp.test/data/*"]
+
+
+def mutate(source: Path, lost: Loss) -> None:
+    """Take a guard out of a copy of the source; its bytecode stays good for what is not touched."""
+    shutil.copytree(SOURCE, source)
+    for name, old, new in lost.edits:
+        file = source / "hotdesk" / name
+        text = file.read_text()
+        assert text.count(old) == 1, f"{name} no longer has {old!r} once"
+        file.write_text(text.replace(old, new))
+
+
+def see_it_burn(settings: Config, source: Path, lost: Loss) -> None:
+    """Prove that a desk without a guard is never released, and that the journal says which canaries saw it."""
+    try:
+        mutate(source, lost)
+        argv = [sys.executable, "-c", OPEN, str(settings.run), str(settings.lib), str(settings.images)]
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(source)}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60, cwd="/")
+    finally:
+        shutil.rmtree(source, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    noted = proven(settings)
+    assert set(noted.failed) == set(lost.red.split())
+    assert set(noted.held) == set(NAMES) - set(noted.failed)
+    assert (told.get("open"), told.get("held")) == ([], 0), told
+    assert f"({', '.join(noted.failed)})" in told["refused"]
+    assert not list((settings.run / "desks").glob("*"))
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_a_desk_without_a_guard_is_never_released(settings: Config, home: Path, what: str) -> None:
+    see_it_burn(settings, home / "mutant", QUICK[what])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", SLOW)
+def test_no_desk_without_any_guard_is_ever_released(settings: Config, home: Path, what: str) -> None:
+    see_it_burn(settings, home / "mutant", SLOW[what])

@@ -1,0 +1,174 @@
+"""What the canaries say: read strictly, and judged so that whatever is missing counts against the desk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+from dataclasses import replace
+
+import pytest
+
+from hotdesk.brief import Rule, Scope
+from hotdesk.desk.seam import Done
+from hotdesk.door import selftest
+from hotdesk.door.selftest import FAR, LOCAL, NAMES, Told
+from hotdesk.errors import DoorError
+
+DIGEST = "d" * 64
+NEAR = selftest.refusable(Scope(), 4711, "nonce")
+CLEAN = (
+    b"HTTP/1.1 200 \r\nX-Canary: hotdesk-removed\r\nX-Canary-Digest: " + DIGEST.encode() + b"\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n10\r\nhotdesk-removed\n\r\n10\r\nhotdesk-removed\n\r\n0\r\n\r\n"
+)
+GOOD = Told(
+    knocks=(errno.ENETUNREACH,) * len(FAR),
+    local=(*(errno.ECONNREFUSED,) * len(LOCAL), 0),
+    answers=(200, 200, *(403,) * len(NEAR)),
+    sni=b"SSLEOFError(8, '[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred')",
+    echo=CLEAN,
+    host=b"HTTP/1.1 400 Bad Request\r\n\r\n",
+)
+
+
+def failed(told: Told | None, caught: frozenset[str] = frozenset()) -> set[str]:
+    """Name what is held against a desk."""
+    return set(selftest.judge(told, FAR, NEAR, DIGEST, caught).failed)
+
+
+def met(where: str, number: int) -> Told:
+    """Have one knock come to something else."""
+    at = [each for _, each in FAR].index(where)
+    return replace(GOOD, knocks=(*GOOD.knocks[:at], number, *GOOD.knocks[at + 1 :]))
+
+
+def called(at: int, number: int) -> Told:
+    """Have one call on this machine come to something else."""
+    return replace(GOOD, local=(*GOOD.local[:at], number, *GOOD.local[at + 1 :]))
+
+
+def answered(name: str, number: int) -> Told:
+    """Have the door answer otherwise."""
+    return replace(GOOD, answers=(200, 200, *(number if one == name else 403 for one, _ in NEAR)))
+
+
+def test_a_desk_that_holds_holds_in_everything() -> None:
+    report = selftest.judge(GOOD, FAR, NEAR, DIGEST, frozenset())
+    assert report == selftest.Report(NAMES, ())
+    selftest.require(report)
+
+
+def test_silence_counts_against_every_canary() -> None:
+    report = selftest.judge(None, FAR, NEAR, DIGEST, frozenset())
+    assert report == selftest.Report((), NAMES)
+    with pytest.raises(DoorError, match=r"raw-ip, dns, .*scrubbed") as e:
+        selftest.require(report)
+    assert e.value.code == "door"
+
+
+@pytest.mark.parametrize(
+    ("told", "red"),
+    [
+        (met("tcp|192.0.2.1|443", errno.EINPROGRESS), "raw-ip"),
+        (met("tcp|192.0.2.1|80", 0), "raw-ip"),
+        (met("tcp|192.0.2.1|80", errno.ECONNREFUSED), "raw-ip"),
+        (met("udp|192.0.2.53|53", 0), "dns"),
+        (met("udp|2001:db8::1|443", 0), "ipv6"),
+        (met("udp|192.0.2.1|443", 0), "udp-443"),
+        (met("tcp|169.254.169.254|80", errno.EINPROGRESS), "metadata"),
+        (met("tcp|10.0.0.1|3128", errno.EINPROGRESS), "another-desk"),
+        (called(0, 0), "host-loopback"),
+        (called(1, 0), "host-sockets"),
+        (called(2, 0), "dns"),
+        (called(3, -1), "dns"),
+        (called(4, 1), "dns"),
+        (called(4, -1), "dns"),
+        (answered("connect-loopback", 200), "connect-loopback"),
+        (answered("connect-loopback", 502), "connect-loopback"),
+        (answered("metadata", 200), "metadata"),
+        (answered("connect-unlisted", 0), "connect-unlisted"),
+        (replace(GOOD, sni=b"nothing went wrong"), "another-sni"),
+        (replace(GOOD, sni=b"SSLCertVerificationError(1, 'Hostname mismatch')"), "another-sni"),
+        (replace(GOOD, answers=(0, *GOOD.answers[1:])), "another-sni"),
+        (replace(GOOD, host=CLEAN), "another-host"),
+        (replace(GOOD, echo=CLEAN.replace(DIGEST.encode(), b"e" * 64)), "swapped"),
+        (replace(GOOD, echo=CLEAN.replace(b"X-Canary: hotdesk-removed", b"X-Canary: value")), "scrubbed"),
+        (replace(GOOD, echo=CLEAN.replace(b"removed\n\r\n0", b"removal\n\r\n0")), "scrubbed"),
+        (replace(GOOD, echo=CLEAN.replace(b"HTTP/1.1 200", b"HTTP/1.1 404")), "swapped"),
+        (replace(GOOD, echo=b"TypeError()"), "swapped scrubbed"),
+        (replace(GOOD, knocks=GOOD.knocks[1:]), "raw-ip dns ipv6 udp-443 metadata another-desk"),
+        (replace(GOOD, knocks=(*GOOD.knocks, 101)), "raw-ip dns ipv6 udp-443 metadata another-desk"),
+        (replace(GOOD, local=GOOD.local[1:]), "host-loopback host-sockets dns"),
+        (replace(GOOD, local=()), "host-loopback host-sockets dns"),
+        (replace(GOOD, answers=GOOD.answers[:-1]), "connect-loopback connect-unlisted metadata"),
+    ],
+)
+def test_each_canary_goes_red_for_what_it_is_for(told: Told, red: str) -> None:
+    assert failed(told) == set(red.split())
+
+
+def test_what_the_owners_own_sockets_heard_needs_nobodys_word() -> None:
+    assert failed(GOOD, frozenset({"host-sockets"})) == {"host-sockets"}
+
+
+def said(**changed: object) -> bytes:
+    """Write what the canaries say, with something else in it."""
+    told: dict[str, object] = {"nonce": "n", "knocks": [101], "local": [111], "answers": [403]}
+    return json.dumps({**told, "sni": "00", "echo": "01", "host": "02", **changed}).encode()
+
+
+def test_what_is_said_is_read() -> None:
+    told = selftest.read(Done(0, said()), "n")
+    assert told == Told((101,), (111,), (403,), b"\0", b"\1", b"\2")
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        Done(0, b""),
+        Done(0, b"[]"),
+        Done(0, said()[:-1]),
+        Done(0, said() + b"{}"),
+        Done(0, b"[" * 60000),
+        Done(0, b"\xff\xfe"),
+        Done(0, said(nonce="m")),
+        Done(0, said(nonce=None)),
+        Done(0, said(more=1)),
+        Done(0, said(knocks=[True])),
+        Done(0, said(knocks=[1.5])),
+        Done(0, said(knocks="11")),
+        Done(0, said(echo=1)),
+        Done(0, said(echo="x")),
+        Done(1, said()),
+        Done(0, said(), truncated=True),
+        Done(137, said(), timed_out=True),
+    ],
+)
+def test_what_is_said_in_any_other_way_is_not(done: Done) -> None:
+    assert selftest.read(done, "n") is None
+
+
+def test_what_a_scope_itself_lists_is_not_held_against_its_door() -> None:
+    scope = Scope(rules=(Rule("::1"), Rule("169.254.0.0/16"), Rule("*.invalid"), Rule("*.test"), Rule("10.0.0.0/8")))
+    near = selftest.refusable(scope, 4711, "nonce")
+    assert [where for _, where in near] == ["127.0.0.1:4711", "localhost:4711", "127.0.0.1:3128"]
+    denied = Scope(rules=(Rule("127.0.0.0/8", verdict="deny", methods=("*",)),))
+    assert selftest.refusable(denied, 4711, "nonce") == NEAR
+
+
+def test_what_was_not_tried_did_not_hold_either() -> None:
+    scope = Scope(rules=(Rule("127.0.0.0/8"), Rule("localhost"), Rule("::1")))
+    near = selftest.refusable(scope, 4711, "nonce")
+    report = selftest.judge(replace(GOOD, answers=(200, 200, 403, 403)), FAR, near, DIGEST, frozenset())
+    assert set(NAMES) - set(report.held) == {"connect-loopback"}
+    assert report.failed == ()
+
+
+def test_a_call_to_the_bait_is_seen() -> None:
+    with selftest.bait() as held:
+        assert held.caught() == frozenset()
+        with socket.create_connection(("127.0.0.1", held.port)):
+            assert held.caught() == {"host-loopback"}
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(f"\0{held.name}")
+            assert held.caught() == {"host-sockets"}
