@@ -140,9 +140,81 @@ class Answered:
     """`uid 0 pid 4711`; empty when time ran out."""
 
 
-Event: TypeAlias = RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered
+@dataclass(frozen=True, slots=True)
+class JobBegun:
+    """A brief is about to be carried out."""
+
+    job: str
+    goal: str
+    brief: str
+    """SHA-256 of the brief, as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """A step of a job is about to be taken."""
+
+    job: str
+    step: str
+    what: str
+    desk: str = ""
+    """The desk it is taken at."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """How a step of a job ended. What `note` says may be a desk's word."""
+
+    job: str
+    step: str
+    outcome: Literal["done", "failed"]
+    note: str = ""
+    desk: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a check in a desk of its own found."""
+
+    job: str
+    desk: str
+    path: str
+    sha256: str
+    """Of the bytes that were looked at."""
+    check: str
+    outcome: Literal["passed", "failed"]
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A deliverable outlives its desk."""
+
+    job: str
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """How a job ended. `failed`: the worker's work; `broken`: hotdesk's."""
+
+    job: str
+    outcome: Literal["done", "failed", "broken", "interrupted"]
+    why: str = ""
+
+
+JobEvent: TypeAlias = JobBegun | StepBegun | StepEnded | Verified | Kept | JobEnded
+DeskEvent: TypeAlias = RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered
+Event: TypeAlias = DeskEvent | JobEvent
 Note: TypeAlias = Callable[[Event], None]
 """Takes an event down; `HostError` when it cannot."""
+
+
+def chain_of(event: Event) -> str:
+    """Give the chain an event belongs to: its job's, or its desk's."""
+    return event.job if isinstance(event, JobEvent) else event.desk
 
 
 def to_json(event: Event) -> str:

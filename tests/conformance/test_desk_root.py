@@ -17,7 +17,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Size, Spec
 from hotdesk.errors import BriefError, DeskError, FileError, LinkError
-from hotdesk.event import Event, RootAct, RootActEnded
+from hotdesk.event import Event, RootAct, RootActEnded, chain_of
 
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
@@ -557,7 +557,7 @@ async def test_every_act_is_noted_in_order_before_it_begins(fresh: Open, events:
         await desk.run(["true"])
         await process.kill()
         await sudo(desk, "no-such-program")
-    noted = [event for event in events[start:] if event.desk == desk.id]
+    noted = [event for event in events[start:] if chain_of(event) == desk.id]
     assert noted == [
         RootAct(desk.id, "owner", ("sh", "-c", "exit 3"), "/etc"),
         RootAct(desk.id, "sudo", ("sh", "-c", "exit 4"), "/home/user", 1),

@@ -13,11 +13,18 @@ from hotdesk.event import (
     Burnt,
     Event,
     Exchange,
+    JobBegun,
+    JobEnded,
+    Kept,
     Opened,
     Proven,
     Revoked,
     RootAct,
     RootActEnded,
+    StepBegun,
+    StepEnded,
+    Verified,
+    chain_of,
     from_json,
     ignore,
     to_json,
@@ -52,6 +59,12 @@ ONE_OF_EACH: list[Event] = [
     Revoked("i1", "erp-token", "time"),
     Asked("i1", "1", "ab", "r", "GET", "h.test", "/", 60.0, "bitte \u202e\udcff"),
     Answered("i1", "1", "ab", "approved", "uid 0 pid 1"),
+    JobBegun("i2", "compare", "ab" * 32),
+    StepBegun("i2", "read", "read it all", "i1"),
+    StepEnded("i2", "read", "failed", "no such \x1b file", "i1"),
+    Verified("i2", "i3", "a.xlsx", "cd" * 32, "xlsx", "passed", ("5 rows",)),
+    Kept("i2", "a.xlsx", "cd" * 32, 4711),
+    JobEnded("i2", "interrupted"),
 ]
 
 
@@ -65,6 +78,11 @@ def test_an_event_comes_back_as_it_was_written(event: Event) -> None:
 
 def test_every_kind_of_event_is_tried() -> None:
     assert {type(event) for event in ONE_OF_EACH} == set(get_args(Event))
+
+
+def test_an_event_is_in_the_chain_of_its_job_or_else_of_its_desk() -> None:
+    assert chain_of(StepBegun("i2", "read", "read it all", "i1")) == "i2"
+    assert chain_of(Burnt("i1", "done")) == "i1"
 
 
 def test_a_field_that_has_a_default_may_be_missing() -> None:

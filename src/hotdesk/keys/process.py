@@ -31,11 +31,18 @@ from hotdesk.event import (
     Burnt,
     Event,
     Exchange,
+    JobBegun,
+    JobEnded,
+    Kept,
     Opened,
     Proven,
     Revoked,
     RootAct,
     RootActEnded,
+    StepBegun,
+    StepEnded,
+    Verified,
+    chain_of,
     from_json,
     to_json,
 )
@@ -54,7 +61,7 @@ REASON = 2000
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
-    "owner": (RootAct, RootActEnded, Proven, Burnt),
+    "owner": (RootAct, RootActEnded, Proven, Burnt, JobBegun, StepBegun, StepEnded, Verified, Kept, JobEnded),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
 """What each line may have written down. Nobody approves over the door's."""
@@ -267,14 +274,17 @@ class Keys:
         """Take an event down, from whom it may come, within its desk's share."""
         if not isinstance(event, HEARD[actor]) or (isinstance(event, Answered) and event.answer != "expired"):
             raise BriefError(f"no {actor} may say that")
-        desk = as_desk(event.desk)
-        self.shares[desk] = self.shares.get(desk, 0) + len(to_json(event))
-        if self.shares[desk] > self.share:
-            self.change(desk, {"verb": "full"})
+        chain = as_desk(chain_of(event))
+        self.shares[chain] = self.shares.get(chain, 0) + len(to_json(event))
+        if self.shares[chain] > self.share:
+            self.change(chain, {"verb": "full"})
             if actor == "owner":
-                raise HostError(f"desk {desk} has filled its share of the journal: what cannot be noted is not done")
+                raise HostError(f"{chain} has filled its share of the journal: what cannot be noted is not done")
             return
-        self.journal.add(desk, actor, event)
+        self.journal.add(chain, actor, event)
+        if isinstance(event, JobEnded):
+            self.shares.pop(chain)
+            self.answers.append(lambda why: self.journal.forget(chain))
 
     # -- charters ---------------------------------------------------------------------------------------------
 
