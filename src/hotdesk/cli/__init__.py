@@ -30,6 +30,7 @@ COMMANDS = {
     "burn": "Burn desks: end them and everything of them.",
     "approve": "Let a desk do what it asks for; without an id, list what waits.",
     "refuse": "Refuse what a desk asks for.",
+    "work": "Carry out a brief: at one desk, checked in another, kept, burnt.",
     "image": "Build, list, remove and import images.",
     "vault": "Keep secrets by name; desks never see them.",
     "journal": "Read what happened, and prove that it is all there.",

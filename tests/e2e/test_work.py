@@ -1,0 +1,326 @@
+"""The whole line: a brief, a desk behind the door, a second desk for the check, the drive, ashes."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from subprocess import PIPE
+from types import ModuleType
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.brain.scripted import ScriptedBrain, load_brain
+from hotdesk.brain.seam import Hands
+from hotdesk.brief.job import Job, read_job
+from hotdesk.config import Config
+from hotdesk.desk.seam import Done
+from hotdesk.door.scope import scope_of
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import BriefError
+from hotdesk.event import Event, JobEnded, StepBegun, StepEnded, Verified
+from hotdesk.host import Host
+from hotdesk.work import work
+
+pytestmark = pytest.mark.container
+EXAMPLE = Path(__file__).parents[2] / "examples/invoices-small"
+REPORT = "Discrepancy_Report.xlsx"
+TOKEN = "k9-live-Zq7RrT4mXw2NnB8cVd5s"
+ORDERS = [f"/orders/PO-700{number}" for number in range(1, 6)]
+LOOK = """
+env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null
+find / -xdev -type f -newer /etc/hostname -size -4096k -exec cat {} + 2>/dev/null
+find /home /tmp /run /etc /var /dev/shm -xdev -type f -size -4096k -exec cat {} + 2>/dev/null
+true
+"""
+"""Shows everything a program in the desk could find a key in."""
+
+
+def load(name: str) -> ModuleType:
+    """Load a module of the example."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(module)
+    return module
+
+
+class Office:
+    """An ERP that runs, and a state directory whose vault has its token."""
+
+    def __init__(self, erp: Any, home: Path, env: dict[str, str], images: Path) -> None:
+        self.erp, self.home, self.env = erp, home, env
+        self.config = Config(
+            run=home / "run",
+            lib=home / "lib",
+            images=images,
+            ca=str(erp.ca),
+            names={"erp.example.test": f"127.0.0.1:{erp.port}"},
+        )
+
+    def hotdesk(self, *argv: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+        """Run `hotdesk` as a person does."""
+        return subprocess.run(
+            [*load("run").HOTDESK, *argv], env=self.env, capture_output=True, timeout=100, check=False, **more
+        )
+
+    def events(self) -> list[Event]:
+        """Give everything in the journal."""
+        return [row.event() for row in read(self.config.lib / "keys" / FILE)]
+
+    def desks(self) -> list[str]:
+        """List the desks that are left."""
+        folder = self.config.run / "desks"
+        return os.listdir(folder) if folder.exists() else []
+
+    def blobs(self) -> list[str]:
+        """List what is kept."""
+        return sorted(os.listdir(self.config.lib / "drive/blobs"))
+
+
+@pytest.fixture(scope="module")
+def shared_office(settings: Config, home: Path) -> Iterator[Office]:
+    """Open an office for all tests here: a state directory costs more than a job."""
+    load("erp")
+    folder = home / "office"
+    folder.mkdir(mode=0o755)
+    with load("run").prepared(folder, TOKEN) as (erp, env):
+        yield Office(erp, folder, {**env, "HOTDESK_IMAGES": str(settings.images)}, settings.images)
+
+
+@pytest.fixture
+def office(settings: Config, shared_office: Office) -> Iterator[Office]:
+    """Give the office, and see that no desk is left in it."""
+    shared_office.erp.asked.clear()
+    yield shared_office
+    assert shared_office.desks() == []
+
+
+def job(**changes: Any) -> Job:
+    """Give the example's job, changed."""
+    return replace(read_job(EXAMPLE, scope_of), **changes)
+
+
+def brain_of(*acts: Any) -> ScriptedBrain:
+    """Make a brain of functions."""
+    return ScriptedBrain(acts)
+
+
+async def carry_out(office: Office, job: Job, brain: ScriptedBrain) -> Any:
+    """Carry a job out in this process."""
+    async with Host(office.config, control=False) as host:
+        return await work(host, job, brain)
+
+
+def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Give every plain file below a folder, but the pool of disks and what the vault keeps its secrets in."""
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 24:
+            yield path, path.read_bytes()
+
+
+def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> None:
+    done = office.hotdesk("work", str(EXAMPLE), "--out", str(tmp_path / "out"))
+    shown = done.stderr.decode()
+    assert done.returncode == 0, shown
+    assert done.stdout.decode().splitlines() == [str(tmp_path / "out" / REPORT)]
+    assert sorted(office.erp.asked) == [(path, 200) for path in ORDERS]
+    data = (tmp_path / "out" / REPORT).read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    assert (office.config.lib / "drive/blobs" / digest).read_bytes() == data
+    assert f"kept     {REPORT}, {len(data)} bytes, sha256 {digest}" in shown
+    assert f"checked  {REPORT} by xlsx: passed" in shown
+    assert "door     5 x allow GET erp.example.test with erp-token in header authorization" in shown
+    assert shown.count("  burnt    desk i") == 2
+    assert office.hotdesk("journal", "verify").returncode == 0
+    unpacked = b"".join(zipfile.ZipFile(BytesIO(data)).read(name) for name in zipfile.ZipFile(BytesIO(data)).namelist())
+    for text in (done.stdout, done.stderr, unpacked, *(content for _, content in files(office.home))):
+        assert TOKEN.encode() not in text
+
+
+def test_it_works_again_and_every_step_is_in_the_journal_in_the_order_of_the_line(office: Office) -> None:
+    told = json.loads(office.hotdesk("work", str(EXAMPLE), "--json").stdout)
+    assert (told["outcome"], list(told["paths"])) == ("done", [REPORT])
+    assert Path(told["paths"][REPORT]).read_bytes()[:2] == b"PK"
+    events = [row.event() for row in read(office.config.lib / "keys" / FILE, told["job"])]
+    line = [event.step if isinstance(event, StepBegun) else type(event).__name__ for event in events]
+    assert [word for word in line if word != "StepEnded"] == [
+        *("JobBegun", "plan", "approve", "desk", "read", "ask", "write"),
+        *("desk", "verify", "Verified", "keep", "Kept", "JobEnded"),
+    ]
+    ended = [event.step for event in events if isinstance(event, StepEnded)]
+    assert ended == ["plan", "approve", "read", "ask", "write", "verify", "desk", "keep", "desk"]
+    first, second = told["burnt"]
+    (checked,) = [event for event in events if isinstance(event, Verified)]
+    assert (first != second, checked.desk) == (True, second)
+    assert not any(
+        getattr(row.event(), "desk", "") == second for row in read(office.config.lib / "keys" / FILE, second)
+    )
+
+
+async def test_nothing_in_the_desk_holds_the_token_while_it_works_for_it(office: Office) -> None:
+    told: list[bytes] = []
+
+    async def look(hands: Hands) -> Done:
+        """Look everywhere."""
+        done = await hands.run(["sh", "-c", LOOK], timeout=60)
+        told.append(done.stdout)
+        return done
+
+    acts = load_brain(EXAMPLE).acts
+    receipt = await carry_out(office, job(), brain_of(acts["read"], acts["ask"], acts["write"], look))
+    assert receipt.outcome == "done", receipt.why
+    assert b"PO-7004" in told[0]
+    assert b"https_proxy=" in told[0].lower()
+    assert TOKEN.encode() not in told[0]
+
+
+async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
+    acts = load_brain(EXAMPLE).acts
+
+    async def early(hands: Hands) -> Done:
+        """Ask too soon."""
+        await acts["read"](hands)
+        return await hands.run(["python3", "reconcile.py", "ask"], timeout=60)
+
+    receipt = await carry_out(office, job(), brain_of(early))
+    assert (receipt.outcome, receipt.kept, office.erp.asked) == ("failed", (), [])
+    assert "step early ended with 1: " in receipt.why
+    assert [(each.verdict, each.grants) for each in receipt.requests] == [("deny", ())]
+
+
+@pytest.mark.parametrize("data", [b"PK but no workbook", b""])
+async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> None:
+    async def cheat(hands: Hands) -> None:
+        """Write anything."""
+        await hands.write(REPORT, data)
+
+    Drive(office.config.lib / "drive")
+    before = office.blobs()
+    receipt = await carry_out(office, job(), brain_of(cheat))
+    assert (receipt.outcome, receipt.kept, receipt.checks[0].outcome) == ("failed", (), "failed")
+    assert "failed its check: it cannot be opened as a workbook" in receipt.why
+    assert len(receipt.burnt) == 2
+    assert office.blobs() == before
+
+
+def test_a_job_that_failed_says_why_and_prints_no_path(office: Office, tmp_path: Path) -> None:
+    for name in ("brain.py", "reconcile.py"):
+        (tmp_path / name).write_bytes((EXAMPLE / name).read_bytes())
+    (tmp_path / "invoices").symlink_to(EXAMPLE / "invoices")
+    (tmp_path / "brief.toml").write_text((EXAMPLE / "brief.toml").read_text().replace("rows = 5", "rows = 6"))
+    done = office.hotdesk("work", str(tmp_path / "brief.toml"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"failed its check: there are 5 rows, not 6" in done.stderr
+
+
+async def test_a_worker_that_makes_nothing_or_breaks_or_dawdles_is_a_result_or_is_named(office: Office) -> None:
+    async def idle(hands: Hands) -> None:
+        """Do nothing."""
+
+    async def broken(hands: Hands) -> None:
+        """Break."""
+        raise KeyError("x")
+
+    async def slow(hands: Hands) -> Done:
+        """Dawdle."""
+        return await hands.run(["sleep", "100"])
+
+    async def desk(hands: Hands) -> None:
+        """Tell a false story."""
+
+    receipt = await carry_out(office, job(), brain_of(idle))
+    assert (receipt.outcome, receipt.why) == ("failed", f"there is no {REPORT} to take: missing")
+    receipt = await carry_out(office, job(seconds=1.5), brain_of(slow))
+    assert (receipt.outcome, receipt.why, receipt.left) == ("failed", "its 1.5 seconds were up", ())
+    for brain in (brain_of(desk), brain_of(idle, idle), brain_of()):
+        receipt = await carry_out(office, job(), brain)
+        assert (receipt.outcome, receipt.burnt) == ("failed", ())
+    with pytest.raises(BriefError, match="step broken of the brain broke: KeyError"):
+        await carry_out(office, job(), brain_of(broken))
+    assert office.events()[-1] == JobEnded(
+        office.events()[-1].job,  # type: ignore[union-attr]
+        "broken",
+        "step broken of the brain broke: KeyError: 'x'; mend brain.py",
+    )
+
+
+async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office) -> None:
+    with anyio.move_on_after(10) as scope:
+
+        async def stopped(hands: Hands) -> None:
+            """Be broken off."""
+            assert len(office.desks()) == 1
+            scope.cancel()
+            await anyio.sleep(100)
+
+        await carry_out(office, job(), brain_of(stopped))
+    ended = office.events()[-1]
+    assert isinstance(ended, JobEnded)
+    assert ended.outcome == "interrupted"
+    assert office.desks() == []
+
+
+def test_ctrl_c_burns_and_says_so(office: Office, tmp_path: Path) -> None:
+    (tmp_path / "brief.toml").write_text('goal = "x"\n[[deliverables]]\npath = "a.xlsx"\ncheck = "xlsx"\n'
+                                         'expect = {columns = ["A"], rows = 0}\n')  # fmt: skip
+    script = 'async def rest(hands):\n    "Rest."\n    return await hands.run(["sleep", "100"])\nPLAN = (rest,)\n'
+    (tmp_path / "brain.py").write_text(script)
+    program = subprocess.Popen([*load("run").HOTDESK, "work", str(tmp_path)], env=office.env, stdout=PIPE, stderr=PIPE)
+    assert program.stderr is not None
+    while not program.stderr.readline().startswith(b"rest "):
+        assert program.poll() is None
+    assert len(office.desks()) == 1
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=30)
+    assert (program.returncode, out) == (130, b"")
+    assert b"hotdesk: the job was broken off; its desks are burnt" in err
+    assert office.desks() == []
+
+
+def test_what_hotdesk_cannot_do_is_one_line_and_another_exit_code(office: Office, tmp_path: Path) -> None:
+    done = office.hotdesk("work", str(tmp_path))
+    assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
+    (tmp_path / "brief.toml").write_text("gaol = 5\n")
+    done = office.hotdesk("work", str(tmp_path))
+    assert done.returncode == 125
+    assert b"brief.toml, line 1: a brief has no 'gaol'; it has goal" in done.stderr
+    assert office.hotdesk("vault", "rm", "erp-token").returncode == 0
+    done = office.hotdesk("work", str(EXAMPLE))
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert b"erp-token" in done.stderr.splitlines()[-1]
+    assert office.hotdesk("vault", "set", "erp-token", input=TOKEN.encode()).returncode == 0
+
+
+def test_help_has_an_example(office: Office) -> None:
+    assert b"\n  hotdesk work examples/invoices-small --out" in office.hotdesk("work", "--help").stdout
+
+
+def test_the_example_starts_its_own_erp(settings: Config, tmp_path: Path) -> None:
+    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(settings.run.parent)}
+    argv = [sys.executable, str(EXAMPLE / "run.py"), "--out", str(tmp_path)]
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"the ERP was asked 5 times" in done.stderr
+    assert (tmp_path / REPORT).is_file()
+    assert not list(settings.run.parent.glob("hotdesk-invoices-*"))
+
+
+def test_the_invoices_are_what_their_generator_writes() -> None:
+    made = load("invoices")
+    for number, order, vendor, positions in made.INVOICES:
+        written = (EXAMPLE / "invoices" / f"{number}.pdf").read_bytes()
+        assert written == made.pdf(made.lines(number, order, vendor, positions))
