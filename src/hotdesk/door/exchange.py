@@ -317,8 +317,8 @@ class Forward:
             if upload.done() and upload.exception() is not None and not answering.done():
                 upload.result()
             answer = await answering
-            if not upload.done():
-                self.keep = False  # it answered without having heard all
+            if not upload.done() or upload.exception() is not None:
+                self.keep = False  # it answered without having heard all: what came next would be taken for the rest
             return answer
         finally:
             for task in (upload, answering):
