@@ -10,7 +10,8 @@ from hotdesk.door import framing
 LOCAL = "door.local"
 HOW_TO_ASK = 'POST http://door.local/ask with header "X-Hotdesk-Ask: 1" and {"rule": "GET host/path", "reason": "why"}'
 REASONS = {
-    400: b"Bad Request", 403: b"Forbidden", 404: b"Not Found", 413: b"Content Too Large", 414: b"URI Too Long",
+    400: b"Bad Request", 403: b"Forbidden", 404: b"Not Found", 408: b"Request Timeout",
+    413: b"Content Too Large", 414: b"URI Too Long",
     417: b"Expectation Failed", 429: b"Too Many Requests", 431: b"Request Header Fields Too Large",
     501: b"Not Implemented", 502: b"Bad Gateway", 503: b"Service Unavailable", 504: b"Gateway Timeout",
     505: b"HTTP Version Not Supported", 200: b"OK",

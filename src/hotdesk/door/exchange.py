@@ -293,10 +293,15 @@ class Forward:
 
     async def read_body(self, reader: BodyReader) -> bytes:
         """Read the next piece of the desk's body; what comes after its end waits for the next request."""
-        data = await self.wire.read(BODY_SECONDS)
-        if not data:
-            reader.eof()
-        payload, rest = reader.feed(data)
+        try:
+            data = await self.wire.read(BODY_SECONDS)
+            if not data:
+                reader.eof()
+            payload, rest = reader.feed(data)
+        except Broken as e:
+            raise Failed(e.status, e.reason) from None
+        except Hungup:
+            raise Failed(408, f"nothing of the request's body came for {BODY_SECONDS:.0f} s") from None
         if rest:
             self.wire.buffer[:0] = rest
         return payload
