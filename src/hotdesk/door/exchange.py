@@ -32,6 +32,8 @@ INFORMED = 8
 """Interim answers one request may get."""
 PAUSE = 64 << 10
 """Bytes that are sent on without waiting for more."""
+REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+"""Methods that may be sent twice: the first may have been carried out before the upstream hung up."""
 OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
@@ -197,9 +199,9 @@ class Forward:
         self.upstream = reused or await self.dial()
         try:
             answer = await self.send(headers, query, body)
-        except Hungup:
-            if reused is None or self.request.body or self.count.down:
-                raise
+        except Hungup as e:
+            if reused is None or self.request.body or self.count.down or self.meant.method not in REPEATABLE:
+                raise Failed(502, f"{self.meant.host} hung up: {e}") from None
             self.upstream = await self.dial()  # the upstream had closed it meanwhile
             answer = await self.send(headers, query, body)
         await self.bring_back(answer)
@@ -360,7 +362,7 @@ class Forward:
             while (end := framing.find_end(self.upstream.buffer, seen) if self.upstream.buffer else -1) < 0:
                 seen = len(self.upstream.buffer)
                 if not await self.upstream.fill(ANSWER_SECONDS):
-                    raise Hungup(f"{self.meant.host} hung up before it answered")
+                    raise Hungup("no answer came")
             head = bytes(self.upstream.buffer[:end])
             del self.upstream.buffer[:end]
             self.count.add(down=len(head))
