@@ -24,7 +24,8 @@ async def answer(way: Way, wire: Wire, request: Request, meant: Target) -> bool:
     """Answer a request to the door itself; say whether another may follow."""
     begun = time.monotonic()
     status, value = await decide(way, wire, request, meant)
-    keep = request.keep_alive and not (request.body and status >= 400)
+    unread = request.body and (status >= 400 or meant.path != "/ask")
+    keep = request.keep_alive and not unread
     wire.write(answers.answer(status, value, keep=keep, head_only=meant.method == "HEAD"))
     told = Exchange(
         way.desk, way.step, "allow" if status < 400 else "deny", "the door itself", meant.method, meant.scheme,
