@@ -19,7 +19,7 @@ from hotdesk.door.policy import Decision
 from hotdesk.door.relay import Count, Spent, relay
 from hotdesk.door.target import Authority, Target, is_override
 from hotdesk.door.upstream import Unreachable, Upstreams
-from hotdesk.door.watch import watcher
+from hotdesk.door.watch import Watcher, watcher
 from hotdesk.door.way import Way
 from hotdesk.door.wire import Hungup, Wire
 from hotdesk.event import Alarm, Exchange
@@ -336,21 +336,33 @@ class Forward:
         """Send the desk's body on as it comes, looking for placeholders that must not leave."""
         assert self.upstream is not None
         self.invite()
-        coding = self.request.headers.get(b"content-encoding") or b""
-        reader, watch = BodyReader(self.request.body), watcher(coding, self.granted, DECODED)
+        reader = BodyReader(self.request.body)
         chunked = self.request.body == "chunked"
         over = False
+        packing = b", ".join(self.request.headers.all(b"content-encoding"))
+        try:
+            watch = watcher(packing, self.granted, DECODED)
+        except Unreadable as e:
+            raise Failed(400, str(e)) from None
         while not over:
-            payload = watch.feed(await self.read_body(reader))
-            if over := reader.done:
-                payload += watch.finish()
-            if watch.found is not None:
-                raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
+            data = await self.read_body(reader)
+            over = reader.done
+            payload = self.watched(watch, data, over)
             self.count.add(up=len(payload))
             self.upstream.write(framing.chunk(payload) if chunked else payload)
             await self.upstream.drain(BODY_SECONDS)
         if chunked:
             self.upstream.write(framing.LAST)
+
+    def watched(self, watch: Watcher, data: bytes, over: bool) -> bytes:
+        """Give what of a body may go on, if no placeholder is in it."""
+        try:
+            payload = watch.feed(data) + (watch.finish() if over else b"")
+        except Unreadable as e:
+            raise Failed(400, f"the body is not packed as it says: {e}") from None
+        if watch.found is not None:
+            raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
+        return payload
 
     # -- bringing back ----------------------------------------------------------------------------------------
 
