@@ -54,7 +54,9 @@ class Issued:
         self.seen: OrderedDict[bytes, None] = OrderedDict()
         names = sorted({*USUAL, *fields}, key=len, reverse=True)
         self.names = tuple(name.encode() for name in names)
-        self.firsts = {name[:1] for name in self.names}
+        firsts = b"".join(re.escape(name[:1]) for name in self.names)
+        self.quote = re.compile(rb'"(?=[' + firsts + rb"]|\Z)")
+        """A quote after which one of the names may stand."""
         one = b"|".join(re.escape(name) for name in self.names)
         self.json = re.compile(
             rb'"(?:' + one + rb')"\s{0,64}:\s{0,64}(")|\\"(?:' + one + rb')\\"\s{0,64}:\s{0,64}(\\")'
@@ -174,11 +176,8 @@ class JsonAnswer:
     def begun(self, data: bytes, at: int) -> int:
         """Say where a field to be kept may begin that the end cuts, or where the data ends."""
         start = max(at, len(data) - self.issued.reach)
-        while (start := data.find(b'"', start)) >= 0:
-            first = data[start + 1 : start + 2]
-            if first and first not in self.issued.firsts:
-                start += 1
-                continue
+        while m := self.issued.quote.search(data, start):
+            start = m.start()
             if start > at and data[start - 1] == 0x5C and self.may_go_on(data[start + 1 :], NESTED):
                 return start - 1
             if self.may_go_on(data[start + 1 :], DIRECT):
