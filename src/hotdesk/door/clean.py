@@ -58,7 +58,9 @@ class Cleaner:
         if not self.active:
             return pairs
         kept = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
-        return [(name, self.stream.header(self.kept_outside(name.lower(), value))) for name, value in kept]
+        if self.issued is not None:
+            kept = [(name, self.kept_outside(name.lower(), value)) for name, value in kept]
+        return self.stream.headers(kept)
 
     def kept_outside(self, name: bytes, value: bytes) -> bytes:
         """Keep the tokens a header brings outside, as far as this host's are."""

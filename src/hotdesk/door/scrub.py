@@ -318,6 +318,12 @@ class Stream:
         """End the answer; give the rest."""
         return self.step(self.held, final=True) if self.held else b""
 
+    def headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Scrub the values of a head's fields, each of which stands alone."""
+        together = Stream(self.scrubber)
+        together.step(b"\n".join([value for _, value in pairs]), final=True)  # no escape has a line end in it
+        return [(name, self.header(value)) for name, value in pairs] if together.hits else pairs
+
     def header(self, value: bytes) -> bytes:
         """Scrub a value that stands alone, such as a header's."""
         if len(value) < LEAST:
