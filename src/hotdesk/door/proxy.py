@@ -40,7 +40,8 @@ class Caller:
         self.way.cut.add(self.hang_up)
         try:
             while await self.turn():
-                pass
+                if self.wire.buffer:
+                    await asyncio.sleep(0)  # who sends many requests at once waits for others in between
             await self.wire.linger(LINGER_SECONDS)
         except (Hungup, OSError, ssl.SSLError, AuthorityEnded):
             pass  # the desk went away, or never finished what it began
