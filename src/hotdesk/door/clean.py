@@ -82,5 +82,5 @@ class Cleaner:
             return b""
         if self.unpack is not None:
             self.unpack.finish()
-        rest = self.stream.feed(self.withhold.finish()) if self.withhold is not None else b""
-        return rest + self.stream.finish()
+        held = self.withhold.finish() if self.withhold is not None else b""
+        return (self.stream.feed(held) if held else b"") + self.stream.finish()

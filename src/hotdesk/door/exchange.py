@@ -229,15 +229,13 @@ class Forward:
         )  # fmt: skip
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
-        plan = inject.plan(out, self.way.held(), issued, minting_named=exact)
+        held = {one.id: one for one in self.way.held()}
+        plan = inject.plan(out, held.values(), issued, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
         body = await self.whole_body() if plan.body else None
-        values = {}
-        held = {one.id: one for one in self.way.held()}
-        for id in inject.wanted(plan, body or b""):
-            values[id] = await self.way.value(held[id])
+        values = {id: await self.way.value(held[id]) for id in inject.wanted(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
             raise self.alarmed(sent)
@@ -255,6 +253,8 @@ class Forward:
 
     def identity(self) -> list[tuple[bytes, bytes]]:
         """Give the signed word on who asks, for a host that wants it."""
+        if not self.way.identities:
+            return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
         told = [one for one in self.way.held() if (one.grant.host, one.grant.port, "https") == here]
         return [(IDENTITY, self.way.identities[one.id].encode()) for one in told if one.id in self.way.identities][:1]
