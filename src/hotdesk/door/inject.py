@@ -91,7 +91,7 @@ def plan(
     here = [one for one in held if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
     sent = parts(out)
     uses = choose(here, out, sent)
-    returned = give_back(sent, issued) if issued and out.scheme == "https" else {}
+    returned = give_back(sent, issued) if issued and here else {}  # a session ends with the grant that opened it
     taken = {slot: use.held.placeholder for slot, use in uses.items()}
     if refusal := stray(out, sent, taken, returned):
         return refusal
