@@ -24,7 +24,7 @@ from hotdesk.desk.transfer import put
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.receipt import Receipt, read_receipt
-from hotdesk.errors import FileError, HotdeskError, printable
+from hotdesk.errors import DeskError, FileError, HotdeskError, printable
 from hotdesk.event import JobBegun, JobEnded, JobEvent, Kept, Note, StepBegun, StepEnded, Verified, ignore
 from hotdesk.host import Host
 
@@ -97,8 +97,8 @@ class Line:
         try:
             yield
             outcome = "done"
-        except Stopped as e:
-            outcome, why = "failed", str(e)
+        except (Stopped, DeskError) as e:  # a desk that breaks was broken by what is in it
+            outcome, why = "failed", said(e)
         except Exception as e:
             outcome, why = "broken", said(e)
             raise

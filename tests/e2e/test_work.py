@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.brain.scripted import ScriptedBrain, load_brain
+from hotdesk.brain.scripted import DeskHands, ScriptedBrain, load_brain
 from hotdesk.brain.seam import Hands
 from hotdesk.brief.job import Job, read_job
 from hotdesk.config import Config
@@ -39,6 +39,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples/invoices-small"
 REPORT = "Discrepancy_Report.xlsx"
 TOKEN = "k9-live-Zq7RrT4mXw2NnB8cVd5s"
 ORDERS = [f"/orders/PO-700{number}" for number in range(1, 6)]
+BARE = 'goal = "x"\ndeliverables = [{path = "a.xlsx", check = "xlsx", expect = {columns = ["A"], rows = 0}}]\n'
+"""A brief that asks for little."""
 LOOK = """
 env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null
 find / -xdev -type f -newer /etc/hostname -size -4096k -exec cat {} + 2>/dev/null
@@ -242,10 +244,17 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_dawdles_is_a_result_or_i
     async def desk(hands: Hands) -> None:
         """Tell a false story."""
 
+    async def arson(hands: DeskHands) -> Done:
+        """Lose the desk."""
+        await anyio.to_thread.run_sync(office.hotdesk, "burn", hands.desk.id)
+        return await hands.run(["true"])
+
     receipt = await carry_out(office, job(), brain_of(idle))
     assert (receipt.outcome, receipt.why) == ("failed", f"there is no {REPORT} to take: missing")
     receipt = await carry_out(office, job(seconds=1.5), brain_of(slow))
     assert (receipt.outcome, receipt.why, receipt.left) == ("failed", "its 1.5 seconds were up", ())
+    receipt = await carry_out(office, job(), brain_of(arson))
+    assert (receipt.outcome, receipt.left) == ("failed", ())
     for brain in (brain_of(desk), brain_of(idle, idle), brain_of()):
         receipt = await carry_out(office, job(), brain)
         assert (receipt.outcome, receipt.burnt) == ("failed", ())
@@ -275,8 +284,7 @@ async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office
 
 
 def test_ctrl_c_burns_and_says_so(office: Office, tmp_path: Path) -> None:
-    (tmp_path / "brief.toml").write_text('goal = "x"\n[[deliverables]]\npath = "a.xlsx"\ncheck = "xlsx"\n'
-                                         'expect = {columns = ["A"], rows = 0}\n')  # fmt: skip
+    (tmp_path / "brief.toml").write_text(BARE)
     script = 'async def rest(hands):\n    "Rest."\n    return await hands.run(["sleep", "100"])\nPLAN = (rest,)\n'
     (tmp_path / "brain.py").write_text(script)
     program = subprocess.Popen([*load("run").HOTDESK, "work", str(tmp_path)], env=office.env, stdout=PIPE, stderr=PIPE)
@@ -289,6 +297,15 @@ def test_ctrl_c_burns_and_says_so(office: Office, tmp_path: Path) -> None:
     assert (program.returncode, out) == (130, b"")
     assert b"hotdesk: the job was broken off; its desks are burnt" in err
     assert office.desks() == []
+
+
+def test_a_brain_can_write_nowhere_but_where_results_go(office: Office, tmp_path: Path) -> None:
+    (tmp_path / "brief.toml").write_text(BARE)
+    (tmp_path / "brain.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')\n")
+    done = office.hotdesk("work", str(tmp_path), "--out", str(tmp_path / "out"))
+    assert done.returncode == 125
+    assert b"broke: PermissionError" in done.stderr
+    assert not (tmp_path / "trace").exists()
 
 
 def test_what_hotdesk_cannot_do_is_one_line_and_another_exit_code(office: Office, tmp_path: Path) -> None:
