@@ -47,6 +47,11 @@ class Doorman:
         """Say whether the door is away and may not be started yet."""
         return not self.door.pid and not self.door.rested()
 
+    def be_ready(self) -> None:
+        """Start the door before the first call, for a desk that will make one."""
+        if not self.door.pid and self.door.rested():
+            self.start()
+
     def start(self) -> None:
         """Start the door, and keys if they do not run; give it every gate."""
         self.start_keys()

@@ -203,6 +203,8 @@ class Keeper:
                 talk, wait = self.doorman.meet()
                 with talk, wait:
                     self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
+            case "door":
+                self.doorman.be_ready()
             case "usage":
                 self.send({"re": number, "ok": upkeep.usage(self.find(request.desk))})
             case "pause":

@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
 
-Verb = Literal["open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys"]
+Verb = Literal["open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door"]
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),
     "cpus": (int, float),

@@ -64,6 +64,7 @@ class Doors:
         if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
             raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
         scope = replace(scope, names={**scope.names, **self.settings.names})
+        await self.keeper.tell(Request("door", desk))
         keys = await self.meet()
         given = await keys.open(desk, scope, spec.deadline, self.settings)
         self.admitted[desk] = (spec, scope, given.canary)
