@@ -126,14 +126,14 @@ SLOW = {
         (("door/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
     ),
     "a secret taken out of a head": Loss(
-        "scrubbed", (("door/clean.py", "self.stream.header(self.kept", "(self.kept"),)
+        "scrubbed", (("door/clean.py", "self.stream.headers(self.well_named(kept))", "self.well_named(kept)"),)
     ),
     "a secret taken out in base64": Loss(
         "scrubbed", (("door/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)
     ),
     "the door's certificate": Loss(
         "another-host swapped scrubbed",
-        (("desk/room.py", '{bundle_file.read_text()}\\n{given[trust.BUNDLE]}"', '{bundle_file.read_text()}"'),),
+        (("desk/room.py", '{believed}\\n{ca}"', '{believed}\\n"'),),
     ),
     "the canaries' number": Loss(ALL, (("door/canaries.py", '"nonce":"{nonce}"', '"nonce":"{nonce[1:]}"'),)),
 }

@@ -131,7 +131,7 @@ def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: st
     kinds = {"tcp": _socket.SOCK_STREAM, "udp": _socket.SOCK_DGRAM}
     knocks = [knock(kinds[kind], host, int(port)) for kind, host, port in (one.split("|") for one in far.split())]
     local = [
-        call(_socket.AF_INET, _socket.SOCK_STREAM, ("127.0.0.1", int(port))),
+        call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", int(port))),
         call(_socket.AF_UNIX, _socket.SOCK_STREAM, b"\0" + name.encode()),
         call(_socket.AF_INET, _socket.SOCK_STREAM, ("127.0.0.1", 53)),
         call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", 53)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import secrets
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,21 +90,21 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Bait:
-    """Sockets of the owner's that no desk may find."""
+    """Sockets of the owner's that no desk may find. An owner that gave up TCP still has these."""
 
-    tcp: socket.socket
+    udp: socket.socket
     abstract: socket.socket
     name: str
 
     @property
     def port(self) -> int:
         """Give where it listens on this machine's loopback."""
-        return int(self.tcp.getsockname()[1])
+        return int(self.udp.getsockname()[1])
 
     def caught(self) -> frozenset[str]:
         """Name the canaries that got here: nothing inside has to admit it."""
-        baits = (("host-loopback", self.tcp), ("host-sockets", self.abstract))
-        return frozenset(name for name, listener in baits if was_called(listener))
+        found = (("host-loopback", self.udp), ("host-sockets", self.abstract))
+        return frozenset(name for name, sock in found if was_called(sock))
 
 
 async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> Report:
@@ -112,7 +113,7 @@ async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> Report:
     with bait() as held:
         far, near = (*FAR, *own_address()), refusable(scope, held.port, nonce)
         listed = (" ".join(where for _, where in wanted) for wanted in (far, near))
-        given = (nonce, known.placeholder, canary.HOST, f"/{BUNDLE}", str(held.port), held.name, *listed)
+        given = (nonce, known.placeholder, canary.HOST, BUNDLE, str(held.port), held.name, *listed)
         argv = [python, "-I", "-S", "-c", PROGRAM, *given]
         done = await desk.run(argv, timeout=SECONDS, output_limit=LIMIT)
         return judge(read(done, nonce), far, near, known.digest, held.caught())
@@ -163,22 +164,18 @@ def own_address() -> Wanted:
 def bait() -> Iterator[Bait]:
     """Listen where only programs of this machine could call: on its loopback, and at an abstract name."""
     name = f"hotdesk-canary-{secrets.token_hex(8)}"
-    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as abstract:
-        tcp.bind(("127.0.0.1", 0))
+    with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket(socket.AF_UNIX) as abstract:
+        udp.bind(("127.0.0.1", 0))
         abstract.bind(f"\0{name}")
-        for listener in (tcp, abstract):
-            listener.listen(4)
-            listener.setblocking(False)
-        yield Bait(tcp, abstract, name)
+        abstract.listen()
+        yield Bait(udp, abstract, name)
 
 
-def was_called(listener: socket.socket) -> bool:
+def was_called(sock: socket.socket) -> bool:
     """Say whether anybody called."""
-    try:
-        listener.accept()[0].close()
-    except OSError:
-        return False
-    return True
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 # -- what came of it ------------------------------------------------------------------------------------------------

@@ -167,8 +167,9 @@ def test_what_was_not_tried_did_not_hold_either() -> None:
 def test_a_call_to_the_bait_is_seen() -> None:
     with selftest.bait() as held:
         assert held.caught() == frozenset()
-        with socket.create_connection(("127.0.0.1", held.port)):
+        with socket.socket(type=socket.SOCK_DGRAM) as caller:
+            caller.sendto(b"", ("127.0.0.1", held.port))
             assert held.caught() == {"host-loopback"}
-        with socket.socket(socket.AF_UNIX) as caller:
-            caller.connect(f"\0{held.name}")
-            assert held.caught() == {"host-sockets"}
+    with selftest.bait() as held, socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(f"\0{held.name}")
+        assert held.caught() == {"host-sockets"}
