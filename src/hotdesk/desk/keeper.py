@@ -42,6 +42,8 @@ QUEUED = 45.0
 """Seconds a request to open may wait for its turn."""
 ENDING = 10.0
 """Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
+LEAVING = 3.0
+"""Seconds door and keys may take to end once they are no longer needed."""
 LONGEST = 3600.0
 """Seconds of one poll; the call takes no more than 24 days."""
 
@@ -98,6 +100,14 @@ class Keeper:
             self.reap()
             self.burning.turn()
         self.doorman.close()
+        self.see_off()
+
+    def see_off(self) -> None:
+        """Wait for what ends by itself now: door, keys and their children; whoever waits for us finds nothing left."""
+        end = now() + LEAVING
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0] or now() < end:
+                time.sleep(0.002)
 
     def warm(self) -> None:
         """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
