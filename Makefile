@@ -31,12 +31,13 @@ test-long: setup  ## Soaks, sweeps and many seeds.
 	$(SUDO) $(PYTHON) -m pytest -m long
 
 .PHONY: bench
-bench: setup  ## Measure what SPECIFICATION.md promises; PEERS=1 installs runc, podman and bubblewrap to compare.
+bench: setup  ## Measure what SPECIFICATION.md promises; PEERS=1 installs runc, podman, bubblewrap and mitmproxy to compare.
 ifdef PEERS
 	$(APT) install --yes --no-install-recommends runc podman bubblewrap
 endif
 	$(SUDO) $(PYTHON) -m bench.desk
 	$(SUDO) $(PYTHON) -m bench.crowd
+	$(SUDO) $(PYTHON) -m bench.door $(if $(PEERS),--peers)
 
 .PHONY: demo
 demo: setup  ## One minute: a desk is opened, misused and burnt, and nothing is left.

@@ -139,7 +139,7 @@ def drive(load: Load, *pids: int) -> tuple[dict[str, float], list[float]]:
 class Bench:
     """Everything that runs for one measurement."""
 
-    def __init__(self, host: Host, home: Path, stack: ExitStack, peers: bool) -> None:
+    def __init__(self, host: Host, home: Path, stack: ExitStack) -> None:
         self.host = host
         self.samples: Samples = {}
         self.facts: dict[str, float] = {}
@@ -154,7 +154,7 @@ class Bench:
         )
         self.mitmproxy: tuple[int, int] | None = None
         python = peer_folder() / "bin" / "python"
-        if peers and python.exists():
+        if python.exists():
             script = str(Path(__file__).with_name("door_mitmproxy.py"))
             argv = (script, str(home / "mitmproxy"), str(ca), TOKEN)
             self.mitmproxy = stack.enter_context(server(*argv, python=str(python)))
@@ -259,7 +259,7 @@ def call_from(netns: str) -> None:
         assert inside.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-async def measure(rounds: int, count: int, large: int, peers: bool, home: Path) -> Bench:
+async def measure(rounds: int, count: int, large: int, home: Path) -> Bench:
     """Take every sample once a round, and every fact once."""
     ca, _ = make_certificates(home, NAME, "localhost")
     settings = Config(run=home / "run", lib=home / "lib", images=config.load().images, ca=str(ca))
@@ -267,16 +267,16 @@ async def measure(rounds: int, count: int, large: int, peers: bool, home: Path) 
     Vault.make(settings.lib / "keys", "file").put("bench-token", Token(), TOKEN.encode())
     with ExitStack() as stack:
         async with Host(settings, control=False) as host:
-            bench = Bench(host, home, stack, peers)
+            bench = Bench(host, home, stack)
             async with host.open_desk(Spec(deadline=3600), bench.scope) as desk:
                 await anyio.to_thread.run_sync(bench.enter, desk)
+                await bench.weigh()  # before freed memory hides what is taken
                 for _ in range(rounds):
                     await anyio.to_thread.run_sync(bench.rates, count)
                     await anyio.to_thread.run_sync(bench.latencies)
                     await bench.opens()
                 for work in ("up", "down"):
                     await anyio.to_thread.run_sync(bench.large, work, large)
-                await bench.weigh()
     return bench
 
 
@@ -317,9 +317,8 @@ def report(bench: Bench, as_json: bool) -> bool:
             {"what": name, "promised": bound, "at": side, "measured": found[name]}
             for name, (bound, side) in PROMISES.items()
         ]
-        print(
-            json.dumps({"machine": platform.machine(), "medians": medians, "found": found, "promises": rows}, indent=1)
-        )
+        told = {"machine": platform.machine(), "medians": medians, "found": found, "promises": rows}
+        print(json.dumps(told, indent=1))
         return all(kept.values())
     for name, value in {**medians, **found}.items():
         if name not in PROMISES and value is not None:
@@ -327,8 +326,8 @@ def report(bench: Bench, as_json: bool) -> bool:
     for name, (bound, side) in PROMISES.items():
         value = found[name]
         why = "there is none yet" if name.startswith("self-test") else "make bench PEERS=1"
-        told = f"not measured: {why}" if value is None else f"{value:.2f}  {'kept' if kept[name] else 'BROKEN'}"
-        print(f"{name} {'≤' if side == 'most' else '≥'} {bound:g}: {told}")
+        said = f"not measured: {why}" if value is None else f"{value:.2f}  {'kept' if kept[name] else 'BROKEN'}"
+        print(f"{name} {'≤' if side == 'most' else '≥'} {bound:g}: {said}")
     return all(kept.values())
 
 
@@ -345,8 +344,8 @@ def main() -> None:
         install()
     with tempfile.TemporaryDirectory(prefix="hotdesk-bench-") as folder:
         home = Path(folder)
-        home.chmod(0o755)  # noqa: S103 - desks' users pass through it
-        bench = anyio.run(measure, chosen.rounds, chosen.requests, chosen.large, True, home)
+        home.chmod(0o755)  # desks' users pass through it
+        bench = anyio.run(measure, chosen.rounds, chosen.requests, chosen.large, home)
     sys.exit(0 if report(bench, chosen.json) else 1)
 
 

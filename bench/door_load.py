@@ -163,7 +163,9 @@ async def run(load: Load) -> None:
     match load.work:
         case "rate" | "latency":
             each = load.count // len(wires)
-            took = sum(await asyncio.gather(*(repeat(wire, request, each) for wire in wires)), [])
+            took = [
+                one for many in await asyncio.gather(*(repeat(wire, request, each) for wire in wires)) for one in many
+            ]
         case "up":
             await upload(wires[0], load)
         case "down":

@@ -38,7 +38,7 @@ async def serve(folder: str, ca: str, token: str) -> None:
     master.addons.add(core.Core(), proxy, next_layer.NextLayer(), tlsconfig.TlsConfig(), Inject(token))
     chosen.update(ssl_verify_upstream_trusted_ca=ca, http2=False)
     running = asyncio.ensure_future(master.run())
-    while not proxy.listen_addrs():
+    while not proxy.listen_addrs():  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0.01)
     print(proxy.listen_addrs()[0][1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -1,4 +1,4 @@
-"""What a door's latency is measured against: TLS ended, TLS begun, bytes copied and nothing looked at, in one process."""
+"""What a door's latency is measured against: TLS ended and begun again in one process, bytes copied, none looked at."""
 
 from __future__ import annotations
 
