@@ -148,6 +148,15 @@ def test_headers_are_scrubbed_and_count_as_hits() -> None:
     assert stream.hits == {"g"}
 
 
+def test_the_fields_of_a_head_are_scrubbed_one_by_one() -> None:
+    stream = Scrubber([Secret("g", "n", TOKEN)]).stream()
+    halves = [(b"A", TOKEN[:20]), (b"B", TOKEN[20:])]
+    assert stream.headers(halves) == halves
+    assert not stream.hits
+    assert stream.headers([(b"A", b"x"), (b"Sid", b"a=" + TOKEN)]) == [(b"A", b"x"), (b"Sid", b"a=" + REMOVED)]
+    assert stream.hits == {"g"}
+
+
 def test_short_secrets_are_not_looked_for_and_say_so() -> None:
     assert not Secret("g", "n", b"hunter2hunter22").scrubbable
     assert scrub(b"hunter2hunter22", b"hunter2hunter22") == b"hunter2hunter22"
