@@ -76,10 +76,11 @@ def preset_environment(names: Iterable[str], machine: Machine | None = None) -> 
 
     apt needs none: its sources were written into the image.
     """
+    tell = {"pypi": pip_variables, "npm": npm_variables}
     found: dict[str, str] = {}
     for name in names:
-        own = machine or read_machine(name)
-        found |= pip_variables(own) if name == "pypi" else npm_variables(own) if name == "npm" else {}
+        if name in tell:
+            found |= tell[name](machine or read_machine(name))
     return found
 
 

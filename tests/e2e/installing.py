@@ -1,0 +1,48 @@
+"""A desk that gets packages from this machine's own sources."""
+
+from __future__ import annotations
+
+import json
+
+from hotdesk.brief import Rule
+from hotdesk.config import GIB, Config
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.door.presets import parse_rules, preset_environment
+from hotdesk.drive.journal import FILE, read
+from hotdesk.event import Event
+
+PRESETS = ("pypi", "npm", "debian")
+NPM = "10.9.2"
+"""One that Debian's Node can run."""
+SPEC = Spec(root=True, memory=3 * GIB, env=preset_environment(PRESETS))
+
+
+def rules() -> tuple[Rule, ...]:
+    """Give the rules of every preset used here."""
+    return tuple(rule for name in PRESETS for rule in parse_rules(name))
+
+
+async def done(desk: Desk, line: str, timeout: float = 100) -> str:
+    """Run a line of shell that must succeed; give what it says."""
+    told = await desk.run(["sh", "-c", line], timeout=timeout)
+    assert told.ok, f"{line}: {told.text[-2000:]}{told.stderr.decode()[-2000:]}"
+    return told.text + told.stderr.decode()
+
+
+async def apt_install(desk: Desk, *names: str, timeout: float = 100) -> str:
+    """Install packages as a person does."""
+    return await done(desk, f"sudo apt-get update && sudo apt-get install -y {' '.join(names)}", timeout)
+
+
+async def install_node(desk: Desk) -> None:
+    """Install Node by apt, and npm from its registry: Debian's npm is 363 packages."""
+    await apt_install(desk, "nodejs")
+    registry = SPEC.env.get("npm_config_registry", f"https://{parse_rules('npm')[0].host}").rstrip("/")
+    found = json.loads(await done(desk, f"curl -sSf {registry}/npm/{NPM}"))
+    await done(desk, f"mkdir npm && curl -sSf {found['dist']['tarball']} | tar xz -C npm --strip-components=1")
+    await done(desk, "sudo ln -s /home/user/npm/bin/npm-cli.js /usr/local/bin/npm")
+
+
+def events(settings: Config, desk: str) -> list[Event]:
+    """Give what the journal says of a desk."""
+    return [row.event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
