@@ -229,17 +229,19 @@ class Bench:
 
     async def opens(self) -> None:
         """Time a cold open, one with a scope, and the canaries that run in it."""
-        doors = self.host.doors
-        assert doors is not None
+        prove = self.host.doors.prove
+
+        async def prove_timed(desk: Desk) -> None:
+            self.note("self-test ms", await timed(lambda: prove(desk)) * 1e3)
 
         async def cold(scope: Scope | None) -> None:
             opened.append(await (self.host.open() if scope is None else self.host.open(scope=scope)))
 
         opened: list[Desk] = []
         self.note("cold open ms", await timed(lambda: cold(None)) * 1e3)
+        self.host.doors.prove = prove_timed  # type: ignore[method-assign] - a clock around it
         self.note("open with a scope ms", await timed(lambda: cold(self.scope)) * 1e3)
-        if doors.try_out is not None:
-            self.note("self-test ms", await timed(lambda: doors.prove(opened[-1])) * 1e3)
+        self.host.doors.prove = prove  # type: ignore[method-assign]
         for desk in opened:
             await self.host.burn(desk.id)
 
@@ -329,7 +331,7 @@ def report(bench: Bench, as_json: bool) -> bool:
             print(f"{name:32} {value:9.2f}")
     for name, (bound, side) in PROMISES.items():
         value = found[name]
-        why = "there is none yet" if name.startswith("self-test") else "make bench PEERS=1"
+        why = "make bench PEERS=1"
         said = f"not measured: {why}" if value is None else f"{value:.2f}  {'kept' if kept[name] else 'BROKEN'}"
         print(f"{name} {'≤' if side == 'most' else '≥'} {bound:g}: {said}")
     return all(kept.values())
