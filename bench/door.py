@@ -239,7 +239,7 @@ class Bench:
 
         opened: list[Desk] = []
         self.note("cold open ms", await timed(lambda: cold(None)) * 1e3)
-        self.host.doors.prove = prove_timed  # type: ignore[method-assign] - a clock around it
+        self.host.doors.prove = prove_timed  # type: ignore[method-assign]
         self.note("open with a scope ms", await timed(lambda: cold(self.scope)) * 1e3)
         self.host.doors.prove = prove  # type: ignore[method-assign]
         for desk in opened:
@@ -331,8 +331,11 @@ def report(bench: Bench, as_json: bool) -> bool:
             print(f"{name:32} {value:9.2f}")
     for name, (bound, side) in PROMISES.items():
         value = found[name]
-        why = "make bench PEERS=1"
-        said = f"not measured: {why}" if value is None else f"{value:.2f}  {'kept' if kept[name] else 'BROKEN'}"
+        said = (
+            "not measured: make bench PEERS=1"
+            if value is None
+            else f"{value:.2f}  {'kept' if kept[name] else 'BROKEN'}"
+        )
         print(f"{name} {'≤' if side == 'most' else '≥'} {bound:g}: {said}")
     return all(kept.values())
 
