@@ -88,6 +88,10 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
         (["crm", "--kind", "oauth2", "--token-url", url, "--client-id", "c", "--scope", "a b"], b"client-secret"),
         (["code", "--kind", "totp", "--digits", "8", "--period", "60"], b"gezd gnbv gy3t qojq\n"),
         (["cloud", "--command", "--", "/bin/echo", "--", "a token"], b""),
+        (
+            ["queue", "--kind", "sigv4", "--key-id", "AKID", "--service", "sqs", "--region", "eu-west-1"],
+            b"key/+0123456",
+        ),
     ]:
         done = run("vault", "set", *argv, stdin=value)
         assert done.returncode == 0, done.stderr
@@ -102,6 +106,7 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
         "crm": {"token_url": url, "client_id": "c", "scope": "a b"},
         "code": {"digits": 8, "period": 60, "algorithm": "SHA1"},
         "cloud": {},
+        "queue": {"key_id": "AKID", "service": "sqs", "region": "eu-west-1", "bucket": ""},
     }
     assert b"token_url=https://login.test/token" in run("vault", "ls").stdout
     assert run("vault", "rotate", "cloud", "--", "/bin/echo", "other").returncode == 0
@@ -120,6 +125,9 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
         (["set", "x", "--kind", "totp", "--digits", "0"], b"6, 7 or 8"),
         (["set", "x", "--kind", "oauth2", "--token-url", "http://127.0.0.1/", "--client-id", "c"], b"must be https"),
         (["set", "x", "--kind", "basic"], b"USER:PASSWORD"),
+        (["set", "x", "--bucket", "files"], b"--bucket belongs to --kind sigv4"),
+        (["set", "x", "--kind", "sigv4", "--service", "s3", "--region", "eu"], b"--key-id"),
+        (["set", "x", "--kind", "sigv4", "--key-id", "AKID", "--service", "s3", "--region", "eu"], b"--bucket"),
         (["set", "x", "--command"], b"absolute path"),
         (["set", "x", "--command", "--", "echo"], b"absolute path"),
         (["set", "x", "--command", "--", "/no/such"], b"no program"),

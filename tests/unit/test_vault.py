@@ -23,6 +23,7 @@ from hotdesk.vault import (
     OAuth2,
     Public,
     Secret,
+    SigV4,
     Token,
     Totp,
     Vault,
@@ -44,6 +45,7 @@ ONE_OF_EACH: list[tuple[Public, bytes]] = [
     (OAUTH, b"client-secret"),
     (Totp(8, 60, "SHA256"), SEED),
     (Command(), argv_value(["/usr/bin/printf", "token"])),
+    (SigV4("AKIDEXAMPLE", "s3", "eu-west-1", "files"), VALUE),
 ]
 
 
@@ -234,6 +236,16 @@ def test_the_shortest_and_the_longest_value_are_kept(folder: Path, size: int) ->
         Totp(digits=5),
         Totp(period=0),
         Totp(algorithm="MD5"),  # type: ignore[arg-type]
+        SigV4("", "sqs", "eu-west-1"),
+        SigV4("a/b", "sqs", "eu-west-1"),
+        SigV4("AKID", "", "eu-west-1"),
+        SigV4("AKID", "*", "eu-west-1"),
+        SigV4("AKID", "sqs", ""),
+        SigV4("AKID", "sqs", "eu/west"),
+        SigV4("AKID", "sqs", "eu-west-1", "files"),
+        SigV4("AKID", "s3", "eu-west-1"),
+        SigV4("AKID", "s3", "eu-west-1", "a/b"),
+        SigV4("AKID", "s3", "eu-west-1", "*"),
     ],
     ids=repr,
 )

@@ -24,6 +24,7 @@ from hotdesk.vault import (
     Entry,
     OAuth2,
     Public,
+    SigV4,
     Token,
     Totp,
     Vault,
@@ -69,6 +70,10 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--insecure-loopback", action="store_true", help="oauth2: http to an address of this machine")
     parser.add_argument("--digits", type=int, help="totp: digits of a code (6)")
     parser.add_argument("--period", type=int, metavar="SECONDS", help="totp: how long a code lives (30)")
+    parser.add_argument("--key-id", metavar="ID", help="sigv4: the id of the key; the value is the key itself")
+    parser.add_argument("--service", help="sigv4: the only service it signs for, as s3")
+    parser.add_argument("--region", help="sigv4: the only region it signs for")
+    parser.add_argument("--bucket", help="sigv4: at s3 the only bucket it signs for")
     parser.add_argument("--algorithm", choices=("SHA1", "SHA256", "SHA512"), help="totp: SHA1 unless told otherwise")
 
 
@@ -110,6 +115,7 @@ def set_(arguments: argparse.Namespace) -> None:
       hotdesk vault set mail --kind basic --user anna
       hotdesk vault set crm --kind oauth2 --token-url https://login.test/token --client-id desk --scope read
       hotdesk vault set portal --kind totp < seed.txt
+      hotdesk vault set files --kind sigv4 --key-id AKIDEXAMPLE --service s3 --region eu-west-1 --bucket files < key.txt
       hotdesk vault set cloud --command -- /usr/bin/cloud-login print-token
 
     Without a vault one is made, its root key in a file beside it.
@@ -182,6 +188,7 @@ OF_KIND = {
     "basic": ("user",),
     "oauth2": ("token_url", "client_id", "scope", "insecure_loopback"),
     "totp": ("digits", "period", "algorithm"),
+    "sigv4": ("key_id", "service", "region", "bucket"),
 }
 
 
@@ -220,6 +227,8 @@ def described(arguments: argparse.Namespace) -> tuple[Public, bytes]:
         case "totp":
             chosen = {name: getattr(arguments, name) for name in OF_KIND["totp"]}
             return Totp(**{name: option for name, option in chosen.items() if option is not None}), value
+        case "sigv4":
+            return SigV4(*(getattr(arguments, name) or "" for name in OF_KIND["sigv4"])), value
         case _:
             return Token(), value
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from hotdesk.brief import Rule, rule_text
 from hotdesk.brief.data import Scheme
-from hotdesk.door import answers, framing, inject
+from hotdesk.door import answers, framing, inject, signature
 from hotdesk.door.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.clean import DECODED, Cleaner, end_to_end
 from hotdesk.door.encodings import Unreadable
@@ -234,7 +234,7 @@ class Forward:
         if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
-        body = await self.whole_body() if plan.body else None
+        body = await self.whole_body(plan) if plan.whole and self.request.body is not None else None
         values = {id: await self.way.value(held[id]) for id in inject.wanted(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
@@ -243,6 +243,8 @@ class Forward:
         pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.identity()]
         if issued is not None and not (plan.granted or plan.returned):
             pairs = harden(pairs)  # the grant is over, what it brought may still come back
+        if plan.signing:
+            pairs = inject.signed(plan, out, sent, pairs, values, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
         if body is not None:
             pairs.append((b"Content-Length", str(len(sent.body)).encode()))
         elif self.request.body == "chunked":
@@ -277,15 +279,15 @@ class Forward:
             self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
         return Failed(403, refusal.reason)
 
-    async def whole_body(self) -> bytes:
-        """Read a body in which a secret may have to be put."""
+    async def whole_body(self, plan: inject.Plan) -> bytes:
+        """Read a body in which a secret may have to be put, or that is to be signed."""
         self.invite()
         reader, body = BodyReader(self.request.body), bytearray()
         while not reader.done:
             payload = await self.read_body(reader)
             body += payload
             if len(body) > BODY_LIMIT:
-                raise Failed(413, BODY_TOO_LARGE)
+                raise Failed(413, BODY_TOO_LARGE if plan.body else signature.BODY_TOO_LARGE)
         return bytes(body)
 
     def invite(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hotdesk.door.head import Slot, carried
+from hotdesk.door.head import Slot
 from hotdesk.door.held import Refusal, Returning, Sign, Use
 
 CREDENTIAL_HEADERS = frozenset(
@@ -32,7 +32,7 @@ def foreign(
     """Refuse credentials the desk brings itself, where it goes as us."""
     for slot, value in sent:
         kind, name = slot
-        if slot in returned or (slot in uses and carried(slot, value) == uses[slot].held.placeholder):
+        if slot in returned or (slot in uses and uses[slot].held.is_written(slot, value)):
             continue
         if kind == "cookie" and (slot in uses or (issued and issued.knows(name.encode("latin-1"), value))):
             continue

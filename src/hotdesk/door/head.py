@@ -16,6 +16,7 @@ from hotdesk.door.placeholder import PLACEHOLDER, PREFIX
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 Slot: TypeAlias = tuple[str, str]
 """A place in a head: `header`, `cookie` or `query`, and its name, folded."""
+AUTHORIZATION: Slot = ("header", "authorization")
 IDENTITY = b"x-hotdesk-identity"
 """Ours alone: whatever a desk sends under this name is removed."""
 WITHHELD = frozenset({b"range", b"if-range", b"accept-encoding", b"sec-websocket-extensions"})
@@ -49,7 +50,7 @@ def slot_of(place: Place) -> Slot:
     """Say where in a head a place is."""
     match place.kind:
         case "bearer" | "basic":
-            return "header", "authorization"
+            return AUTHORIZATION
         case "header":
             return "header", fold(place.name.encode()).decode()
     return place.kind, place.name

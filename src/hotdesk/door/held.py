@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from hotdesk.brief import Grant, Place
-from hotdesk.door.head import slot_of
-from hotdesk.door.placeholder import name_in
+from hotdesk.door.head import AUTHORIZATION, Slot, carried, slot_of
+from hotdesk.door.placeholder import PREFIX, name_in
+from hotdesk.door.signature import Signer, key_of
 
-Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command"]
+Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,24 @@ class Held:
     grant: Grant
     placeholder: bytes
     kind: Kind = "token"
+    signer: Signer | None = None
+    """Of a key that signs and is never sent: what it signs for."""
 
     @property
     def places(self) -> tuple[Place, ...]:
         """Say where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
+        if self.kind == "sigv4":
+            return (Place("bearer", swap=True),)
         if self.grant.places or self.kind == "totp":
             return self.grant.places
         return (Place("basic" if self.kind == "basic" else "bearer"),)
+
+    def is_written(self, slot: Slot, value: bytes) -> bool:
+        """Say whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
+        if self.kind == "sigv4":
+            said = key_of(value) if self.signer and slot == AUTHORIZATION else None
+            return said is not None and said[0] == self.placeholder and value.count(PREFIX) == 1
+        return carried(slot, value) == self.placeholder
 
 
 class Returning(Protocol):

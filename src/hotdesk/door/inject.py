@@ -18,12 +18,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import unquote_to_bytes
 
 from hotdesk.door.bodies import in_body, swap_body
 from hotdesk.door.foreign import foreign
 from hotdesk.door.head import (
+    AUTHORIZATION,
     IDENTITY,
+    Headers,
     Outgoing,
     Slot,
     basic,
@@ -40,7 +43,10 @@ from hotdesk.door.head import (
 )
 from hotdesk.door.held import Held, Refusal, Returning, Use, alone, signs_of
 from hotdesk.door.minting import minting
+from hotdesk.door.signature import PRESIGNED, declared, digest_of, misdirected, sign, unsignable
 
+COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
+COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
 NO_UPGRADE = "a secret went with this request, and what follows an upgrade cannot be looked through"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""
@@ -54,11 +60,23 @@ class Plan:
     uses: tuple[Use, ...] = ()
     """In the head."""
     body: tuple[Use, ...] = ()
-    """Where the body has the placeholder. Not empty: the whole body is needed, up to `BODY_LIMIT`."""
+    """Where the body may have the placeholder."""
     returned: tuple[tuple[Slot, bytes], ...] = ()
     """Values the host issued itself, and where they go back."""
     granted: bool = False
     """Whether the host has a live grant: its answers must be readable."""
+    digest: bytes = b""
+    """What is signed for a body that nobody here needs whole."""
+
+    @property
+    def signing(self) -> Held | None:
+        """Give what the request is signed with."""
+        return next((use.held for use in self.uses if use.held.kind == "sigv4"), None)
+
+    @property
+    def whole(self) -> bool:
+        """Say whether the whole body is needed, up to `BODY_LIMIT`."""
+        return bool(self.body) or (self.signing is not None and not self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +110,9 @@ def plan(
     sent = parts(out)
     uses = choose(here, out, sent)
     returned = give_back(sent, issued) if issued and here else {}  # a session ends with the grant that opened it
-    taken = {slot: use.held.placeholder for slot, use in uses.items()}
-    if refusal := stray(out, sent, taken, returned):
+    if any(is_presigned(slot, value, one) for one in here for slot, value in sent):
+        return Refusal(PRESIGNED)
+    if refusal := stray(out, sent, uses, returned):
         return refusal
     uses = {slot: use for slot, use in uses.items() if slot not in returned}
     strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in held)
@@ -101,10 +120,28 @@ def plan(
         return refusal
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
         return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
-    body = tuple(in_body(here, out))
-    if body and any(fold(name) == b"content-encoding" and value.lower() != b"identity" for name, value in out.headers):
-        return Refusal("a secret cannot be put into a compressed body; send it as it is")
-    return Plan(tuple(uses.values()), body, tuple(returned.items()), bool(here))
+    made = Plan(tuple(uses.values()), tuple(in_body(here, out)), tuple(returned.items()), bool(here))
+    if made.signing and (why := unsigned(made.signing, out, sent)):
+        return Refusal(why)
+    if made.signing and made.signing.signer and not made.body:
+        made = replace(made, digest=declared(made.signing.signer, out.headers))
+    if made.whole and any(fold(n) == b"content-encoding" and value.lower() != b"identity" for n, value in out.headers):
+        return Refusal(COMPRESSED if made.body else COMPRESSED_SIGNED)
+    return made
+
+
+def is_presigned(slot: Slot, value: bytes, one: Held) -> bool:
+    """Say whether a part of a head is of an address that is signed with a grant's placeholder."""
+    if one.kind != "sigv4" or slot[0] != "query" or slot[1].lower() not in ("x-amz-credential", "awsaccesskeyid"):
+        return False
+    return unquote_to_bytes(value).startswith(one.placeholder)
+
+
+def unsigned(one: Held, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
+    """Say why a request is not signed anew."""
+    assert one.signer is not None  # else nothing is written with it
+    said = next(value for slot, value in sent if one.is_written(slot, value))
+    return unsignable(out.headers, out.query) or misdirected(one.signer, said, out.host, out.path, out.headers)
 
 
 def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, Use]:
@@ -115,7 +152,7 @@ def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> d
             if place.kind in ("form", "json") or not pinned(place, out):
                 continue
             slot = slot_of(place)
-            written = [value for where, value in sent if where == slot and carried(slot, value) == one.placeholder]
+            written = [value for where, value in sent if where == slot and one.is_written(slot, value)]
             if written or (not place.swap and slot not in chosen):
                 chosen[slot] = Use(one, place)
     return chosen
@@ -132,7 +169,7 @@ def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, b
         real = None
         if slot[0] == "cookie":
             real = issued.cookie(slot[1].encode("latin-1"), token)
-        elif slot == ("header", "authorization") and scheme.lower() in (b"bearer ", b"token "):
+        elif slot == AUTHORIZATION and scheme.lower() in (b"bearer ", b"token "):
             real = issued.bearer(token)
         if real is not None:
             found[slot] = scheme + real
@@ -140,13 +177,13 @@ def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, b
 
 
 def stray(
-    out: Outgoing, sent: list[tuple[Slot, bytes]], taken: Mapping[Slot, bytes], returned: Mapping[Slot, bytes]
+    out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, Use], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
     """Refuse a request with a placeholder anywhere but once at the place it is for."""
     seen: set[Slot] = set()
     found: list[bytes] = []
     for slot, value in sent:
-        mine = slot in returned or (slot in taken and carried(slot, value) == taken[slot])
+        mine = slot in returned or (slot in uses and uses[slot].held.is_written(slot, value))
         if not mine or slot in seen:
             found += placeholders(value)
         seen |= {slot} if mine else set()
@@ -167,11 +204,15 @@ def wanted(plan: Plan, body: bytes = b"") -> tuple[str, ...]:
 
 
 def apply(plan: Plan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> Sent | Refusal:
-    """Put the secrets in. `body` is empty where the plan does not need it."""
+    """Put the secrets in; what is to be signed has no signature yet. `body` is empty where the plan needs none."""
     headers = [(name, value) for name, value in out.headers if fold(name) != IDENTITY]
     query = out.query
+    if plan.signing:
+        headers = [pair for pair in headers if fold(pair[0]) != b"authorization"]
     puts = list(plan.returned)
-    puts += [(slot_of(use.place), spelt(use, out, values[use.held.id])) for use in plan.uses]
+    puts += [
+        (slot_of(use.place), spelt(use, out, values[use.held.id])) for use in plan.uses if use.held != plan.signing
+    ]
     for (kind, name), value in puts:
         if re.search(UNFIT.get(kind, rb"\A\Z"), value):
             return Refusal(f"the secret for {kind} {name} is empty or has characters that cannot be sent there")
@@ -197,9 +238,7 @@ def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
     if use.place.kind == "bearer" and not use.place.swap:
         return b"Bearer " + secret
     kind, name = slot_of(use.place)
-    written = next(
-        (text for slot, text in parts(out) if slot == (kind, name) and carried(slot, text) == held.placeholder), b""
-    )
+    written = next((text for slot, text in parts(out) if slot == (kind, name) and held.is_written(slot, text)), b"")
     pair = basic(written)
     if use.place.kind == "basic" or (pair and use.place.swap):
         if held.kind == "basic":
@@ -210,3 +249,13 @@ def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
     if use.place.swap and kind == "header":
         return written.replace(held.placeholder, secret)
     return b"Bearer " + secret if use.place.kind == "bearer" else secret
+
+
+def signed(
+    plan: Plan, out: Outgoing, sent: Sent, headers: Headers, values: Mapping[str, bytes], at: str
+) -> list[tuple[bytes, bytes]]:
+    """Give the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
+    assert plan.signing is not None
+    assert plan.signing.signer is not None
+    digest, secret = plan.digest or digest_of(sent.body), values[plan.signing.id]
+    return sign(plan.signing.signer, secret, out.method, out.path, sent.query, headers, digest, at)

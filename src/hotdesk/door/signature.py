@@ -1,7 +1,14 @@
-"""AWS Signature Version 4, made anew: the desk signs with a placeholder, the door signs what really goes out.
+"""AWS Signature Version 4, made anew: the desk signs with a placeholder, the door signs what really goes out. Pure.
 
-A grant signs for one service and one region, and at S3 for one bucket. Refused, with the reason: requests signed in the
+A key signs for one service and one region, and at S3 for one bucket. Refused, with the reason: requests signed in the
 query, which are good for whoever holds the address, and bodies signed chunk by chunk, which would have to be rewritten.
+
+S3 is told a body's hash in a header and holds the body against it, so what the desk says there is signed as it is (also
+`UNSIGNED-PAYLOAD`; a grant goes over https only), and bodies of any size pass. Other services hash the body themselves:
+theirs is needed whole, 1 MiB at most.
+
+Not guarded: what a key may do to its own bucket, as opening or replicating it, is for the key's own policy to say; and
+a host that shows a request's headers again shows a signature, good for that very request for some minutes.
 """
 
 from __future__ import annotations
@@ -10,14 +17,22 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
 
 ALGORITHM = b"AWS4-HMAC-SHA256"
-UNSIGNED = b"UNSIGNED-PAYLOAD"
+DIGEST = re.compile(rb"[0-9a-f]{64}|UNSIGNED-PAYLOAD")
 CREDENTIAL = re.compile(
     rb"AWS4-HMAC-SHA256\s+.*Credential=([^/,\s]+)/(\d{8})/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request\b.*"
 )
+AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
+"""Hosts of S3, and the bucket that is named there."""
+PRESIGNED = "a presigned address is good for whoever holds it, so none is made or used here; sign in a header"
+STREAMED = (
+    "a body signed chunk by chunk cannot be signed anew; send it whole or unsigned"
+    " (SDKs do with AWS_REQUEST_CHECKSUM_CALCULATION=when_required)"
+)
+BODY_TOO_LARGE = "a request is signed with bodies of at most 1 MiB, but at S3; send a smaller one"
 REMADE = frozenset({b"authorization", b"x-amz-date", b"x-amz-content-sha256", b"x-amz-security-token", b"date"})
 SIGNED = re.compile(rb"host|content-type|content-md5|x-amz-[a-z0-9-]+")
 
@@ -27,26 +42,23 @@ class Signer:
     """A key, and the only thing it signs for."""
 
     key: str
-    secret: bytes = field(repr=False)
+    """The key's id. The key itself is nowhere here."""
     service: str
     region: str
     bucket: str = ""
-    """At S3: the bucket, named by the host, or by the path where the host is that of all buckets."""
-    token: bytes = field(default=b"", repr=False)
-    """Of temporary keys: what goes along."""
+    """At S3: the bucket. Amazon's hosts may name it; anywhere else it is the first part of the path."""
 
 
 def unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | None:
     """Say why a request cannot be signed anew."""
     names = {unquote_to_bytes(pair.partition(b"=")[0]).lower() for pair in query.split(b"&")}
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
-        return "a presigned address is good for whoever holds it, so none is made or used here; sign in a header"
+        return PRESIGNED
     for name, value in headers:
-        folded = name.lower()
-        if folded == b"x-amz-content-sha256" and value.strip().upper().startswith(b"STREAMING-"):
-            return "a body signed chunk by chunk cannot be signed anew; send it whole or unsigned"
-        if folded in (b"x-amz-trailer", b"x-amz-decoded-content-length"):
-            return "a body signed chunk by chunk cannot be signed anew; send it whole or unsigned"
+        if folded(name) == b"x-amz-content-sha256" and value.strip().upper().startswith(b"STREAMING-"):
+            return STREAMED
+        if folded(name) in (b"x-amz-trailer", b"x-amz-decoded-content-length"):
+            return STREAMED
     return None
 
 
@@ -56,38 +68,61 @@ def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
     return (m[1], m[4].decode(), m[3].decode()) if m else None
 
 
-def misdirected(signer: Signer, service: str, region: str, host: str, path: str) -> str | None:
-    """Say why a signer does not sign this request."""
-    if (service, region) != (signer.service, signer.region):
+def misdirected(
+    signer: Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
+) -> str | None:
+    """Say why a signer does not sign a request that is signed so already."""
+    said = key_of(authorization)
+    if said is None or said[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
-    first = unquote_to_bytes(path.lstrip("/").partition("/")[0]).decode("latin-1")
-    named = first if host.startswith("s3") else host.partition(".s3")[0]
-    if signer.bucket and signer.bucket != named:
+    sources = [unquote_to_bytes(value) for name, value in headers if folded(name) == b"x-amz-copy-source"]
+    copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
+    if signer.bucket and {bucket_of(host, path), *copied} != {signer.bucket}:
         return f"the key signs for the bucket {signer.bucket} only"
     return None
 
 
+def bucket_of(host: str, path: str) -> str:
+    """Say which bucket a request is for."""
+    m = AMAZON.fullmatch(host)
+    return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")
+
+
+def folded(name: bytes) -> bytes:
+    """Bring a header's name to one form: some servers take `_` for `-`."""
+    return name.lower().replace(b"_", b"-")
+
+
+def declared(signer: Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Give what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
+    said = [value.strip() for name, value in headers if folded(name) == b"x-amz-content-sha256"]
+    return said[0] if signer.service == "s3" and len(said) == 1 and DIGEST.fullmatch(said[0]) else b""
+
+
+def digest_of(body: bytes) -> bytes:
+    """Give what is signed for a body."""
+    return hashlib.sha256(body).hexdigest().encode()
+
+
 def sign(
     signer: Signer,
+    secret: bytes,
     method: str,
     path: str,
     query: bytes,
     headers: Sequence[tuple[bytes, bytes]],
-    body: bytes | None,
+    digest: bytes,
     at: str,
 ) -> list[tuple[bytes, bytes]]:
-    """Give the headers with the signature of what goes out. `at` is `20150830T123600Z`; no body: it is not signed."""
-    digest = UNSIGNED if body is None else hashlib.sha256(body).hexdigest().encode()
-    made = [(name, value) for name, value in headers if name.lower().replace(b"_", b"-") not in REMADE]
+    """Give headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
+    made = [(name, value) for name, value in headers if folded(name) not in REMADE]
     made.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":
         made.append((b"X-Amz-Content-Sha256", digest))
-    if signer.token:
-        made.append((b"X-Amz-Security-Token", signer.token))
     signed, text = canonical(signer, method, path, query, made, digest)
     scope = f"{at[:8]}/{signer.region}/{signer.service}/aws4_request".encode()
-    to_sign = b"\n".join([ALGORITHM, at.encode(), scope, hashlib.sha256(text).hexdigest().encode()])
-    mac = hmac.new(derived(signer, at), to_sign, hashlib.sha256).hexdigest().encode()
+    to_sign = b"\n".join([ALGORITHM, at.encode(), scope, digest_of(text)])
+    mac = hmac.new(derived(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
     said = b"%s Credential=%s/%s, SignedHeaders=%s, Signature=%s"
     return [*made, (b"Authorization", said % (ALGORITHM, signer.key.encode(), scope, signed, mac))]
 
@@ -102,9 +137,15 @@ def canonical(
             values.setdefault(name.lower(), []).append(b" ".join(value.split()))
     lines = [name + b":" + b",".join(values[name]) + b"\n" for name in sorted(values)]
     signed = b";".join(sorted(values))
-    once = path if signer.service == "s3" else quote(path, safe="/~")
-    parts = [method.encode(), (once or "/").encode(), canonical_query(query), b"".join(lines), signed, digest]
+    parts = [method.encode(), canonical_path(signer, path), canonical_query(query), b"".join(lines), signed, digest]
     return signed, b"\n".join(parts)
+
+
+def canonical_path(signer: Signer, path: str) -> bytes:
+    """Write a path encoded once more than it is sent; at S3 encoded once, as S3 reads it."""
+    if signer.service == "s3":
+        return b"/".join(encoded(part) for part in (path or "/").encode().split(b"/"))
+    return quote(path or "/", safe="/~").encode()
 
 
 def canonical_query(query: bytes) -> bytes:
@@ -119,9 +160,9 @@ def encoded(text: bytes) -> bytes:
     return quote(unquote_to_bytes(text), safe="~").encode()
 
 
-def derived(signer: Signer, at: str) -> bytes:
+def derived(signer: Signer, secret: bytes, at: str) -> bytes:
     """Derive the key of a day, region and service."""
-    key = b"AWS4" + signer.secret
+    key = b"AWS4" + secret
     for step in (at[:8], signer.region, signer.service, "aws4_request"):
         key = hmac.digest(key, step.encode(), "sha256")
     return key

@@ -22,6 +22,7 @@ from hotdesk.door.held import Held
 from hotdesk.door.issued import Issued
 from hotdesk.door.policy import Policy
 from hotdesk.door.scrub import Scrubber, secrets_of
+from hotdesk.door.signature import Signer
 from hotdesk.door.target import Target
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 
@@ -104,8 +105,12 @@ class Way:
         self.approval_seconds = float(told["approval_seconds"])
         self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
         for each in told["grants"]:
-            held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"])
-            self.live[held.id] = Live(held, each["values"], each["until"])
+            values = each["values"]
+            signer = None
+            if each["kind"] == "sigv4":
+                signer = Signer(values["key_id"], values["service"], values["region"], values["bucket"])
+            held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"], signer)
+            self.live[held.id] = Live(held, values, each["until"])
         self.identities = told["identities"]
 
     # -- grants -----------------------------------------------------------------------------------------------
@@ -119,7 +124,7 @@ class Way:
     async def value(self, one: Held) -> bytes:
         """Give what a grant puts in, and watch for it from now on."""
         live = self.live[one.id]
-        if one.kind in ("token", "basic"):
+        if one.kind in ("token", "basic", "sigv4"):
             value = base64.b64decode(live.values["value"])
         else:
             value = await self.outside.mint(self.desk, live)

@@ -18,12 +18,19 @@ from hotdesk.door.canary import Canary
 from hotdesk.door.placeholder import make_placeholder
 from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
-from hotdesk.vault import Basic, Entry, OAuth2, Secret, Vault
+from hotdesk.vault import Basic, Entry, OAuth2, Secret, SigV4, Vault
 
 LONGEST = timedelta(days=30)
 """How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
 PRINTED = ("totp", "command")
 """Kinds whose value is made anew for each use: the door gets no seed and no program."""
+
+KEY_VARIABLE = "AWS_ACCESS_KEY_ID"
+SIGNING = {
+    "AWS_SECRET_ACCESS_KEY": "signed-anew-outside",
+    "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
+}
+"""What SDKs need beside the placeholder: a key to sign with, any, and to sign bodies whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,9 @@ class Charter:
 
     def environment(self) -> dict[str, str]:
         """Give the placeholders the desk finds in its environment."""
-        return {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
+        given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
+        signs = any(one.kind == "sigv4" and one.grant.env == KEY_VARIABLE for one in self.granted)
+        return {**SIGNING, **given} if signs else given
 
 
 def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
@@ -103,6 +112,8 @@ def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
     entry, secret = vault.take(wanted.secret)
     if entry.kind == "totp" and not wanted.places:
         raise BriefError(f"{wanted.secret} is a one-time code: say where it goes, as in form=code:POST:/login")
+    if entry.kind == "sigv4" and wanted.places:
+        raise BriefError(f"{wanted.secret} signs requests and is never sent: its grant names no place for it")
     until = None if wanted.seconds is None else time.time() + wanted.seconds
     return Granted(str(number), wanted, entry.kind, make_placeholder(wanted.secret), values(entry, secret), until)
 
@@ -125,6 +136,8 @@ def values(entry: Entry, secret: Secret) -> dict[str, str]:
             told["value"] = encode(user.encode() + b":" + secret.bytes())
         case OAuth2(url, client, scope):
             told |= {"token_url": url, "client_id": client, "scope": scope}
+        case SigV4(key_id, service, region, bucket):
+            told |= {"key_id": key_id, "service": service, "region": region, "bucket": bucket}
     return told
 
 

@@ -22,6 +22,9 @@ SHORTEST, LONGEST = 8, 64 << 10
 SEED = 10
 """Bytes a seed of one-time codes has at least, decoded."""
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+KEY_ID = re.compile(r"[A-Za-z0-9._-]{3,128}")
+SIGNED_FOR = re.compile(r"[a-z0-9-]{1,64}")
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 Algorithm: TypeAlias = Literal["SHA1", "SHA256", "SHA512"]
 
 
@@ -89,13 +92,24 @@ class Command:
     """A program that prints a token; the value is its arguments as JSON."""
 
 
-Public: TypeAlias = Token | Basic | OAuth2 | Totp | Command
+@dataclass(frozen=True, slots=True)
+class SigV4:
+    """A key that signs requests (AWS Signature Version 4), and the only thing it signs for."""
+
+    key_id: str
+    service: str
+    region: str
+    bucket: str = ""
+
+
+Public: TypeAlias = Token | Basic | OAuth2 | Totp | Command | SigV4
 KINDS: Mapping[str, type[Public]] = {
     "token": Token,
     "basic": Basic,
     "oauth2": OAuth2,
     "totp": Totp,
     "command": Command,
+    "sigv4": SigV4,
 }
 
 
@@ -135,6 +149,18 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
             require(digits in (6, 7, 8), "a one-time code has 6, 7 or 8 digits")
             require(5 <= period <= 300, "a one-time code lives for 5 to 300 seconds")
             require(algorithm in ("SHA1", "SHA256", "SHA512"), "one-time codes are made by SHA1, SHA256 or SHA512")
+        case SigV4():
+            check_signing(public)
+
+
+def check_signing(public: SigV4) -> None:
+    """Refuse a key that does not say what it signs for; at S3 that is a bucket, or it would sign for anybody's."""
+    require(bool(KEY_ID.fullmatch(public.key_id)), "sigv4 needs the key's id: --key-id")
+    require(bool(SIGNED_FOR.fullmatch(public.service)), "sigv4 needs the service it signs for, as in --service s3")
+    require(bool(SIGNED_FOR.fullmatch(public.region)), "sigv4 needs the region it signs for, as in --region eu-west-1")
+    stores = public.service.startswith("s3")
+    require(stores or not public.bucket, "a bucket is for the service s3")
+    require(not stores or bool(BUCKET.fullmatch(public.bucket)), "sigv4 at s3 needs the bucket it signs for: --bucket")
 
 
 def check_token_url(url: str, *, loopback: bool) -> None:
