@@ -70,7 +70,7 @@ def fold(job: str, events: Iterable[Event]) -> Receipt:
                 checks.append(event)
             case Kept():
                 kept.append(event)
-            case Exchange():
+            case Exchange() if event.step:  # before its first step a desk only tries its own way out
                 requests[event.verdict, event.method, event.host, event.grants] += 1
     counted = tuple(Requests(count, *of) for of, count in sorted(requests.items()))
     burnt, left = (tuple(desk for desk, gone in opened.items() if gone is which) for which in (True, False))

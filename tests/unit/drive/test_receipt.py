@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hotdesk.drive.receipt import Requests, fold
 from hotdesk.event import Event, Exchange, JobBegun, JobEnded, Kept, StepBegun, StepEnded, Verified
 
@@ -29,6 +31,7 @@ EVENTS: list[Event] = [
     exchange("allow", "erp.test", "token in header authorization"),
     exchange("allow", "erp.test", "token in header authorization"),
     exchange("deny", "evil.test"),
+    replace(exchange("allow", "echo.door.local", "canary in header authorization"), step=""),
 ]
 
 
