@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
@@ -41,6 +42,7 @@ class Outgoing:
     """End to end: what `Connection` names is gone already."""
 
 
+@lru_cache(maxsize=1024)
 def fold(name: bytes) -> bytes:
     """Bring a header's name to one form: some servers take `_` for `-`."""
     return name.strip().lower().replace(b"_", b"-")

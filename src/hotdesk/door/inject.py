@@ -43,6 +43,7 @@ from hotdesk.door.head import (
 )
 from hotdesk.door.held import Held, Refusal, Returning, Use, alone, signs_of
 from hotdesk.door.minting import minting
+from hotdesk.door.placeholder import PREFIX
 from hotdesk.door.signature import PRESIGNED, declared, digest_of, misdirected, sign, unsignable
 
 COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
@@ -67,11 +68,8 @@ class Plan:
     """Whether the host has a live grant: its answers must be readable."""
     digest: bytes = b""
     """What is signed for a body that nobody here needs whole."""
-
-    @property
-    def signing(self) -> Held | None:
-        """Give what the request is signed with."""
-        return next((use.held for use in self.uses if use.held.kind == "sigv4"), None)
+    signing: Held | None = None
+    """What the request is signed with."""
 
     @property
     def whole(self) -> bool:
@@ -120,7 +118,8 @@ def plan(
         return refusal
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
         return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
-    made = Plan(tuple(uses.values()), tuple(in_body(here, out)), tuple(returned.items()), bool(here))
+    signing = next((use.held for use in uses.values() if use.held.kind == "sigv4"), None)
+    made = Plan(tuple(uses.values()), tuple(in_body(here, out)), tuple(returned.items()), bool(here), signing=signing)
     if made.signing and (why := unsigned(made.signing, out, sent)):
         return Refusal(why)
     if made.signing and made.signing.signer and not made.body:
@@ -180,6 +179,8 @@ def stray(
     out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, Use], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
     """Refuse a request with a placeholder anywhere but once at the place it is for."""
+    if not may_hold(out):
+        return None
     seen: set[Slot] = set()
     found: list[bytes] = []
     for slot, value in sent:
@@ -195,6 +196,13 @@ def stray(
     if out.scheme != "https":
         return Refusal("a placeholder is exchanged for its secret over https only", signs_of(found))
     return Refusal("a placeholder is where its grant does not put the secret, or not live at all", signs_of(found))
+
+
+def may_hold(out: Outgoing) -> bool:
+    """Say whether a placeholder can be anywhere in a head: one look at all of it, as most have none."""
+    texts = [text for pair in out.headers for text in pair]
+    whole = b"\n".join([*texts, out.query, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")])
+    return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
 
 
 def wanted(plan: Plan, body: bytes = b"") -> tuple[str, ...]:
