@@ -172,7 +172,11 @@ class Way:
 
     def end_canary(self) -> None:
         """Forget what the door was tried with."""
-        self.live = {id: one for id, one in self.live.items() if one.held.grant.host != canary.HOST}
+        tried = {id for id, one in self.live.items() if one.held.grant.host == canary.HOST}
+        self.live = {id: one for id, one in self.live.items() if id not in tried}
+        if set().union(*self.scrubber.spelt.values()) <= tried:
+            self.scrubber = Scrubber()  # or every answer of this desk would be looked through for a canary
+            self.issued.clear()
         rules, ceiling = (
             [rule for rule in rules if rule != canary.RULE] for rules in (self.policy.rules, self.policy.ceiling)
         )
