@@ -17,11 +17,12 @@ import pytest
 from hotdesk.desk import uids
 from hotdesk.desk.cgroup import Cgroup, here
 from tests.security import guards
+from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.guards import Guard
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 
-GUARDS = (*guards.GUARDS, *GUARDS_OF_ROOT)
-NO_GUARD = {**guards.NO_GUARD, **NO_GUARD_OF_ROOT}
+GUARDS = (*guards.GUARDS, *GUARDS_OF_ROOT, *GUARDS_OF_DOOR)
+NO_GUARD = {**guards.NO_GUARD, **NO_GUARD_OF_ROOT, **NO_GUARD_OF_DOOR}
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 200.0

@@ -1,0 +1,837 @@
+"""A desk with a way out has that way and no other: what names, addresses and odd bytes do not get past the door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import anyio.lowlevel
+import pytest
+
+from hotdesk.brief import Scope, parse_grant, parse_rule
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Desk
+from hotdesk.door import framing, target
+from hotdesk.door.exchange import Forward, Place
+from hotdesk.door.policy import Policy
+from hotdesk.door.resolve import Resolver
+from hotdesk.door.upstream import Unreachable, Upstreams
+from hotdesk.door.way import Live, Way
+from hotdesk.door.wire import Wire
+from hotdesk.errors import BriefError
+from hotdesk.event import Event
+from hotdesk.host import Host
+from hotdesk.vault import Token, Vault, private
+from tests.security.conftest import KNOCK, Attack, Launch
+from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
+from tests.security.hostile import FLOOD, PACKED, PIECE, Hostile, hostile
+from tests.upstream import Upstream, upstream
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+ROWS = FRAMES | MEANT
+SECRET = b"a-secret-that-stays-outside-4711"
+HOSTS = (
+    "erp.test", "other.test", "raw.test", "kept.test", "wild.test", "a.wild.test", "evilwild.test",
+    "wild.test.evil.test",
+)  # fmt: skip
+
+
+@dataclass
+class World:
+    """What a desk may reach, and what each saw."""
+
+    settings: Config
+    up: Upstream
+    plain: Upstream
+    raw: Hostile
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Give where names lead: those that are denied too, so that an attack could succeed."""
+        found = dict.fromkeys(HOSTS, self.up.address)
+        return found | {"raw.test": self.raw.address, "plain.test": self.plain.address, "kept.test": self.raw.address}
+
+    @property
+    def scope(self) -> Scope:
+        """Give what the shared desk may reach."""
+        written = ("write plain.test", "write erp.test", "write other.test", "write raw.test", "read *.wild.test")
+        rules = (*written, f"read localhost:{self.plain.port}", "FROB,PUT never.test")
+        return Scope(rules=tuple(map(parse_rule, rules)), names=self.names)
+
+    def seen(self) -> list[str]:
+        """List the paths of whole requests that arrived."""
+        return [each.path for each in (*self.up.seen, *self.plain.seen)]
+
+
+@pytest.fixture(scope="module")
+def world(request: pytest.FixtureRequest, home: Path) -> Iterator[World]:
+    """Give upstreams on loopback: an honest one, one without TLS, one that is hostile.
+
+    The settings are asked for here, so that only tests which name them, because they open desks, are searched for what
+    they leave: for two hundred rows that only look at an answer it would take longer than all attacks.
+    """
+    settings: Config = request.getfixturevalue("settings")
+    folders = home / "upstream", home / "plain"
+    for folder in folders:
+        folder.mkdir()
+    with (
+        upstream(folders[0], *HOSTS) as up,
+        upstream(folders[1], "plain.test", tls=False) as plain,
+        hostile(folders[0] / "upstream.pem") as raw,
+    ):
+        yield World(replace(settings, ca=str(up.ca)), up, plain, raw)
+
+
+@pytest.fixture(scope="module")
+async def host(world: World) -> AsyncIterator[Host]:
+    """Give the owner of this file's desks, and a secret."""
+    folder = world.settings.lib / "keys"
+    private.make_folder(folder, uids.KEYS)
+    try:
+        vault = Vault.make(folder, "file")
+    except BriefError:
+        vault = Vault.open(folder)
+    vault.put("kept-token", Token(), SECRET)
+    async with Host(world.settings, control=False) as host:
+        async with host.open_desk(scope=world.scope) as first:
+            await first.run(KNOCK, timeout=20)
+        yield host
+    assert isinstance(host.runtime, ContainerRuntime)
+    host.runtime.keeper.sock.close()
+
+
+@pytest.fixture(scope="module")
+async def desk(host: Host, world: World) -> AsyncIterator[Desk]:
+    """Give a desk with a way out, for attacks that leave it whole."""
+    async with host.open_desk(scope=world.scope) as opened:
+        yield opened
+
+
+def chosen(request: pytest.FixtureRequest, rows: Iterable[str]) -> list[str]:
+    """Give the rows that are looked at in this run: the others need not be sent."""
+    cases = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    values = {value for case in cases for value in case.values() if isinstance(value, str)}
+    return [row for row in rows if row in values]
+
+
+@pytest.fixture(scope="module")
+async def replies(
+    request: pytest.FixtureRequest, desk: Desk, attack: Attack, world: World
+) -> dict[str, dict[str, Any]]:
+    """Send the rows of the tables of requests, each on a connection of its own."""
+
+    def filled(what: str) -> tuple[str, str]:
+        via, data = ROWS[what]
+        data = data.replace("PATH", path_of(what)).replace("PORT", str(world.plain.port))
+        return via, data.replace("UPSTREAM", world.up.address)
+
+    names = chosen(request, ROWS)
+    code = TOOLS + "tell([try_row(*row) for row in given['rows']])"
+    return dict(zip(names, await attack(desk, code, rows=[filled(what) for what in names]), strict=True))
+
+
+def path_of(what: str) -> str:
+    """Give the path a row asks for."""
+    return f"/row/{list(ROWS).index(what)}"
+
+
+# -- names and addresses ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", AWAY)
+async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: str) -> None:
+    assert away[how] == AWAY[how][1]
+
+
+@pytest.fixture(scope="module")
+async def away(desk: Desk, attack: Attack) -> dict[str, str]:
+    """Try every way past the door."""
+    told: dict[str, str] = await attack(desk, AWAY_TOOLS, rows={name: row[0] for name, row in AWAY.items()})
+    return told
+
+
+def asked(host: Host) -> int:
+    """Say how much the door's resolver has read: a name that is looked up has it read its files again."""
+    assert isinstance(host.runtime, ContainerRuntime)
+    for entry in Path("/proc").iterdir():
+        try:
+            status = (entry / "status").read_text() if entry.name.isdigit() else ""
+            if f"\nUid:\t{uids.RESOLVER}\t" in status and keeper_of(int(entry.name)) == host.runtime.keeper.pid:
+                return int((entry / "io").read_text().split()[1])
+        except OSError:
+            continue
+    raise AssertionError("there is no resolver")
+
+
+def keeper_of(pid: int) -> int:
+    """Give the parent of a process's parent."""
+    for _ in range(2):
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
+
+
+async def test_no_name_is_looked_up_before_a_rule_admits_it(
+    host: Host, desk: Desk, world: World, attack: Attack
+) -> None:
+    """The names are this machine's own: looked up in spite of everything, they would still not leave it."""
+    ask = TOOLS + ("tell([ask(dial(), line)['status'] for line in given['lines']])")
+    denied = [
+        proxied("GET http://localhost/", "localhost")[1],
+        proxied("GET http://localhost:9/", "localhost:9")[1],
+        f"POST http://localhost:{world.plain.port}/ HTTP/1.1\r\nHost: localhost:{world.plain.port}\r\n\r\n",
+        "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "CONNECT localhost:53 HTTP/1.1\r\nHost: localhost:53\r\n\r\n",
+        "CONNECT localhost:853 HTTP/1.1\r\nHost: localhost:853\r\n\r\n",
+    ]
+    allowed = proxied(f"GET http://localhost:{world.plain.port}/", f"localhost:{world.plain.port}")[1]
+    assert await attack(desk, ask, lines=[allowed]) == [502]
+    before = asked(host)
+    assert await attack(desk, ask, lines=denied) == [403] * len(denied)
+    assert asked(host) == before
+    assert await attack(desk, ask, lines=[allowed]) == [502]
+    assert asked(host) > before, "this would not have shown it"
+
+
+@pytest.mark.parametrize("what", MEANT)
+async def test_a_request_that_means_two_hosts_or_leads_inward_reaches_nobody(
+    replies: dict[str, dict[str, Any]], world: World, what: str
+) -> None:
+    check_refused(replies, world, what)
+
+
+def check_refused(replies: dict[str, dict[str, Any]], world: World, what: str) -> None:
+    """See that the door itself refused a row, with a reason, and that nobody got it."""
+    told = replies[what]
+    assert path_of(what) not in world.seen()
+    assert told["headers"].get("x-hotdesk-door") == "refused", told
+    assert 400 <= told["status"] < 600
+    assert json.loads(told["body"])["rule"]
+
+
+@pytest.mark.parametrize("how", SAME)
+async def test_a_host_in_another_spelling_arrives_in_its_one_form(
+    desk: Desk, attack: Attack, world: World, how: str
+) -> None:
+    path = f"/same/{list(SAME).index(how)}"
+    code = TOOLS + "tell(ask(connect('erp.test'), get(given['host'], given['path']))['status'])"
+    assert await attack(desk, code, host=SAME[how], path=path) == 200
+    (seen,) = [each for each in world.up.seen if each.path == path]
+    assert [value for name, value in seen.headers if name.lower() == "host"] == ["erp.test"]
+
+
+@pytest.mark.parametrize("name", ["other.test", "localhost", ""], ids=["another", "this-machine", "none"])
+async def test_tls_for_another_name_than_the_connection_is_for_ends_in_its_handshake(
+    desk: Desk, attack: Attack, name: str
+) -> None:
+    code = (
+        TOOLS
+        + """
+try:
+    connect("erp.test", sni=given["name"])
+    tell("done")
+except ssl.SSLError as e:
+    tell(e.reason)
+"""
+    )
+    assert await attack(desk, code, name=name) != "done"
+
+
+async def test_a_name_below_a_wildcard_is_admitted(desk: Desk, attack: Attack) -> None:
+    code = TOOLS + "tell(ask(connect('a.wild.test'), get('a.wild.test', '/wild'))['status'])"
+    assert await attack(desk, code) == 200
+
+
+async def test_each_hop_of_a_redirect_is_judged_on_its_own(desk: Desk, world: World) -> None:
+    world.plain.answers["/go"] = (302, {"Location": "http://wild.test/landed"}, b"")
+    world.plain.answers["/on"] = (302, {"Location": "http://plain.test/landed"}, b"")
+    denied = await desk.run(["curl", "-sS", "-L", "-w", "%{http_code}", "http://plain.test/go"], timeout=20)
+    assert denied.text.endswith("403")
+    assert "/landed" not in world.seen()
+    followed = await desk.run(["curl", "-sS", "-L", "-w", "%{http_code}", "http://plain.test/on"], timeout=20)
+    assert followed.text.endswith("200")
+    assert "/landed" in world.seen()
+
+
+@contextmanager
+def telling(*addresses: str, own: tuple[str, ...] = ()) -> Iterator[tuple[Resolver, list[str]]]:
+    """Play the resolver's child: each question gets the next address, the last for ever. Gives what was asked."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    questions: list[str] = []
+
+    def work() -> None:
+        while question := theirs.recv(1024):
+            told = json.loads(question)
+            found = addresses[min(len(questions), len(addresses) - 1)]
+            questions.append(told["name"])
+            theirs.send(json.dumps({"id": told["id"], "addresses": [found], "own": own}).encode())
+        theirs.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    resolver = Resolver(ours)
+    resolver.listen()
+    try:
+        yield resolver, questions
+    finally:
+        asyncio.get_running_loop().remove_reader(ours)
+        ours.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+        ours.close()
+
+
+@pytest.mark.parametrize("what", INWARD)
+async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
+    with telling(INWARD[what], own=("198.41.0.4",)) as (resolver, questions):
+        upstreams = Upstreams(resolver, ssl.create_default_context())
+        with pytest.raises(Unreachable, match=r" is "):
+            await upstreams.dial("http", "a.example", 9, private=False, named="a.example", names={})
+        assert questions == ["a.example"]
+
+
+@pytest.mark.parametrize("what", ["metadata", "this host"])
+async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_metadata_nor_this_host(what: str) -> None:
+    network = str(ip_network(f"{INWARD[what]}/16", strict=False))
+    with telling("127.0.0.1", own=("198.41.0.4",)) as (resolver, _):
+        upstreams = Upstreams(resolver, ssl.create_default_context())
+        with pytest.raises(Unreachable, match=r"metadata|this host"):
+            await upstreams.dial("http", INWARD[what], 9, private=True, named=network, names={})
+
+
+async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
+    """This machine's own resolver would lead to 127.0.0.1, the door's child first to 127.0.0.2."""
+    with socket.create_server(("127.0.0.2", 0)) as checked, telling("127.0.0.2", "127.0.0.1") as (resolver, questions):
+        port = checked.getsockname()[1]
+        with socket.create_server(("127.0.0.1", port)):
+            upstreams = Upstreams(resolver, ssl.create_default_context())
+            wire = await upstreams.open("localhost", port, False, "127.0.0.0/8")
+            assert wire.transport.get_extra_info("peername")[0] == "127.0.0.2"
+            assert questions == ["localhost"]
+            wire.abort()
+            await anyio.lowlevel.checkpoint()
+
+
+# -- framing ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", FRAMES)
+async def test_framing_that_can_be_read_in_two_ways_reaches_nobody(
+    replies: dict[str, dict[str, Any]], world: World, what: str
+) -> None:
+    check_refused(replies, world, what)
+
+
+async def test_pipelined_requests_are_judged_one_by_one(desk: Desk, attack: Attack, world: World) -> None:
+    code = (
+        TOOLS
+        + """
+hidden = get("erp.test", "/hidden")
+post = "POST /first HTTP/1.1\\r\\nHost: erp.test\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(hidden), hidden)
+s = connect("erp.test")
+s.sendall((post + get("erp.test", "/second") + get("other.test", "/third")).encode())
+file = s.makefile("rb")
+tell([read(file)["status"] for _ in range(3)])
+"""
+    )
+    assert await attack(desk, code) == [200, 200, 400]
+    seen = [each.path for each in world.up.seen if each.path in ("/first", "/second", "/third", "/hidden")]
+    assert seen == ["/first", "/second"]
+
+
+async def test_a_body_sent_to_the_door_itself_is_not_the_next_request(desk: Desk, attack: Attack, world: World) -> None:
+    code = (
+        TOOLS
+        + """
+hidden = "GET http://plain.test/behind HTTP/1.1\\r\\nHost: plain.test\\r\\n\\r\\n"
+head = "GET http://door.local/ HTTP/1.1\\r\\nHost: door.local\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(hidden)
+s = dial()
+s.sendall((head + hidden).encode())
+file = s.makefile("rb")
+tell([read(file)["status"] for _ in range(2)])
+"""
+    )
+    assert await attack(desk, code) == [200, 0]
+    assert "/behind" not in world.seen()
+
+
+async def test_no_header_says_that_a_request_means_something_else(desk: Desk, attack: Attack, world: World) -> None:
+    headers = {
+        "X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/admin", "X-Rewrite-URL": "/admin",
+        "X-Forwarded-Host": "other.test", "Forwarded": "for=127.0.0.1", "X-Forwarded-For": "127.0.0.1",
+        "X_Forwarded_Host": "other.test", "Proxy-Authorization": "Basic eDp5", "Via": "1.1 a",
+    }  # fmt: skip
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    data = f"GET /overridden HTTP/1.1\r\nHost: erp.test\r\n{lines}\r\n"
+    assert await attack(desk, TOOLS + "tell(ask(connect('erp.test'), given['data'])['status'])", data=data) == 200
+    (seen,) = [each for each in world.up.seen if each.path == "/overridden"]
+    assert {name for name, _ in seen.headers} & set(headers) == set()
+
+
+SLOW = (
+    TOOLS
+    + """
+def cut(what):
+    begun = time.monotonic()
+    what.settimeout(60)
+    try:
+        while what.recv(65536):
+            pass
+    except OSError:
+        pass
+    return time.monotonic() - begun
+
+def drip(s):
+    def work():
+        try:
+            while True:
+                s.sendall(b"a")
+                time.sleep(0.5)
+        except OSError:
+            pass
+    threading.Thread(target=work, daemon=True).start()
+    return s
+
+def begun(*lines):
+    s = connect("erp.test")
+    s.sendall("\\r\\n".join(lines).encode())
+    return s
+
+def opened():
+    s = dial()
+    s.sendall(b"CONNECT erp.test:443 HTTP/1.1\\r\\nHost: erp.test\\r\\n\\r\\n")
+    return s
+"""
+)
+
+
+async def test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut(desk: Desk, attack: Attack) -> None:
+    code = (
+        SLOW
+        + """
+lines = [drip(begun("GET /slow HTTP/1.1", "X-A: ")), begun("GET /slow HTTP/1.1", ""), opened()]
+found = [None] * len(lines)
+
+def measure(at):
+    found[at] = cut(lines[at])
+
+threads = [threading.Thread(target=measure, args=(at,), daemon=True) for at in range(len(lines))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(25)
+tell(found)
+"""
+    )
+    found = await attack(desk, code)
+    assert None not in found
+    assert all(8 < seconds < 20 for seconds in found)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+async def test_a_body_that_stands_still_is_cut(desk: Desk, attack: Attack, world: World) -> None:
+    code = (
+        SLOW
+        + """
+s = begun("POST /still HTTP/1.1", "Host: erp.test", "Content-Length: 10", "", "hello")
+s.settimeout(140)
+told = read(s.makefile("rb"))
+tell(told["status"])
+"""
+    )
+    assert await attack(desk, code, timeout=170) == 408
+    assert "/still" not in world.seen()
+
+
+async def test_a_desk_that_holds_every_connection_it_may_stops_no_other(
+    settings: Config, host: Host, world: World, launch: Launch, attack: Attack
+) -> None:
+    hold = (
+        TOOLS
+        + """
+kept = []
+for _ in range(300):
+    s = dial(2)
+    s.sendall(b"GET http://plain.test/held HTTP/1.1\\r\\n")
+    kept.append(s)
+tell(len(kept))
+time.sleep(60)
+"""
+    )
+    knock = (
+        TOOLS
+        + "s = dial(5); tell(ask(s, 'GET http://plain.test/ HTTP/1.1\\r\\nHost: plain.test\\r\\n\\r\\n')['status'])"
+    )
+    async with host.open_desk(scope=world.scope) as one, host.open_desk(scope=world.scope) as other:
+        process, held = await launch(one, hold)
+        assert held == 300
+        assert await attack(one, knock) == 0, "it holds fewer than it may"
+        assert await attack(other, knock) == 200
+        await process.kill()
+
+
+ANSWERED_BADLY = (
+    "length-and-chunked", "two-lengths", "length-that-is-none", "strange-coding", "folded", "bare-line-feeds",
+    "a-control-character", "no-http", "endless-head", "many-headers", "flood-of-interim-answers",
+    "protocol-changed-unasked", "no-answer", "half-a-head",
+)  # fmt: skip
+BROKEN_OFF = ("short-body", "short-chunks", "chunk-with-sign")
+TOO_MUCH = (
+    "more-than-said", "more-after-chunks", "more-later", "204-with-a-body", "304-with-a-body", "HEAD-with-a-body",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+async def answered(request: pytest.FixtureRequest, desk: Desk, attack: Attack) -> dict[str, list[dict[str, Any]]]:
+    """Ask the hostile upstream for each of its answers, and then for a good one: on the same connection if it lives."""
+    code = (
+        TOOLS
+        + """
+def both(path):
+    s = connect("raw.test", seconds=10)
+    method = "HEAD" if path.startswith("HEAD") else "GET"
+    behind = get("raw.test", "/good") if path.startswith("short") else ""  # whose answer could fill up the first
+    first = ask(s, get("raw.test", "/" + path, method) + behind, method)
+    time.sleep(0.3 if "later" in path else 0)
+    second = ask(s, get("raw.test", "/good"))
+    if not second["status"]:
+        second = ask(connect("raw.test", seconds=10), get("raw.test", "/good"))
+    return [first, second]
+
+tell({path: both(path) for path in given["paths"]})
+"""
+    )
+    told: dict[str, list[dict[str, Any]]]
+    told = await attack(desk, code, paths=chosen(request, (*ANSWERED_BADLY, *BROKEN_OFF, *TOO_MUCH)))
+    return told
+
+
+@pytest.mark.parametrize("how", ANSWERED_BADLY)
+async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
+    answered: dict[str, list[dict[str, Any]]], how: str
+) -> None:
+    first, second = answered[how]
+    assert (first["status"], first["headers"].get("x-hotdesk-door")) == (502, "refused")
+    assert second["body"] == "good"
+
+
+@pytest.mark.parametrize("how", BROKEN_OFF)
+async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
+    first, second = answered[how]
+    assert first["status"] == 502 or not first["whole"]
+    assert second["body"] == "good"
+
+
+@pytest.mark.parametrize("how", TOO_MUCH)
+async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(
+    answered: dict[str, list[dict[str, Any]]], how: str
+) -> None:
+    first, second = answered[how]
+    assert "evil" not in first["body"] + second["body"]
+    assert second["body"] == "good"
+
+
+async def test_a_request_that_may_do_something_is_not_sent_twice(desk: Desk, attack: Attack, world: World) -> None:
+    code = (
+        TOOLS
+        + """
+s = connect("raw.test")
+tell([ask(s, get("raw.test", "/once", "POST"))["status"] for _ in range(2)])
+"""
+    )
+    assert await attack(desk, code) == [200, 502]
+    assert len([head for head in world.raw.heads if b" /once " in head]) == 2
+
+
+class Deaf:
+    """Takes no event down, and makes nothing."""
+
+    def note(self, event: Event) -> None:
+        """Do nothing."""
+
+    async def mint(self, desk: str, live: Live) -> bytes:
+        """Give nothing."""
+        return b""
+
+
+class Dialled(Upstreams):
+    """An upstream that is at hand already."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+
+    async def dial(self, *_args: object, **_named: object) -> Wire:
+        """Give it."""
+        return self.wire
+
+
+async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> None:
+    """It answers in the very moment the body breaks off: kept, it would take the next request for the body's rest."""
+    loop = asyncio.get_running_loop()
+    pairs = [socket.socketpair(), socket.socketpair()]
+    (_, desk), (_, up) = [await loop.create_unix_connection(Wire, sock=pair[0]) for pair in pairs]
+    way = Way("d", Deaf())
+    way.policy = Policy([parse_rule("write plain.test")])
+    head = b"POST http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    request = framing.parse_request(head)
+    meant = target.read(request.method, request.target, request.headers.all(b"host"))
+    place = Place(Dialled(up))
+    going = asyncio.ensure_future(Forward(way, desk, place, request, meant).run())
+    assert b"POST" in await loop.run_in_executor(None, pairs[1][1].recv, 4096)
+    up.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    desk.data_received(b"5\r\nhel\r\nlo\r\n")
+    try:
+        assert not await going
+        assert place.upstream is None
+    finally:
+        for wire, pair in zip((desk, up), pairs, strict=True):
+            wire.abort()
+            pair[1].close()
+        await anyio.lowlevel.checkpoint()
+
+
+# -- what lives longer than a request -------------------------------------------------------------------------------
+
+
+async def test_a_body_that_waits_to_be_asked_for_is_asked_for_where_it_is_admitted(desk: Desk, attack: Attack) -> None:
+    code = (
+        TOOLS
+        + """
+def expecting(host, path):
+    s = connect(host)
+    lines = "POST %s HTTP/1.1\\r\\nHost: %s\\r\\nContent-Length: 5\\r\\nExpect: 100-continue\\r\\n\\r\\n"
+    first = ask(s, lines % (path, host))
+    return [first["status"], ask(s, "hello")["status"] if first["status"] == 100 else 0]
+
+tell([expecting("erp.test", "/expected"), expecting("a.wild.test", "/expected")])
+"""
+    )
+    assert await attack(desk, code) == [[100, 200], [403, 0]]
+
+
+async def test_trailers_end_at_the_door(desk: Desk, attack: Attack, world: World) -> None:
+    code = TOOLS + "tell(ask(connect('erp.test'), given['data'])['status'])"
+    data = CHUNKED.replace("PATH", "/trailed") + "5\r\nhello\r\n0\r\nAuthorization: x\r\n\r\n"
+    assert await attack(desk, code, data=data) == 200
+    (seen,) = [each for each in world.up.seen if each.path == "/trailed"]
+    assert (seen.body, seen.header("authorization")) == (b"hello", None)
+
+
+HELD = (
+    TOOLS
+    + """
+s = connect("erp.test")
+tell(ask(s, get("erp.test", "/one"))["status"])
+s.settimeout(20)
+try:
+    ended = not s.recv(1)
+except OSError as e:
+    ended = not isinstance(e, TimeoutError)
+again = ask(connect("erp.test"), get("erp.test", "/one/again"))["status"] if ended else 0
+tell([ended, again])
+"""
+)
+
+
+async def test_a_connection_does_not_outlive_the_step_it_was_opened_in(
+    settings: Config, host: Host, world: World, launch: Launch
+) -> None:
+    rules = (
+        parse_rule("erp.test/one/** step=one"),
+        parse_rule("erp.test/two step=two"),
+        parse_rule("erp.test/one step=one"),
+    )
+    assert host.doors is not None
+    async with host.open_desk(scope=Scope(rules=rules, names=world.names)) as desk:
+        await host.doors.enter_step(desk.id, "one")
+        process, first = await launch(desk, HELD)
+        assert first == 200
+        await host.doors.enter_step(desk.id, "two")
+        assert await last_line(process) == [True, 403]
+    assert "/one/again" not in world.seen()
+
+
+async def last_line(process: Any) -> Any:
+    """Read the last line of an attack that goes on."""
+    said = b""
+    async for _, data in process.output():
+        said += data
+    return json.loads(said.splitlines()[-1])
+
+
+def authorized(world: World) -> list[bool]:
+    """Say of each request for the host with a grant whether the secret came along."""
+    return [SECRET in head for head in world.raw.heads if b"kept.test" in head]
+
+
+async def test_a_connection_does_not_outlive_a_grant_that_is_revoked(
+    settings: Config, host: Host, world: World, launch: Launch
+) -> None:
+    world.raw.heads.clear()
+    scope = Scope((parse_rule("kept.test"),), (parse_grant("kept-token@kept.test"),), world.names)
+    code = HELD.replace("erp.test", "kept.test").replace("/one/again", "/good").replace("/one", "/good")
+    assert host.doors is not None
+    async with host.open_desk(scope=scope) as desk:
+        process, first = await launch(desk, code)
+        assert first == 200
+        await host.doors.revoke(desk.id, "kept-token")
+        assert (await last_line(process))[0]
+    assert authorized(world) == [True, False]
+
+
+async def test_a_connection_that_is_idle_across_a_grants_end_carries_no_secret_after_it(
+    settings: Config, host: Host, world: World, attack: Attack
+) -> None:
+    world.raw.heads.clear()
+    scope = Scope((parse_rule("kept.test"),), (parse_grant("kept-token@kept.test seconds=4"),), world.names)
+    code = (
+        TOOLS
+        + """
+s = connect("kept.test")
+first = ask(s, get("kept.test", "/good"))["status"]
+time.sleep(4.2)
+tell([first, ask(s, get("kept.test", "/good"))["status"]])
+"""
+    )
+    async with host.open_desk(scope=scope) as desk:
+        assert await attack(desk, code) == [200, 200]
+    assert authorized(world) == [True, False]
+
+
+# -- what must pass -----------------------------------------------------------------------------------------------
+
+
+async def test_64_mib_arrive_unharmed_both_ways(desk: Desk, attack: Attack) -> None:
+    code = (
+        TOOLS
+        + """
+piece, size = bytes(range(256)) * 256, given["size"]
+s = connect("raw.test", seconds=40)
+s.sendall(("POST /take HTTP/1.1\\r\\nHost: raw.test\\r\\nContent-Length: %d\\r\\n\\r\\n" % size).encode())
+for _ in range(size // len(piece)):
+    s.sendall(piece)
+file = s.makefile("rb")
+there = read(file)["body"]
+s.sendall(get("raw.test", "/flood").encode())
+while file.readline() != b"\\r\\n":
+    pass
+found, left = hashlib.sha256(), size
+while left and (data := file.read(min(left, 1 << 20))):
+    found.update(data)
+    left -= len(data)
+mine = hashlib.sha256(piece * (size // len(piece))).hexdigest()
+tell([there == mine, found.hexdigest() == mine, left])
+"""
+    )
+    assert len(PIECE) == 1 << 16
+    assert await attack(desk, code, size=FLOOD) == [True, True, 0]
+
+
+async def test_events_arrive_one_by_one(desk: Desk, attack: Attack) -> None:
+    code = (
+        TOOLS
+        + """
+s = connect("raw.test")
+s.sendall(get("raw.test", "/events").encode())
+file = s.makefile("rb", 0)
+while (line := file.readline()) != b"data: first\\n":
+    assert line
+acknowledged = ask(connect("raw.test"), get("raw.test", "/acknowledge"))["status"]
+while (line := file.readline()) not in (b"data: second\\n", b""):
+    pass
+tell([acknowledged, line.decode()])
+"""
+    )
+    assert await attack(desk, code) == [200, "data: second\n"]
+
+
+WEB_SOCKET = (
+    TOOLS
+    + """
+s = connect(given["host"])
+s.settimeout(10)
+key = base64.b64encode(bytes(16)).decode()
+s.sendall(("GET /socket HTTP/1.1\\r\\nHost: %s\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n"
+           "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: %s\\r\\n\\r\\n" % (given["host"], key)).encode())
+file = s.makefile("rb")
+told = read(file)
+if told["status"] == 101:
+    first = file.read(7)
+    s.sendall(b"\\x81\\x85\\1\\2\\3\\4" + bytes(a ^ b for a, b in zip(b"world", b"\\1\\2\\3\\4\\1")))
+    told["frames"] = (first + file.read(7)).decode("latin-1")
+tell([told["status"], told.get("frames", told["body"])])
+"""
+)
+
+
+async def test_a_websocket_speaks_both_ways(desk: Desk, attack: Attack) -> None:
+    assert await attack(desk, WEB_SOCKET, host="raw.test") == [101, "\x81\x05hello\x81\x05world"]
+
+
+async def test_a_websocket_to_a_host_with_a_grant_is_refused(
+    settings: Config, host: Host, world: World, attack: Attack
+) -> None:
+    world.raw.heads.clear()
+    scope = Scope((parse_rule("kept.test"),), (parse_grant("kept-token@kept.test"),), world.names)
+    async with host.open_desk(scope=scope) as desk:
+        status, said = await attack(desk, WEB_SOCKET, host="kept.test")
+    assert (status, world.raw.heads) == (403, [])
+    assert "upgrade" in said
+
+
+async def test_a_packed_answer_is_left_as_it_is_where_no_secret_is_about(desk: Desk, attack: Attack) -> None:
+    told = await attack(desk, TOOLS + "tell(ask(connect('raw.test'), get('raw.test', '/packed')))")
+    assert told["body"].encode("latin-1") == PACKED
+    assert (told["headers"]["content-encoding"], told["headers"]["etag"]) == ("gzip", "x")
+
+
+async def test_http_2_is_refused_at_once_and_says_so(desk: Desk, attack: Attack) -> None:
+    code = (
+        TOOLS
+        + """
+preface = "PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + "\\0" * 9
+tell([ask(connect("erp.test"), preface), ask(dial(), preface)])
+"""
+    )
+    for told in await attack(desk, code):
+        assert told["status"] == 505
+        assert "HTTP/2" in json.loads(told["body"])["rule"]
+
+
+async def test_git_clones_through_the_door(desk: Desk, world: World, tmp_path: Path) -> None:
+    """The history comes as plain files: loose objects, each looked up by its path."""
+    if shutil.which("git") is None:
+        pytest.fail("git is not installed: apt-get install git", pytrace=False)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
+    for name in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{name}_NAME": "a", f"GIT_{name}_EMAIL": "a@a.test"}
+
+    def git(*argv: str) -> None:
+        subprocess.run(["git", *argv], cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=20)
+
+    git("init", "-q", "-b", "main", ".")
+    (tmp_path / "read.me").write_text("through the door\n")
+    git("add", "read.me")
+    git("commit", "-q", "-m", "first")
+    git("update-server-info")
+    folder = tmp_path / ".git"
+    for file in (each for each in folder.rglob("*") if each.is_file()):
+        world.up.answers[f"/a.git/{file.relative_to(folder)}"] = (200, {}, file.read_bytes())
+    for missing in ("http-alternates", "alternates"):
+        world.up.answers[f"/a.git/objects/info/{missing}"] = (404, {}, b"")
+    done = await desk.run(["sh", "-c", "git clone -q https://erp.test/a.git && cat a/read.me"], timeout=40)
+    assert done.text == "through the door\n", done.stderr
