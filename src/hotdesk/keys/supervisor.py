@@ -50,6 +50,7 @@ class Doors:
         async with self.meeting:
             if self.keys is None or self.keys.failure is not None:
                 _, fds = await self.keeper.ask(Request("keys", new_id()), 2)
+                self.close()
                 self.keys = KeysClient(*fds)
                 self.keys.heard = self.heard
                 self.tasks.start(self.keys.run)
