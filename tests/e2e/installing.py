@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 
 from hotdesk.brief import Rule
 from hotdesk.config import GIB, Config
@@ -46,3 +48,17 @@ async def install_node(desk: Desk) -> None:
 def events(settings: Config, desk: str) -> list[Event]:
     """Give what the journal says of a desk."""
     return [row.event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
+
+
+def python_index(folder: str) -> dict[str, bytes]:
+    """Make an index that has one wheel, by path."""
+    data, name = io.BytesIO(), "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(data, "w") as wheel:
+        wheel.writestr("tiny.py", "")
+        wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+    return {
+        f"{folder}/simple/tiny/": f'<a href="../../{name}">{name}</a>'.encode(),
+        f"{folder}/{name}": data.getvalue(),
+    }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from hotdesk.brief import Scope
 from hotdesk.config import Config
+from hotdesk.desk.seam import Spec
+from hotdesk.door.presets import Machine, preset, preset_environment
 from hotdesk.event import Exchange, RootAct, RootActEnded
 from hotdesk.host import Host
-from tests.e2e.installing import SPEC, apt_install, done, events, rules
+from tests.e2e.installing import SPEC, apt_install, done, events, python_index, rules
+from tests.upstream import upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(200)]
 FETCHED = re.compile(r"^Get:\d+ \S+ \S+ \S+ ([a-z0-9.+-]+) \S+ \S+ \[", re.MULTILINE)
@@ -64,3 +68,20 @@ async def test_pip_installs_and_says_that_the_door_refuses_another_index(setting
     asked = [event for event in events(settings, desk.id) if isinstance(event, Exchange)]
     assert any("/idna" in event.path for event in asked if event.verdict == "allow")
     assert {event.host for event in asked if event.verdict != "allow"} == {"elsewhere.test"}
+
+
+async def test_pip_asks_an_index_on_plain_http_at_a_port_and_never_knows_its_password(
+    settings: Config, tmp_path: Path
+) -> None:
+    machine = Machine(pip=("http://someone:secret-word@mirror.test:3141/root/simple/",), default_pip=False)
+    spec = Spec(env=preset_environment(["pypi"], machine))
+    with upstream(tmp_path, "mirror.test", tls=False) as mirror:
+        mirror.answers |= {
+            path: (200, {"Content-Type": "text/html"}, data) for path, data in python_index("/root").items()
+        }
+        scope = Scope(preset("pypi", machine), names={"mirror.test": mirror.address})
+        async with Host(settings, control=False) as host, host.open_desk(spec, scope) as desk:
+            await done(desk, "pip install tiny && python3 -c 'import tiny'")
+            assert "secret-word" not in await done(desk, "env")
+        assert mirror.seen[0].path == "/root/simple/tiny/"
+        assert [seen.header("Authorization") for seen in mirror.seen] == [None] * len(mirror.seen)

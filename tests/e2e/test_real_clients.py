@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import tarfile
-import zipfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from hotdesk.desk import trust
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.event import Exchange
 from hotdesk.host import Host
-from tests.e2e.installing import SPEC, apt_install, done, events, install_node, rules
+from tests.e2e.installing import SPEC, apt_install, done, events, install_node, python_index, rules
 from tests.upstream import Upstream, upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(200)]
@@ -87,7 +86,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
     folder = tmp_path_factory.mktemp("there")
     folder.chmod(0o755)
     with upstream(folder, "there.test") as server:
-        found = {"/data/page": PAGE, **repository(folder), **python_index(), **npm_registry()}
+        found = {"/data/page": PAGE, **repository(folder), **python_index("/data"), **npm_registry()}
         server.answers |= {path: (200, {"Content-Type": content_type(path)}, data) for path, data in found.items()}
         yield server
 
@@ -109,17 +108,6 @@ def repository(folder: Path) -> dict[str, bytes]:
     inside = work / ".git"
     files = [file for file in inside.rglob("*") if file.is_file()]
     return {f"/data/tiny.git/{file.relative_to(inside)}": file.read_bytes() for file in files}
-
-
-def python_index() -> dict[str, bytes]:
-    """Make an index that has one wheel."""
-    data, name = io.BytesIO(), "tiny-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(data, "w") as wheel:
-        wheel.writestr("tiny.py", "")
-        wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr("tiny-1.0.dist-info/RECORD", "")
-    return {"/data/simple/tiny/": f'<a href="../../{name}">{name}</a>'.encode(), f"/data/{name}": data.getvalue()}
 
 
 def npm_registry() -> dict[str, bytes]:
