@@ -114,9 +114,16 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
         pids=arguments.pids,
         deadline=deadline,
         idle=idle,
-        env=parse_env(arguments.env),
+        env=make_env(arguments),
         root=arguments.root,
     )
+
+
+def make_env(arguments: argparse.Namespace) -> dict[str, str]:
+    """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
+    allowed = getattr(arguments, "allow", None)
+    told: dict[str, str] = import_module("hotdesk.door.presets").preset_environment(allowed) if allowed else {}
+    return {**told, **parse_env(arguments.env)}
 
 
 def make_scope(arguments: argparse.Namespace) -> Scope:
