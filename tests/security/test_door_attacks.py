@@ -563,6 +563,9 @@ class Deaf:
     def note(self, event: Event) -> None:
         """Do nothing."""
 
+    async def steady(self) -> None:
+        """Never be behind."""
+
     async def mint(self, desk: str, live: Live) -> bytes:
         """Give nothing."""
         return b""
