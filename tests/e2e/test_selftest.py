@@ -93,7 +93,7 @@ QUICK = {
     ),
     "a secret put in": Loss(
         "swapped scrubbed",
-        (("door/inject.py", 'return b"Bearer " + secret if', 'return b"Bearer " + held.placeholder if'),),
+        (("door/inject.py", 'return b"Bearer " + secret\n', 'return b"Bearer " + held.placeholder\n'),),
     ),
     "a secret taken out": Loss(
         "scrubbed",
