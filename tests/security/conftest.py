@@ -20,6 +20,8 @@ from hotdesk.config import Config
 from hotdesk.desk import image
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Process, Spec
+from tests.security import secret_room
+from tests.security.secret_room import VISIT, Answer, Case, Room
 
 Attack: TypeAlias = Callable[..., Awaitable[Any]]
 """Runs Python inside a desk; gives what the code told."""
@@ -31,6 +33,8 @@ Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 Init: TypeAlias = Callable[[Config, Desk], int]
 Craft: TypeAlias = Callable[..., Config]
 Command: TypeAlias = Callable[..., Awaitable["subprocess.CompletedProcess[bytes]"]]
+Visit: TypeAlias = Callable[..., Awaitable[list[Answer]]]
+"""Sends requests from inside a desk, one after the other; gives what each was answered."""
 Rows: TypeAlias = dict[str, tuple[str, object]]
 """Attacks in words, each as a Python expression to be tried inside, and what it must answer."""
 
@@ -356,6 +360,45 @@ def crafted(settings: Config, home: Path) -> Iterator[Craft]:
 
     yield craft
     shutil.rmtree(store)
+
+
+@pytest.fixture(scope="module")
+async def room(
+    request: pytest.FixtureRequest, settings: Config, home: Path, visit: Visit, attack: Attack
+) -> AsyncIterator[Room]:
+    """Give desks with grants and the hosts they are for; every process that belongs to them has started."""
+    folder = home / request.module.__name__.rpartition(".")[2]
+    async with secret_room.opened(settings, folder) as room:
+        for desk in (room.desk, room.neighbour):
+            await visit(desk, {"host": "a.test"})
+        yield room
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def visit(attack: Attack) -> Visit:
+    """Give the way to send requests from inside a desk."""
+
+    async def run(desk: Desk, *requests: dict[str, object], together: bool = False) -> list[Answer]:
+        await desk.write("requests", json.dumps(requests).encode())
+        each = "visit_all(requests)" if together else "[visit(**each) for each in requests]"
+        code = f"{VISIT}requests = json.load(open('requests'))\ntell({each})"
+        return secret_room.loads(json.dumps(await attack(desk, code)))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+async def cases(request: pytest.FixtureRequest, room: Room, visit: Visit) -> dict[str, Case]:
+    """Send everything a file's `requests` makes, all together, and give what became of each."""
+    made = request.module.requests(room)
+    sent = [{**told, "case": str(number)} for number, told in enumerate(made.values())]
+    answers = await visit(room.desk, *sent, together=True)
+    seen = list(room.up.seen)
+    return {
+        name: Case(answer, tuple(each for each in seen if each.header("x-case") == str(number)))
+        for number, (name, answer) in enumerate(zip(made, answers, strict=True))
+    }
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,344 @@
+"""Keys under attack by those they talk to: a door somebody took over, and an owner that speaks nonsense."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
+from hotdesk.desk.messages import Messages, write
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.audit import verify
+from hotdesk.drive.chain import parse_head
+from hotdesk.drive.journal import FILE, export_head, read
+from hotdesk.drive.signing import public_of
+from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct
+from hotdesk.keys.process import Keys
+from hotdesk.vault import Command, Token, Vault, argv_value, private
+
+SECRET = b"keys-secret-value-0123456789"
+DESK, OTHER = new_id(), new_id()
+SCOPE = Scope(
+    rules=(parse_rule("erp.test"),),
+    grants=(parse_grant("erp-token@erp.test env=ERP_TOKEN"), parse_grant("printed@erp.test header=X-Printed")),
+)
+WIDE = "\x80" * (1 << 20)
+"""Two bytes each on the line, six where it is written back as JSON."""
+NESTED = b'{"n":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+class Line:
+    """One end of a line to keys."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.sock.settimeout(5)
+        self.messages = Messages()
+        self.heard: list[dict[str, Any]] = []
+
+    def tell(self, **message: object) -> None:
+        """Say something, well formed as far as the line goes."""
+        data = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        self.sock.sendall(len(data).to_bytes(4, "big") + data)
+
+    def shout(self, data: bytes) -> None:
+        """Send bytes, as far as anybody takes them."""
+        with suppress(OSError):
+            self.sock.sendall(data)
+
+    def until(self, found: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Give the first message that is meant."""
+        while True:
+            for message in self.heard:
+                if found(message):
+                    self.heard.remove(message)
+                    return message
+            data = self.sock.recv(1 << 16)
+            assert data, "keys cut the line, or died"
+            self.heard += self.messages.feed(data)
+
+    def ask(self, number: int, **message: object) -> dict[str, Any]:
+        """Ask, and wait for the answer."""
+        self.tell(n=number, **message)
+        return self.until(lambda told: told.get("re") == number)
+
+    def note(self, event: Event, number: int = 1) -> dict[str, Any]:
+        """Have an event written down as an owner does."""
+        return self.ask(number, verb="note", desk="", event=type(event).__name__, data=asdict(event))
+
+    def is_cut(self) -> bool:
+        """Say whether keys have hung up."""
+        try:
+            while self.sock.recv(1 << 16):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionResetError:
+            pass
+        return True
+
+
+class Kept:
+    """Keys that run in a thread, with their vault, and a teller this test plays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.keys: Keys | None = None
+        self.keeper, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.teller, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.teller.settimeout(5)
+        self.ends: list[socket.socket] = [self.keeper, self.teller, theirs, tells]
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self.serve, args=(theirs, tells))
+        self.thread.start()
+
+    def serve(self, keeper: socket.socket, tells: socket.socket) -> None:
+        """Be keys; remember what ended them."""
+        self.keys = keys = Keys(keeper, self.folder, tells)
+        try:
+            keys.serve()
+        except BaseException as e:  # noqa: BLE001 - whatever it is, an attack caused it
+            self.failure = e
+        finally:
+            for line in keys.lines:
+                line.sock.close()
+
+    def line(self, actor: str) -> Line:
+        """Give a line of one kind."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.ends.append(ours)
+        with theirs:
+            socket.send_fds(self.keeper, [json.dumps({"line": actor}).encode()], [theirs.fileno()])
+        return Line(ours)
+
+    def opened(self, desk: str = DESK) -> tuple[Line, Line]:
+        """Give a door and an owner with one desk open."""
+        door, owner = self.line("door"), self.line("owner")
+        door.until(lambda told: told.get("ready") is True)
+        told = owner.ask(7, verb="open", desk=desk, scope=json.loads(scope_json(SCOPE)), seconds=60)
+        assert "hotdesk-secret-erp-token-" in told["ok"]["env"]["ERP_TOKEN"]
+        return door, owner
+
+    def close(self) -> None:
+        """Hang up."""
+        self.keeper.close()
+        self.thread.join(10)
+        for end in self.ends:
+            end.close()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Iterator[Kept]:
+    """Give keys over socket pairs, in a folder of their own."""
+    folder = tmp_path / "keys"
+    private.make_folder(folder, None)
+    vault = Vault.make(folder, "file")
+    vault.put("erp-token", Token(), SECRET)
+    vault.put("printed", Command(), argv_value(["/bin/echo", "printed-by-a-program"]))
+    kept = Kept(folder)
+    yield kept
+    kept.close()
+    assert kept.failure is None
+
+
+def exchange(desk: str, **fields: Any) -> Exchange:
+    """Make what a door tells of a request."""
+    told: dict[str, Any] = {
+        "verdict": "deny",
+        "rule": "",
+        "method": "GET",
+        "scheme": "https",
+        "host": "a.test",
+        "port": 443,
+    }
+    return Exchange(desk, "", **(told | {"path": "/", "status": 403, "up": 0, "down": 0, "ms": 0} | fields))
+
+
+def written(kept: Kept) -> list[tuple[str, str]]:
+    """List what stands in the journal: by whom, and what."""
+    return [(row.actor, row.name) for row in read(kept.folder / FILE)]
+
+
+def alive(kept: Kept) -> bool:
+    """Say whether keys still serve somebody new."""
+    told = kept.line("owner").note(Burnt(OTHER, "asked"))
+    return told.get("ok") == {} and kept.thread.is_alive()
+
+
+FORGED: dict[str, Event] = {
+    "an approval": Answered(DESK, "q1", "d" * 64, "approved", "uid 0 pid 1"),
+    "a refusal": Answered(DESK, "q1", "d" * 64, "refused", "uid 0 pid 1"),
+    "a root act": RootAct(DESK, "owner", ("id",), "/"),
+    "a proof": Proven(DESK, ("dns",), ()),
+    "an end": Burnt(DESK, "asked"),
+    "an opening": Opened(DESK, "0" * 64, (), ()),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None:
+    door, owner = keys.opened()
+    event = FORGED[what]
+    door.tell(n=5, event=type(event).__name__, data=asdict(event))
+    assert "no door may say that" in door.until(lambda told: told.get("re") == 5)["error"]["text"]
+    assert written(keys) == [("keys", "Opened")]
+    assert not any(told.get("event") == "Answered" for told in owner.heard)
+
+
+def test_a_door_may_say_that_a_question_went_unanswered(keys: Kept) -> None:
+    door, owner = keys.opened()
+    door.tell(event="Answered", data=asdict(Answered(DESK, "q1", "d" * 64, "expired", "")))
+    owner.until(lambda told: told.get("event") == "Answered")
+    assert written(keys) == [("keys", "Opened"), ("door", "Answered")]
+
+
+STRANGE: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "an unknown verb": {"verb": "reveal", "desk": DESK},
+    "a verb of another type": {"verb": ["open"], "desk": DESK},
+    "a desk of another type": {"verb": "open", "desk": {"a": 1}},
+    "a desk that is a path": {"verb": "close", "desk": "../../vault.json"},
+    "a scope of another type": {"verb": "open", "desk": OTHER, "scope": 7, "seconds": 1},
+    "a deadline that is none": {"verb": "open", "desk": OTHER, "scope": {}, "seconds": "nan"},
+    "a deadline without end": {"verb": "open", "desk": OTHER, "scope": {}, "seconds": 1e308},
+    "a number as wide as the line": {"n": WIDE, "verb": "reveal", "desk": DESK},
+    "a number that is a tree": {"n": {"a": [[[]]]}, "verb": "reveal", "desk": DESK},
+    "an event as wide as the line": {"verb": "note", "event": WIDE, "data": {}, "desk": DESK},
+    "an event of another type": {"verb": "note", "event": {}, "data": [], "desk": DESK},
+    "fields of another type": {"verb": "note", "event": "Burnt", "data": {"desk": [], "why": {}}, "desk": DESK},
+    "half a character": {"verb": "note", "event": "Burnt", "data": {"desk": DESK, "why": "\ud800"}, "desk": DESK},
+    "half a character as passphrase": {"verb": "unlock", "passphrase": "\ud800", "desk": DESK},
+    "an answer without a question": {"verb": "answer", "desk": DESK},
+    "a step of no desk": {"verb": "step", "desk": OTHER, "step": {}},
+    "events that are a number": {"event": 5, "data": 5},
+    "an event of an unknown desk": {"event": "Burnt", "data": asdict(Burnt(OTHER, ""))},
+    "use by nobody": {"used": 5},
+    "use as wide as the line": {"used": WIDE},
+    "use by what are no desks": {"used": [{}, None, "x", 5]},
+    "a value of no desk": {"print": "0", "desk": OTHER, "n": 1},
+    "a value of no grant": {"print": "99", "desk": DESK, "n": 1},
+    "a value under no number": {"print": "1", "desk": DESK, "n": "x"},
+    "a value under no number at all": {"print": "1", "desk": DESK},
+}
+
+
+@pytest.mark.parametrize("actor", ["door", "owner"])
+@pytest.mark.parametrize("what", STRANGE)
+def test_a_strange_message_harms_nobody(keys: Kept, actor: str, what: str) -> None:
+    door, owner = keys.opened()
+    speaker, other = (door, owner) if actor == "door" else (owner, door)
+    speaker.tell(**STRANGE[what])
+    if actor == "door":
+        assert other.note(Burnt(OTHER, "after"))["ok"] == {}
+    else:
+        other.tell(n=9, event="Alarm", data=asdict(Alarm(DESK, "leak", "erp-token", "a.test")))
+        keys.line("owner").note(Burnt(OTHER, "after"))
+        assert ("door", "Alarm") in written(keys)
+    assert alive(keys)
+    assert SECRET not in json.dumps([door.heard[1:], owner.heard], default=str).encode()
+
+
+GARBLED = {
+    "no length": b"\xff\xff\xff\xff",
+    "no JSON": (8).to_bytes(4, "big") + b"not json",
+    "no object": write({})[:0] + (2).to_bytes(4, "big") + b"[]",
+    "no text": (4).to_bytes(4, "big") + b'{"\xff"',
+    "too deep": len(NESTED).to_bytes(4, "big") + NESTED,
+    "a number without end": (5006).to_bytes(4, "big") + b'{"n":' + b"1" * 5000 + b"}",
+    "more than a message holds": (5 << 20).to_bytes(4, "big") + b"x" * (1 << 16),
+}
+
+
+@pytest.mark.parametrize("actor", ["door", "owner"])
+@pytest.mark.parametrize("what", GARBLED)
+def test_a_line_that_is_garbled_is_cut_and_no_other(keys: Kept, actor: str, what: str) -> None:
+    door, owner = keys.opened()
+    speaker = door if actor == "door" else owner
+    speaker.shout(GARBLED[what])
+    assert speaker.is_cut()
+    assert alive(keys)
+
+
+def test_a_door_that_asks_twice_under_one_number_gets_two_answers(keys: Kept) -> None:
+    door, owner = keys.opened()
+    for _ in range(2):
+        door.tell(print="1", desk=DESK, n=1)
+    numbers = [json.loads(keys.teller.recv(4096))["n"] for _ in range(2)]
+    for number in numbers:
+        keys.teller.send(json.dumps({"n": number, "value": f"printed-{number}"}).encode())
+    got = {door.until(lambda told: told.get("re") == 1)["ok"]["value"] for _ in range(2)}
+    assert len(got) == 2
+    assert owner.note(Burnt(OTHER, "after"))["ok"] == {}
+
+
+def test_a_door_that_asks_for_ever_more_values_stops_nobody(keys: Kept) -> None:
+    door, owner = keys.opened()
+    for number in range(2000):
+        door.tell(print="1", desk=DESK, n=number)
+    assert owner.note(Burnt(OTHER, "after"))["ok"] == {}
+    assert "wait" in door.until(lambda told: "error" in told)["error"]["text"]
+
+
+def test_a_grant_the_door_ended_stays_ended_for_the_next_door(keys: Kept) -> None:
+    door, owner = keys.opened()
+    door.tell(event="Revoked", data=asdict(Revoked(DESK, "erp-token", "it came back")))
+    owner.until(lambda told: told.get("event") == "Revoked")
+    told = keys.line("door").until(lambda told: "charter" in told)
+    assert [one["grant"]["secret"] for one in told["grants"]] == ["printed"]
+
+
+def test_a_door_cannot_end_what_belongs_to_another_desk(keys: Kept) -> None:
+    door, owner = keys.opened()
+    assert "ok" in owner.ask(8, verb="open", desk=OTHER, scope=json.loads(scope_json(SCOPE)), seconds=60)
+    door.tell(event="Revoked", data=asdict(Revoked(DESK, "erp-token", "it came back")))
+    owner.until(lambda told: told.get("event") == "Revoked")
+    last = keys.line("door")
+    charters = [last.until(lambda told: "charter" in told) for _ in range(2)]
+    assert {told["charter"]: len(told["grants"]) for told in charters} == {DESK: 1, OTHER: 2}
+
+
+def test_a_desk_that_fills_its_share_has_no_root_act_unwritten(keys: Kept) -> None:
+    door, owner = keys.opened()
+    assert keys.keys is not None
+    keys.keys.share = 4096
+    for _ in range(40):
+        door.tell(event="Exchange", data=asdict(exchange(DESK, path="/" + "x" * 200)))
+    door.until(lambda told: told.get("verb") == "full")
+    told = owner.note(RootAct(DESK, "sudo", ("id",), "/"))
+    assert "share" in told["error"]["text"]
+    assert owner.note(RootAct(OTHER, "sudo", ("id",), "/"), 2)["ok"] == {}
+    acts = [row.data for row in read(keys.folder / FILE) if row.name == "RootAct"]
+    assert len(acts) == 1
+    assert OTHER in acts[0]
+
+
+def test_an_answer_to_another_rule_than_was_asked_is_told_as_such(keys: Kept) -> None:
+    door, owner = keys.opened()
+    owner.ask(9, verb="answer", desk=DESK, id="q1", digest="e" * 64, approved="yes", by="uid 0")
+    told = door.until(lambda told: told.get("answer") == "q1")
+    assert told["approved"] is False
+    assert told["digest"] == "e" * 64
+
+
+def test_the_journal_is_whole_after_all_that_and_a_cut_tail_shows(keys: Kept) -> None:
+    door, owner = keys.opened()
+    for what in STRANGE.values():
+        door.tell(**what)
+        owner.tell(**what)
+    door.tell(event="Exchange", data=asdict(exchange(DESK)))
+    owner.note(RootAct(DESK, "owner", ("id",), "/"), 77)
+    head = parse_head(export_head(keys.folder / FILE, DESK))
+    public = public_of(keys.folder)
+    assert verify(keys.folder / FILE, public, [head]).faults == ()
+    with closing(sqlite3.connect(keys.folder / FILE)) as db, db:
+        db.execute("DELETE FROM events WHERE id = (SELECT max(id) FROM events)")
+    assert [fault.what for fault in verify(keys.folder / FILE, public, [head]).faults][-1:] == ["cut"]

@@ -1,0 +1,795 @@
+"""A desk tries to get at secrets it may only use, or to use them where it may not."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import brotli  # type: ignore[import-untyped]
+import pytest
+import zstandard
+
+from hotdesk.brief import scope_json
+from hotdesk.desk import uids
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError
+from hotdesk.vault import Token, totp_code
+from tests.conftest import parent, pids
+from tests.security.conftest import Attack, Command, Visit
+from tests.security.secret_room import (
+    CLIENT,
+    FREE,
+    HOSTILE,
+    PASSWORD,
+    REFUSED,
+    SECRETS,
+    SEED,
+    Answer,
+    Case,
+    Room,
+    part,
+    placeholders,
+    text,
+)
+
+pytestmark = pytest.mark.container
+A = SECRETS["token-a"]
+MARK = b"hotdesk-secret-"
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
+JSON = ("Content-Type", "application/json")
+REMOVED = b"hotdesk-removed"
+
+
+# -- placeholders stay inside ------------------------------------------------------------------------------------------
+
+STRAY: dict[str, Callable[[str], dict[str, Any]]] = {
+    "a header": lambda it: {"headers": [["X-Note", it]]},
+    "a header's name": lambda it: {"headers": [[it, "1"]]},
+    "amid a header": lambda it: {"headers": [["User-Agent", f"me/{it};1"]]},
+    "the path": lambda it: {"path": f"/data/{it}"},
+    "the path, escaped": lambda it: {"path": f"/data/{quote(it).replace('h', '%68')}"},
+    "a parameter": lambda it: {"path": f"/data?q={it}"},
+    "a parameter, escaped": lambda it: {"path": f"/data?q={it.replace('-', '%2d')}"},
+    "a parameter's name": lambda it: {"path": f"/data?{it}=1"},
+    "a cookie": lambda it: {"headers": [["Cookie", f"sid={it}"]]},
+    "basic, as user": lambda it: {"headers": [["X-Auth", basic(it, "x")]]},
+    "basic, as password": lambda it: {"headers": [["X-Auth", basic("x", it)]]},
+    "a body": lambda it: {"method": "POST", "body": text(b"note=" + it.encode())},
+    "a body of JSON": lambda it: {"method": "POST", "headers": [JSON], "body": text(json.dumps({"n": it}).encode())},
+    "a body in chunks": lambda it: {"method": "POST", "chunks": [text(b"n=" + it.encode())]},
+    "a body split over chunks": lambda it: {
+        "method": "POST",
+        "chunks": [text(b"x" * 70_000 + it[:20].encode()), text(it[20:40].encode()), text(it[40:].encode() + b"!")],
+        "pause": 0.4,
+    },
+    "a body byte by byte": lambda it: {"method": "POST", "chunks": [text(c.encode()) for c in it], "pause": 0.03},
+    "a body in gzip": lambda it: {
+        "method": "POST",
+        "headers": [["Content-Encoding", "gzip"]],
+        "body": text(gzip.compress(b"n=" + it.encode())),
+    },
+    "a body in gzip, in chunks": lambda it: {
+        "method": "POST",
+        "headers": [["Content-Encoding", "gzip"]],
+        "chunks": [text(each) for each in pieces(gzip.compress(b"any words " * 99 + it.encode()), 32)],
+        "pause": 0.01,
+    },
+    "a handshake": lambda it: {
+        "headers": [["Connection", "Upgrade"], ["Upgrade", "websocket"], ["Sec-WebSocket-Protocol", it]]
+    },
+}
+
+
+def basic(user: str, password: str) -> str:
+    """Write user and password as `Basic`."""
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    """Cut data up."""
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+STRAY_HOSTS = ("a.test", "b.test", FREE)
+
+
+@pytest.mark.parametrize("host", STRAY_HOSTS)
+@pytest.mark.parametrize("where", STRAY)
+async def test_a_placeholder_reaches_no_host(cases: dict[str, Case], where: str, host: str) -> None:
+    case = cases[f"{where} to {host}"]
+    assert case.answer.status in REFUSED
+    assert MARK not in case.arrived
+
+
+async def test_a_placeholder_in_a_trailer_is_left_out(room: Room, visit: Visit) -> None:
+    trailer = f"X-Note: {room.held['R']}\r\n"
+    await visit(room.desk, {"host": HOSTILE, "method": "POST", "chunks": [text(b"x")], "trailer": trailer})
+    assert room.raw.got
+    assert not any(MARK in seen for seen in room.raw.got)
+
+
+async def test_a_placeholder_over_plain_http_is_refused(room: Room, visit: Visit) -> None:
+    held = {"headers": [["Authorization", f"Bearer {room.held['A']}"]]}
+    (answer,) = await visit(room.desk, {"host": "a.test", "scheme": "http", **held})
+    assert answer.status == 403
+    assert b"https only" in answer.body
+    assert b"real-value" not in answer.told
+
+
+async def test_every_stray_placeholder_is_an_alarm(room: Room, visit: Visit) -> None:
+    before = room.alarms("placeholder")
+    await visit(room.desk, {"host": FREE, "headers": [["X-Note", room.held["A"]]]})
+    assert room.alarms("placeholder") == before + 1
+
+
+async def test_a_secret_put_in_the_vault_later_works_at_once(room: Room, visit: Visit) -> None:
+    room.vault.put("late", Token(), b"late-real-value-0123456789abcdef")
+    scope = room.scope("late@late.test", rules=["read late.test"])
+    async with room.host.open_desk(scope=scope) as desk:
+        (answer,) = await visit(desk, {"host": "late.test"})
+    assert answer.status == 200
+    assert room.up.seen[-1].header("authorization") == "Bearer late-real-value-0123456789abcdef"
+
+
+async def test_a_secret_that_is_not_there_opens_nothing(room: Room) -> None:
+    with pytest.raises(BriefError, match="never-put"):
+        await room.host.open(scope=room.scope("never-put@a.test"))
+
+
+# -- whose, where, how long --------------------------------------------------------------------------------------------
+
+
+async def test_a_placeholder_of_one_host_is_worthless_at_another(room: Room, visit: Visit) -> None:
+    for name in ("A", "R", "I"):
+        (answer,) = await visit(room.desk, {"host": "b.test", "headers": [["X-Api-Key", room.held[name]]]})
+        assert answer.status == 403
+
+
+async def test_a_placeholder_is_worthless_in_another_desk(room: Room, visit: Visit) -> None:
+    assert room.strange["B"] != room.held["B"]
+    (own, strange) = await visit(
+        room.neighbour,
+        {"host": "b.test", "headers": [["X-Api-Key", room.strange["B"]]]},
+        {"host": "b.test", "headers": [["X-Api-Key", room.held["B"]]]},
+    )
+    assert (own.status, strange.status) == (200, 403)
+
+
+async def test_a_placeholder_is_worthless_after_its_step(room: Room, visit: Visit) -> None:
+    scope = room.scope("token-b@b.test header=X-Api-Key swap env=B step=one", rules=["read b.test", "read a.test"])
+    assert room.host.doors is not None
+    async with room.host.open_desk(scope=scope) as desk:
+        sent = {"host": "b.test", "headers": [["X-Api-Key", (await placeholders(desk))["B"]]]}
+        got = []
+        for step in ("one", "two"):
+            await room.host.doors.enter_step(desk.id, step)
+            got += [answer.status for answer in await visit(desk, sent)]
+    assert got == [200, 403]
+
+
+async def test_a_placeholder_is_worthless_once_revoked(room: Room, visit: Visit) -> None:
+    scope = room.scope("token-b@b.test header=X-Api-Key swap env=B", rules=["read b.test"])
+    assert room.host.doors is not None
+    async with room.host.open_desk(scope=scope) as desk:
+        sent = {"host": "b.test", "headers": [["X-Api-Key", (await placeholders(desk))["B"]]]}
+        (before,) = await visit(desk, sent)
+        await room.host.doors.revoke(desk.id, "token-b")
+        (after,) = await visit(desk, sent)
+    assert (before.status, after.status) == (200, 403)
+
+
+async def test_a_placeholder_is_worthless_when_its_time_is_up(room: Room, visit: Visit) -> None:
+    scope = room.scope("token-b@b.test header=X-Api-Key swap env=B seconds=3", rules=["read b.test"])
+    async with room.host.open_desk(scope=scope) as desk:
+        end = time.monotonic() + 3
+        sent = {"host": "b.test", "headers": [["X-Api-Key", (await placeholders(desk))["B"]]]}
+        (before,) = await visit(desk, sent)
+        await anyio.sleep(max(0.0, end - time.monotonic()))
+        (after,) = await visit(desk, sent)
+        assert (before.status, after.status) == (200, 403)
+        assert any(row.name == "Revoked" for row in room.rows(desk))
+
+
+# -- swaps -------------------------------------------------------------------------------------------------------------
+
+P = SECRETS["token-p"].decode()
+RIGHT: dict[str, tuple[Callable[[dict[str, str]], dict[str, Any]], str]] = {
+    "header": (lambda h: {"host": "b.test", "headers": [["X-Api-Key", h["B"]]]}, SECRETS["token-b"].decode()),
+    "query": (lambda h: {"host": "pin.test", "path": f"/pinned?key={h['P']}"}, f"/pinned?key={P}"),
+    "form": (
+        lambda h: post("/login", FORM, f"user=x&password={h['P']}"),
+        f"user=x&password={P}",
+    ),
+    "json": (lambda h: post("/json", JSON, json.dumps({"auth": {"password": h["P"]}})), f'"password": "{P}"'),
+    "basic": (
+        lambda h: {"host": "basic.test", "headers": [["Authorization", basic("clerk", h["C"])]]},
+        "clerk:charlie",
+    ),
+}
+
+
+def post(path: str, kind: tuple[str, str], body: str, **more: Any) -> dict[str, Any]:
+    """Post to the host whose places are pinned."""
+    return {"host": "pin.test", "method": "POST", "path": path, "headers": [kind], "body": text(body.encode())} | more
+
+
+@pytest.mark.parametrize("where", RIGHT)
+async def test_a_secret_is_put_in_where_its_grant_says(cases: dict[str, Case], where: str) -> None:
+    case = cases[where]
+    assert case.answer.status == 200
+    assert RIGHT[where][1].encode() in case.arrived
+    assert b"real-" not in case.answer.told
+
+
+WRONG: dict[str, Callable[[str], dict[str, Any]]] = {
+    "form, another path": lambda it: post("/comments", FORM, f"password={it}"),
+    "form, another method": lambda it: post("/login", FORM, f"password={it}", method="PUT"),
+    "form, another field": lambda it: post("/login", FORM, f"user={it}"),
+    "form, another type": lambda it: post("/login", ("Content-Type", "text/plain"), f"password={it}"),
+    "form, amid a field": lambda it: post("/login", FORM, f"password=x{it}"),
+    "form, twice": lambda it: post("/login", FORM, f"password={it}&password={it}"),
+    "form, a second field": lambda it: post("/login", FORM, f"password={it}&comment={it}"),
+    "form, escaped": lambda it: post("/login", FORM, f"comment={it.replace('-', '%2D')}"),
+    "json, another path": lambda it: post("/other", JSON, json.dumps({"auth": {"password": it}})),
+    "json, another field": lambda it: post("/json", JSON, json.dumps({"comment": it})),
+    "json, as a key": lambda it: post("/json", JSON, json.dumps({it: 1})),
+    "json, twice": lambda it: post("/json", JSON, f'{{"auth": {{"password": "{it}", "password": "{it}"}}}}'),
+    "json, a second field": lambda it: post("/json", JSON, json.dumps({"auth": {"password": it}, "c": it})),
+    "json, as text": lambda it: post("/json", ("Content-Type", "text/plain"), json.dumps({"auth": {"password": it}})),
+    "query, another path": lambda it: {"host": "pin.test", "path": f"/public?key={it}"},
+    "query, another method": lambda it: {"host": "pin.test", "method": "POST", "path": f"/pinned?key={it}"},
+    "query, another parameter": lambda it: {"host": "pin.test", "path": f"/pinned?note={it}"},
+    "query, twice": lambda it: {"host": "pin.test", "path": f"/pinned?key={it}&key={it}"},
+    "a header it has no place in": lambda it: {"host": "pin.test", "headers": [["Authorization", f"Bearer {it}"]]},
+    "a body in gzip": lambda it: post("/login", FORM, "") | {
+        "body": text(gzip.compress(f"password={it}".encode())),
+        "headers": [FORM, ["Content-Encoding", "gzip"]],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", WRONG)
+async def test_a_secret_is_put_in_nowhere_else(cases: dict[str, Case], where: str) -> None:
+    case = cases[where]
+    assert case.answer.status in REFUSED
+    assert P.encode() not in case.arrived
+    assert MARK not in case.arrived
+
+
+async def test_a_body_too_large_to_look_through_gets_no_secret_and_a_reason(room: Room, visit: Visit) -> None:
+    since = len(room.up.seen)
+    told = await room.desk.run(["python3", "-c", BIG, room.held["P"]], timeout=30)
+    assert told.text.startswith("413 ")
+    assert "1 MiB" in told.text
+    assert len(room.up.seen) == since
+
+
+BIG = """
+import http.client, ssl, sys
+line = http.client.HTTPSConnection("127.0.0.1", 3128, timeout=20)
+line.set_tunnel("pin.test", 443)
+body = b"password=" + sys.argv[1].encode() + b"&x=" + b"y" * (1 << 20)
+try:
+    line.request("POST", "/login", body, {"Content-Type": "application/x-www-form-urlencoded"})
+except OSError:
+    pass
+answer = line.getresponse()
+print(answer.status, answer.read().decode())
+"""
+
+
+# -- what comes back ---------------------------------------------------------------------------------------------------
+
+
+def middle(before: int, encode: Callable[[bytes], bytes]) -> bytes:
+    """Write the secret in base64 amid other bytes."""
+    return encode(b"x" * before + A + b"tail")
+
+
+SPELT: dict[str, bytes] = {
+    "as it is": A,
+    "reversed": A[::-1],
+    "hex": A.hex().encode(),
+    "hex in capitals": A.hex().upper().encode(),
+    "base64": middle(0, base64.b64encode),
+    "base64 after one byte": middle(1, base64.b64encode),
+    "base64 after two bytes": middle(2, base64.b64encode),
+    "base64 for addresses": middle(1, base64.urlsafe_b64encode),
+    "percent": "".join(f"%{byte:02x}" for byte in A).encode(),
+    "percent, some": A.replace(b"a", b"%61").replace(b"-", b"%2D"),
+    "JSON escapes": "".join(f"\\u{byte:04x}" for byte in A).encode(),
+    "JSON escapes, some": A.replace(b"l", b"\\u006c"),
+    "x escapes": A.replace(b"l", b"\\x6c"),
+    "entities": "".join(f"&#{byte};" for byte in A).encode(),
+    "entities in hex": "".join(f"&#x{byte:x};" for byte in A).encode(),
+}
+Reflection = tuple[int, dict[str, str], bytes]
+PLAIN = {"Content-Type": "text/plain"}
+REFLECTED: dict[str, Reflection] = {
+    **{f"a body, {how}": (200, PLAIN, b"before " + spelt + b" after") for how, spelt in SPELT.items()},
+    **{f"a header, {how}": (200, {"X-Echo": spelt.decode()}, b"") for how, spelt in SPELT.items()},
+    "a header's name": (200, {f"X-{A.decode()}": "1"}, b"removed"),
+    "a redirect": (302, {"Location": f"https://a.test/?t={A.decode()}"}, b""),
+    "a redirect, reversed": (302, {"Location": f"https://a.test/?t={A[::-1].decode()}"}, b""),
+    "a cookie": (200, {"Set-Cookie": f"echo={A.decode()}; Path=/"}, b""),
+    "a cookie no script reads": (200, {"Set-Cookie": f"echo={A.decode()}; HttpOnly"}, b""),
+    "an error page": (500, {"Content-Type": "text/html"}, b"<pre>Authorization: Bearer " + A + b"</pre>"),
+    "a refusal": (401, {"WWW-Authenticate": f'Bearer error="{A.decode()}"'}, b"no"),
+    "gzip": (200, {"Content-Encoding": "gzip"}, gzip.compress(b"x" + A)),
+    "deflate": (200, {"Content-Encoding": "deflate"}, zlib.compress(b"x" + A)),
+    "brotli": (200, {"Content-Encoding": "br"}, brotli.compress(b"x" + A)),
+    "zstd": (200, {"Content-Encoding": "zstd"}, zstandard.compress(b"x" + A)),
+    "gzip twice": (200, {"Content-Encoding": "gzip, gzip"}, gzip.compress(gzip.compress(b"x" + A))),
+}
+UNREADABLE: dict[str, Reflection] = {
+    "an unknown packing": (200, {"Content-Encoding": "compress"}, A),
+    "a packing that is none": (200, {"Content-Encoding": "gzip"}, b"x" + A),
+    "three packings": (200, {"Content-Encoding": "gzip, gzip, gzip"}, gzip.compress(A)),
+}
+
+
+def shown(answer: Answer) -> bytes:
+    """Give what a desk can read out of an answer, with everything undone that a client undoes."""
+    unpack: dict[str, Callable[[bytes], bytes]] = {
+        "gzip": gzip.decompress,
+        "deflate": zlib.decompress,
+        "br": brotli.decompress,
+        "zstd": zstandard.decompress,
+        "gzip, gzip": lambda data: gzip.decompress(gzip.decompress(data)),
+    }
+    return answer.told + unpack.get(answer.header("content-encoding"), bytes)(answer.body)
+
+
+@pytest.mark.parametrize("where", REFLECTED)
+async def test_a_secret_does_not_come_back(cases: dict[str, Case], where: str) -> None:
+    case = cases[f"reflected in {where}"]
+    assert case.seen
+    assert case.seen[0].header("authorization") == f"Bearer {A.decode()}"
+    told = shown(case.answer)
+    assert case.answer.status == REFLECTED[where][0]
+    assert not any(spelt[4:-8].lower() in told.lower() for spelt in SPELT.values())
+
+
+@pytest.mark.parametrize("where", UNREADABLE)
+async def test_an_answer_nobody_can_look_through_does_not_come_back(cases: dict[str, Case], where: str) -> None:
+    case = cases[f"reflected in {where}"]
+    assert case.answer.status in (0, 502) or case.answer.body == b""
+    assert A not in case.answer.told
+
+
+async def test_a_granted_host_is_not_asked_for_parts_or_packings(cases: dict[str, Case]) -> None:
+    (seen,) = cases["parts"].seen
+    assert [seen.header(name) for name in ("range", "if-range", "sec-websocket-extensions")] == [None] * 3
+    assert seen.header("accept-encoding") == "identity"
+
+
+SAYS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+R = SECRETS["token-r"]
+CHUNK = b"%x\r\n%b\r\n"
+BROKEN_UP: dict[str, list[bytes]] = {
+    "split over chunks": [SAYS, *(CHUNK % (len(each), each) for each in pieces(R, 5)), b"0\r\n\r\n"],
+    "byte by byte": [SAYS, *(CHUNK % (1, bytes([byte])) for byte in R), b"0\r\n\r\n"],
+    "a head in pieces": [
+        *pieces(b"HTTP/1.1 200 OK\r\nX-Echo: " + R + b"\r\nContent-Length: 2\r\n\r\nok", 9),
+    ],
+    "the reason": [b"HTTP/1.1 200 " + R + b"\r\nContent-Length: 2\r\n\r\nok"],
+    "an interim answer": [
+        b"HTTP/1.1 103 Early Hints\r\nLink: " + R + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    ],
+    "a trailer": [SAYS, CHUNK % (2, b"ok"), b"0\r\nX-Echo: " + R + b"\r\n\r\n"],
+    "an extension of a chunk": [SAYS, b"2;echo=" + R + b"\r\nok\r\n", b"0\r\n\r\n"],
+    "until it hangs up": [b"HTTP/1.1 200 OK\r\n\r\n", *pieces(b"before " + R + b" after", 7)],
+    "more than it said": [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + R],
+    "a second answer": [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", b"HTTP/1.1 200 " + R + b"\r\n\r\n"],
+}
+
+
+@pytest.mark.parametrize("where", BROKEN_UP)
+async def test_a_secret_does_not_come_back_from_a_hostile_host(room: Room, cases: dict[str, Case], where: str) -> None:
+    told = cases[f"hostile {where}"].answer.told
+    assert any(b"Bearer " + R in got for got in room.raw.got)
+    assert R not in told
+    assert R[6:-6] not in told
+
+
+# -- whose name a desk uses --------------------------------------------------------------------------------------------
+
+FOREIGN: dict[str, dict[str, Any]] = {
+    "authorization": {"headers": [["Authorization", "Bearer attackers-own-token"]]},
+    "authorization in capitals": {"headers": [["AUTHORIZATION", "Basic YTpi"]]},
+    "a cookie": {"headers": [["Cookie", "session=attackers-own"]]},
+    "an api key": {"headers": [["X-Api-Key", "attackers-own-key"]]},
+    "an api key with underscores": {"headers": [["x_api_key", "attackers-own-key"]]},
+    "a token of a product": {"headers": [["PRIVATE-TOKEN", "attackers-own-key"]]},
+    "a parameter": {"path": "/data?access_token=attackers-own-token"},
+    "a parameter in capitals": {"path": "/data?API_KEY=attackers-own-token"},
+    "a user in the address": {"path": "https://me:secret@a.test/data"},
+}
+MINTED: dict[str, tuple[str, str]] = {
+    "GitLab": ("POST", "/api/v4/projects/1/access_tokens"),
+    "GitLab, escaped": ("POST", "/api/v4/projects/1/%61ccess_tokens"),
+    "Kubernetes": ("POST", "/api/v1/namespaces/x/serviceaccounts/y/token"),
+    "Vault": ("POST", "/v1/auth/token/create"),
+    "Gitea": ("POST", "/api/v1/users/me/tokens"),
+    "npm": ("POST", "/-/npm/v1/tokens"),
+}
+UPGRADES = ("websocket", "h2c", "tls/1.3")
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+async def test_a_desk_brings_no_credentials_of_its_own(cases: dict[str, Case], what: str) -> None:
+    case = cases[f"foreign {what}"]
+    assert case.answer.status in REFUSED
+    assert case.seen == ()
+
+
+@pytest.mark.parametrize("what", MINTED)
+async def test_no_new_credentials_are_made(cases: dict[str, Case], what: str) -> None:
+    case = cases[f"minted {what}"]
+    assert case.answer.status == 403
+    assert b"new credentials" in case.answer.body
+    assert case.seen == ()
+
+
+@pytest.mark.parametrize("what", UPGRADES)
+async def test_nothing_is_upgraded_where_a_secret_goes(cases: dict[str, Case], what: str) -> None:
+    case = cases[f"upgrade {what}"]
+    assert case.answer.status in (403, 501)
+    assert case.seen == ()
+
+
+async def test_an_upgrade_nobody_knows_is_refused_everywhere(cases: dict[str, Case]) -> None:
+    assert cases["upgrade elsewhere"].answer.status == 501
+    assert cases["upgrade elsewhere"].seen == ()
+
+
+async def test_a_header_named_as_one_of_the_hop_does_not_take_the_secret_out(cases: dict[str, Case]) -> None:
+    (seen,) = cases["hop"].seen
+    assert seen.header("authorization") == f"Bearer {A.decode()}"
+
+
+# -- what hosts issue, and what is made for each use -------------------------------------------------------------------
+
+
+async def test_tokens_a_host_issues_stay_outside_and_go_back_to_it_alone(room: Room, visit: Visit) -> None:
+    token, session = "issued-real-token-0123456789abcdef", "issued-real-session-0123456789"
+    room.up.answers["/token"] = (
+        200,
+        {"Content-Type": "application/json"},
+        json.dumps({"access_token": token}).encode(),
+    )
+    room.up.answers["/session"] = (200, {"Set-Cookie": f"sid={session}; HttpOnly; Path=/"}, b"in")
+    issued, cookie = await visit(
+        room.desk, {"host": "issue.test", "path": "/token"}, {"host": "issue.test", "path": "/session"}
+    )
+    assert b"real" not in issued.told + cookie.told
+    bearer = ["Authorization", f"Bearer {json.loads(issued.body)['access_token']}"]
+    sid = ["Cookie", cookie.header("set-cookie").partition(";")[0]]
+    since = len(room.up.seen)
+    there = await visit(room.desk, *({"host": "issue.test", "headers": [each]} for each in (bearer, sid)))
+    assert [answer.status for answer in there] == [200, 200]
+    assert room.up.seen[since].header("authorization") == f"Bearer {token}"
+    assert room.up.seen[since + 1].header("cookie") == f"sid={session}"
+    since = len(room.up.seen)
+    elsewhere = [{"host": host, "headers": [each]} for host in (FREE, "b.test") for each in (bearer, sid)]
+    crossed = [{"host": "issue.test", "headers": [["Cookie", f"other={sid[1].partition('=')[2]}"]]}]
+    assert {answer.status for answer in await visit(room.desk, *elsewhere, *crossed)} == {403}
+    assert len(room.up.seen) == since
+
+
+@pytest.mark.parametrize("how", ["revoked", "another step"])
+async def test_what_a_host_issued_ends_with_its_grant(room: Room, visit: Visit, how: str) -> None:
+    room.up.answers["/session"] = (200, {"Set-Cookie": "sid=issued-real-session-0123456789; HttpOnly"}, b"in")
+    assert room.host.doors is not None
+    async with room.host.open_desk(scope=room.scope("token-i@issue.test step=one", rules=["read issue.test"])) as desk:
+        await room.host.doors.enter_step(desk.id, "one")
+        (answer,) = await visit(desk, {"host": "issue.test", "path": "/session"})
+        sent = {"host": "issue.test", "headers": [["Cookie", answer.header("set-cookie").partition(";")[0]]]}
+        (before,) = await visit(desk, sent)
+        await (
+            room.host.doors.revoke(desk.id, "token-i")
+            if how == "revoked"
+            else room.host.doors.enter_step(desk.id, "two")
+        )
+        (after,) = await visit(desk, sent)
+    assert (before.status, after.status) == (200, 403)
+
+
+async def test_a_client_gets_its_token_once_and_anew_near_its_end(room: Room, visit: Visit) -> None:
+    minted = {"access_token": "minted-real-token-0123456789", "expires_in": 3600}
+    room.tokens.answers["/token"] = (200, {}, json.dumps(minted).encode())
+    since = len(room.up.seen)
+    answers = await visit(room.desk, *[{"host": "oauth.test"}] * 3)
+    assert [answer.status for answer in answers] == [200] * 3
+    assert {seen.header("authorization") for seen in room.up.seen[since:]} == {"Bearer minted-real-token-0123456789"}
+    assert len(room.tokens.seen) == 1
+    pair = base64.b64encode(b"client-e:" + CLIENT).decode()
+    assert room.tokens.seen[0].header("authorization") == f"Basic {pair}"
+    assert not any(b"real" in answer.told for answer in answers)
+
+
+async def test_a_token_near_its_end_is_made_anew_and_none_is_an_error(room: Room, visit: Visit) -> None:
+    minted = {"access_token": "minted-brief-token-0123456789", "expires_in": 1}
+    room.tokens.answers["/token"] = (200, {}, json.dumps(minted).encode())
+    async with room.host.open_desk(scope=room.scope("oauth-e@oauth.test", rules=["read oauth.test"])) as desk:
+        since = len(room.tokens.seen)
+        await visit(desk, {"host": "oauth.test"})
+        await anyio.sleep(0.6)
+        await visit(desk, {"host": "oauth.test"})
+        assert len(room.tokens.seen) == since + 2
+        room.tokens.answers["/token"] = (500, {}, b"down " + CLIENT)
+        await anyio.sleep(0.6)
+        arrived = len(room.up.seen)
+        (failed,) = await visit(desk, {"host": "oauth.test"})
+        assert failed.status == 502
+        assert b"token server answered 500" in failed.body
+        assert len(room.up.seen) == arrived
+        assert CLIENT not in failed.told
+
+
+async def test_a_one_time_code_is_made_for_its_use(room: Room, visit: Visit) -> None:
+    seed, before = base64.b32decode(SEED), time.time()
+    sent = {"host": "totp.test", "method": "POST", "path": "/login", "headers": [FORM]}
+    (answer,) = await visit(room.desk, sent | {"body": text(f"code={room.held['D']}".encode())})
+    assert answer.status == 200
+    assert room.up.seen[-1].body.decode() in {f"code={totp_code(seed, at)}" for at in (before, time.time())}
+    assert totp_code(seed, 59) == "287082", "RFC 6238, appendix B, its last six digits"
+
+
+async def test_a_program_that_prints_a_token_is_not_root(room: Room, visit: Visit) -> None:
+    (answer,) = await visit(room.desk, {"host": "command.test"})
+    assert answer.status == 200
+    assert room.up.seen[-1].header("authorization") == f"Bearer printed-by-uid-{uids.KEYS}-gid-{uids.KEYS}"
+    assert b"printed-by" not in answer.told
+
+
+async def test_a_guess_that_another_host_tells_back_costs_the_grant(room: Room, visit: Visit) -> None:
+    async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key swap env=B")) as desk:
+        used = {"host": "b.test", "headers": [["X-Api-Key", (await placeholders(desk))["B"]]]}
+        wrong = {"host": FREE, "method": "POST", "body": text(b"guess=bravo-real-value-0123456789abcdeX")}
+        right = {"host": FREE, "method": "POST", "body": text(b"guess=" + SECRETS["token-b"])}
+        answers = await visit(desk, used, wrong, used, right, used)
+        assert [answer.status for answer in answers] == [200, 200, 200, 200, 403]
+        assert SECRETS["token-b"] not in answers[3].body
+        told = [(row.name, json.loads(row.data)) for row in room.rows(desk)]
+        assert [data["host"] for name, data in told if name == "Alarm" and data["what"] == "leak"] == [FREE]
+
+
+# -- nowhere to be found -----------------------------------------------------------------------------------------------
+
+EVERYTHING = (*SECRETS.values(), PASSWORD, CLIENT, SEED)
+LOOK = """
+secrets = [bytes(each) for each in given["secrets"]]
+secrets = [bytes(b ^ 0x55 for b in each) for each in secrets]
+found = []
+
+def look(path):
+    try:
+        with open(path, "rb") as file:
+            data = file.read(4 << 20)
+    except OSError:
+        return
+    found.extend(path for each in secrets if each in data or base64.b64encode(each)[:24] in data)
+
+import base64
+for top in ("/home", "/tmp", "/run", "/etc", "/var", "/dev/shm", "/root", "/srv"):
+    for folder, _, files in os.walk(top):
+        for file in files:
+            path = os.path.join(folder, file)
+            if os.path.isfile(path):
+                look(path)
+me = str(os.getpid())
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    for file in ("environ", "cmdline", "status", "comm", "maps", "mountinfo"):
+        if pid != me:
+            look("/proc/%s/%s" % (pid, file))
+tell(sorted(set(found)))
+"""
+
+
+async def test_no_secret_is_in_the_desk(room: Room, attack: Attack, cases: dict[str, Case]) -> None:
+    assert all(REMOVED in cases[name].answer.told or name == "basic" for name in RIGHT), "they were used"
+    hidden = [[byte ^ 0x55 for byte in each] for each in EVERYTHING]
+    assert await attack(room.desk, LOOK, secrets=hidden) == []
+    values = (await room.desk.run(["env"])).stdout
+    assert MARK in values
+    assert not any(each in values for each in EVERYTHING)
+
+
+async def test_no_secret_is_in_the_journal_or_what_shows_it(
+    room: Room, command: Command, cases: dict[str, Case]
+) -> None:
+    shown = [await command(room.settings, "journal", "show"), await command(room.settings, "journal", "show", "--json")]
+    shown += [await command(room.settings, "door", "log")]
+    assert all(each.returncode == 0 and b"token-a" in each.stdout for each in shown)
+    files = [file for file in (room.settings.lib / "keys").iterdir() if file.is_file()]
+    files += [file for file in room.settings.run.rglob("*") if file.is_file()]
+    texts = [each.stdout + each.stderr for each in shown] + [file.read_bytes() for file in files]
+    assert not any(each in told or base64.b64encode(each) in told for each in EVERYTHING for told in texts)
+
+
+async def test_variables_a_desk_was_given_are_not_written_down(room: Room) -> None:
+    value = "variable-real-value-0123456789"
+    async with room.host.open_desk(Spec(env={"TOKEN": value}), room.scope("token-b@b.test")) as desk:
+        assert (await desk.run(["printenv", "TOKEN"])).text.strip() == value
+    assert value.encode() not in room.journal.read_bytes()
+
+
+OWNER = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+import anyio
+from hotdesk.brief import parse_scope
+from hotdesk.config import Config
+from hotdesk.host import Host
+
+async def main():
+    run, lib, images, ca, scope = sys.argv[1:]
+    settings = Config(run=Path(run), lib=Path(lib), images=Path(images), ca=ca)
+    async with Host(settings, control=False) as host, host.open_desk(scope=parse_scope(json.loads(scope))) as desk:
+        done = await desk.run(["curl", "-sS", "https://a.test/data"], timeout=30)
+        print(json.dumps({"keeper": host.runtime.keeper.pid, "told": done.text}), flush=True)
+        await anyio.to_thread.run_sync(sys.stdin.readline)
+
+anyio.run(main)
+"""
+
+
+async def test_owner_and_keeper_never_hold_a_secret(room: Room) -> None:
+    told = scope_json(room.scope("token-a@a.test"))
+    settings = room.settings
+    argv = [settings.run, settings.lib, settings.images, settings.ca, told]
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, *map(str, argv)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdin is not None
+        line = await anyio.to_thread.run_sync(owner.stdout.readline)
+        said = json.loads(line)
+        assert "hotdesk-removed" in said["told"]
+        holds = {pid: held(pid, A) for pid in (owner.pid, said["keeper"], part(said["keeper"], uids.DOOR))}
+        owner.stdin.close()
+        owner.wait(20)
+    assert list(holds.values()) == [False, False, True]
+
+
+def held(pid: int, value: bytes) -> bool:
+    """Say whether a process has a value in its memory, as it is or in base64."""
+    forms = (value, base64.b64encode(value)[:24])
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            (
+                ends,
+                rights,
+                *_,
+            ) = line.split()
+            start, end = (int(each, 16) for each in ends.split("-"))
+            if rights.startswith("rw") and end - start < 1 << 30:
+                with suppress(OSError, ValueError, OverflowError):
+                    memory.seek(start)
+                    data = memory.read(end - start)
+                    if any(form in data for form in forms):
+                        return True
+    return False
+
+
+@pytest.mark.parametrize("who", ["door", "keys"])
+async def test_whoever_holds_secrets_leaves_no_core_and_no_memory_to_read(room: Room, who: str) -> None:
+    pid = room.part(uids.DOOR if who == "door" else uids.KEYS)
+    limits = Path(f"/proc/{pid}/limits").read_text()
+    assert re.search(r"Max core file size +1 +1 ", limits)
+    assert os.stat(f"/proc/{pid}/environ").st_uid == 0, "it can be dumped: the kernel gives its files to its user"
+
+
+async def test_the_hosts_environment_goes_to_nobody(room: Room) -> None:
+    assert isinstance(room.host.runtime, ContainerRuntime)
+    keeper = room.host.runtime.keeper.pid
+    family = [pid for pid in pids() if parent(pid) == keeper or parent(parent(pid)) == keeper]
+    names = set()
+    for pid in family:
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            if any(f"\nUid:\t{uid}\t" in status for uid in (uids.DOOR, uids.KEYS, uids.RESOLVER)):
+                told = Path(f"/proc/{pid}/environ").read_bytes()
+                names |= {each.partition(b"=")[0] for each in told.split(b"\0") if each}
+    assert names == {b"PATH"}
+
+
+INJECT = r"""
+import ssl
+lines = [
+    b"GET http://a.test/x\x1b[31mred HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"GET http://a.test/%0d%0a2026-01-01%20allow HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"GET http://a.test/%1b%5b31m%e2%80%ae HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"G\x1bT http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"GET http://a\x1b[2J.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"GET http://evil%1b.test/ HTTP/1.1\r\nHost: evil%1b.test\r\n\r\n",
+    b"CONNECT e\xe2\x80\xaevil.test:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://a.test/?a%0a=1&b\x1b=2 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"A" * 40 + b" http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+    b"POST http://door.local/ask HTTP/1.1\r\nHost: door.local\r\nX-Hotdesk-Ask: 1\r\nContent-Length: %d\r\n\r\n",
+]
+question = json.dumps({"rule": "GET x.test/a", "reason": "\x1b[31m\r\n2026 approved \u202e\x9b"}).encode()
+for line in lines:
+    s = socket.create_connection(("127.0.0.1", 3128))
+    s.settimeout(2)
+    s.sendall(line % len(question) + question if b"%d" in line else line)
+    try:
+        s.recv(4096)
+    except OSError:
+        pass
+    s.close()
+tell("done")
+"""
+
+
+async def test_what_a_desk_writes_into_the_log_is_plain(room: Room, attack: Attack, command: Command) -> None:
+    before = len((await command(room.settings, "door", "log")).stdout.splitlines())
+    await attack(room.desk, INJECT)
+    for act in (("door", "log"), ("door", "log", "--json"), ("journal", "show")):
+        shown = (await command(room.settings, *act)).stdout.decode()
+        assert all(c == "\n" or (c.isprintable() and c.isascii()) for c in shown), act
+        assert not any(line.startswith(("2026-01-01 allow", "2026 approved")) for line in shown.splitlines())
+    assert len((await command(room.settings, "door", "log")).stdout.splitlines()) > before + 5
+    assert all(ord(c) < 127 for row in room.rows() for c in row.data)
+
+
+async def test_the_journal_is_whole_after_all_this_and_a_cut_tail_shows(
+    room: Room, command: Command, tmp_path: Path
+) -> None:
+    heads = tmp_path / "heads"
+    heads.write_bytes((await command(room.settings, "journal", "head")).stdout)
+    assert (await command(room.settings, "journal", "verify", "--since", str(heads))).returncode == 0
+    lib = tmp_path / "home" / "lib"
+    shutil.copytree(room.settings.lib / "keys", lib / "keys")
+    with closing(sqlite3.connect(lib / "keys" / room.journal.name)) as db, db:
+        db.execute("DELETE FROM events WHERE id > (SELECT max(id) FROM events) - 3")
+    cut = replace(room.settings, run=tmp_path / "home" / "run", lib=lib)
+    told = await command(cut, "journal", "verify", "--since", str(heads))
+    assert told.returncode == 1
+    assert b"no longer does" in told.stdout
+
+
+def requests(room: Room) -> dict[str, dict[str, Any]]:
+    """Make every request of this file that stands alone."""
+    made: dict[str, dict[str, Any]] = {
+        f"{where} to {host}": {"host": host, **make(room.held["A"])}
+        for where, make in STRAY.items()
+        for host in STRAY_HOSTS
+    }
+    made |= {where: make(dict(room.held)) for where, (make, _) in RIGHT.items()}
+    made |= {where: make(room.held["P"]) for where, make in WRONG.items()}
+    for number, (where, answer) in enumerate({**REFLECTED, **UNREADABLE}.items()):
+        room.up.answers[f"/echo/{number}"] = answer
+        made[f"reflected in {where}"] = {"host": "a.test", "path": f"/echo/{number}"}
+    for number, (where, said) in enumerate(BROKEN_UP.items()):
+        room.raw.says[f"/raw/{number}"] = said
+        made[f"hostile {where}"] = {"host": HOSTILE, "path": f"/raw/{number}"}
+    made |= {f"foreign {what}": {"host": "a.test", **told} for what, told in FOREIGN.items()}
+    made |= {f"minted {what}": {"host": "a.test", "method": m, "path": path} for what, (m, path) in MINTED.items()}
+    for what in UPGRADES:
+        made[f"upgrade {what}"] = {"host": "a.test", "headers": [["Connection", "Upgrade"], ["Upgrade", what]]}
+    made["upgrade elsewhere"] = {"host": FREE, "headers": [["Connection", "Upgrade"], ["Upgrade", "h2c"]]}
+    made["hop"] = {"host": "a.test", "headers": [["Connection", "Authorization, X-Case-Not"]]}
+    parts = ["Range", "bytes=0-3"], ["If-Range", '"x"'], ["Accept-Encoding", "br"], ["Sec-WebSocket-Extensions", "x"]
+    made["parts"] = {"host": "a.test", "headers": parts}
+    return made
