@@ -480,7 +480,7 @@ time.sleep(60)
         process, held = await launch(one, hold)
         assert held == 300
         assert await attack(one, knock) == 0, "it holds fewer than it may"
-        assert await attack(other, knock) == 200
+        assert [await attack(other, knock) for _ in range(3)] == [200] * 3, "one call may have had its place before"
         await process.kill()
 
 
