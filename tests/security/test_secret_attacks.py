@@ -77,7 +77,7 @@ STRAY: dict[str, Callable[[str], dict[str, Any]]] = {
     "a body split over chunks": lambda it: {
         "method": "POST",
         "chunks": [text(b"x" * 70_000 + it[:20].encode()), text(it[20:40].encode()), text(it[40:].encode() + b"!")],
-        "pause": 0.4,
+        "pause": 1.0,
     },
     "a body byte by byte": lambda it: {"method": "POST", "chunks": [text(c.encode()) for c in it], "pause": 0.03},
     "a body in gzip": lambda it: {
