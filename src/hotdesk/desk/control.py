@@ -182,8 +182,8 @@ class Control:
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
-        if self.everyone and scope.names:
-            raise BriefError("only whoever runs this machine says where a name leads; leave the names away")
+        if self.everyone and (scope.names or scope.grants):
+            raise BriefError("only whoever runs this machine says where a name leads, and grants its secrets")
         desk = await self.runtime.open(spec, scope)
         try:
             await respond(sock, 201, {"id": desk.id})

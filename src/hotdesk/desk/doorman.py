@@ -30,6 +30,7 @@ class Doorman:
     def add(self, desk: str, gate: socket.socket) -> None:
         """Take charge of a gate."""
         self.gates[desk] = gate
+        self.keys.tell({"desk": desk})
         self.door.tell({"gate": desk}, gate.fileno())
 
     def remove(self, desk: str) -> None:
@@ -78,6 +79,8 @@ class Doorman:
             return
         folder = own_folder(self.settings.lib / "keys")
         self.keys.start({"uid": uids.KEYS, "root": str(folder)})
+        for desk in self.gates:
+            self.keys.tell({"desk": desk})
         if self.door.pid:
             self.join()
 

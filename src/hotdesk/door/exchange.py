@@ -21,7 +21,7 @@ from hotdesk.door.target import Authority, Target, is_override
 from hotdesk.door.upstream import Unreachable, Upstreams
 from hotdesk.door.watch import Watcher, watcher
 from hotdesk.door.way import Way
-from hotdesk.door.wire import Hungup, Wire
+from hotdesk.door.wire import Hungup, Silent, Wire
 from hotdesk.event import Alarm, Exchange
 
 ANSWER_SECONDS = 300.0
@@ -59,6 +59,8 @@ class Place:
         self.inside: Authority | None = None
         self.scheme: Scheme = "http"
         self.upstream: Wire | None = None
+        self.busy: Wire | None = None
+        """The upstream of the request under way."""
         self.key: tuple[str, str, int] = ("", "", 0)
 
     def take(self, key: tuple[str, str, int]) -> Wire | None:
@@ -75,10 +77,11 @@ class Place:
         self.key, self.upstream = key, wire
 
     def leave(self) -> None:
-        """Hang up on the upstream at hand."""
-        if self.upstream is not None:
-            self.upstream.abort()
-            self.upstream = None
+        """Hang up on the upstream at hand, and on the one in use."""
+        for wire in (self.upstream, self.busy):
+            if wire is not None:
+                wire.abort()
+        self.upstream = self.busy = None
 
 
 class Forward:
@@ -95,6 +98,7 @@ class Forward:
         self.key = (meant.scheme, meant.host, meant.port)
         self.upstream: Wire | None = None
         self.begun = time.monotonic()
+        self.epoch = way.epoch
         self.status = 0
         self.used: tuple[str, ...] = ()
         self.ids: frozenset[str] = frozenset()
@@ -128,6 +132,7 @@ class Forward:
         finally:
             if self.upstream is not None:
                 self.upstream.abort()
+            self.place.busy = None
             self.write_down()
         return self.keep
 
@@ -200,8 +205,10 @@ class Forward:
         try:
             answer = await self.send(headers, query, body)
         except Hungup as e:
-            if reused is None or self.request.body or self.count.down or self.meant.method not in REPEATABLE:
+            first = reused is None or self.request.body or self.count.down or isinstance(e, Silent)
+            if first or self.meant.method not in REPEATABLE:
                 raise Failed(502, f"{self.meant.host} hung up: {e}") from None
+            self.upstream.abort()
             self.upstream = await self.dial()  # the upstream had closed it meanwhile
             answer = await self.send(headers, query, body)
         await self.bring_back(answer)
@@ -230,7 +237,7 @@ class Forward:
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
         held = {one.id: one for one in self.way.held()}
-        plan = inject.plan(out, held.values(), issued, minting_named=exact)
+        plan = inject.plan(out, held.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
@@ -310,12 +317,19 @@ class Forward:
             self.wire.buffer[:0] = rest
         return payload
 
+    def check_still_admitted(self) -> None:
+        """Refuse to send what was admitted under a step, a grant or a desk that ended while we dialled."""
+        if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
+            raise Failed(403, "what this request was admitted under ended before it could be sent")
+
     async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
         """Send head and body, and read the answer's head; it may come before the body is through."""
         assert self.upstream is not None
         line = self.meant.path.encode("ascii") + (b"?" + query if query else b"")
         head = framing.request_head(self.meant.method, line, headers)
         self.count.add(up=len(head) + len(body or b""))
+        self.check_still_admitted()
+        self.place.busy = self.upstream
         self.upstream.write(head + (body or b""))
         if body is not None or not self.request.body:
             return await self.answer_head()

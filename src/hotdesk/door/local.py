@@ -27,6 +27,7 @@ async def answer(way: Way, wire: Wire, request: Request, meant: Target) -> bool:
     unread = request.body and (status >= 400 or meant.path != "/ask")
     keep = request.keep_alive and not unread
     wire.write(answers.answer(status, value, keep=keep, head_only=meant.method == "HEAD"))
+    await wire.drain(BODY_SECONDS)
     told = Exchange(
         way.desk, way.step, "allow" if status < 400 else "deny", "the door itself", meant.method, meant.scheme,
         meant.host, meant.port, answers.plain(meant.path), status, 0, 0, round((time.monotonic() - begun) * 1000),

@@ -17,6 +17,7 @@ SECONDS = 15.0
 ANSWER = 256 << 10
 MARGIN = 30.0
 """Seconds before its end at which a token is fetched anew."""
+LONGEST_LIFE = 86400.0
 DEFAULT_LIFE = 300.0
 """Seconds a token is used whose life the server does not tell."""
 
@@ -86,6 +87,6 @@ def read_token(body: bytes) -> tuple[bytes, float]:
         token, life = told["access_token"], float(told.get("expires_in", DEFAULT_LIFE))
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise Broken(502, "the token server's answer has no access_token") from None
-    return token.encode(), life
+    return token.encode(), min(max(life, 0.0), LONGEST_LIFE)

@@ -301,6 +301,11 @@ class Policy:
         stopped = any(host_rank(rule.host) >= host_rank(found.host) for rule in guards)
         return None if stopped else found
 
+    def tunnel_rules(self, host: str, port: int) -> tuple[Rule, ...]:
+        """Give the rule of a tunnel and, where there is a ceiling, the operator's above it; nothing: no tunnel."""
+        found = (self.tunnel(host, port), self.top.tunnel(host, port) if self.top is not None else None)
+        return tuple(rule for rule in found if rule is not None) if found[0] is not None else ()
+
     def explain(self, target: Target) -> tuple[str, ...]:
         """Say which rule decided and why, and of every other why it did not."""
         seen, decision = Seen(target), self.judge(target)

@@ -134,6 +134,8 @@ class Door:
         """Give a desk's way out."""
         if desk not in self.ways:
             self.ways[desk] = Way(desk, self)
+            if self.ready.is_set() and self.keys is None:
+                self.ways[desk].shut = NO_KEYS
         return self.ways[desk]
 
     async def pulse(self) -> None:
@@ -185,7 +187,9 @@ class Door:
 
     def lost_keys(self) -> None:
         """Refuse everything from now on: what cannot be written down may not happen."""
-        self.keys = None
+        line, self.keys = self.keys, None
+        if line is not None:
+            line.abort()
         self.ready.set()
         self.caught_up.set()
         for way in self.ways.values():
@@ -254,9 +258,14 @@ class KeysLine(asyncio.Protocol):
         """Let desks go on."""
         self.door.caught_up.set()
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be the line."""
+        self.transport = transport
+
     def connection_lost(self, _why: Exception | None) -> None:
-        """Refuse everything."""
-        self.door.lost_keys()
+        """Refuse everything, unless there is another line already."""
+        if self.door.keys in (None, self.transport):
+            self.door.lost_keys()
 
 
 async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:

@@ -13,7 +13,7 @@ from hotdesk.door import answers, framing, local, target
 from hotdesk.door.ca import AuthorityEnded
 from hotdesk.door.exchange import Forward, Place
 from hotdesk.door.framing import Broken, Request
-from hotdesk.door.relay import Count, relay
+from hotdesk.door.relay import Count, Spent, relay
 from hotdesk.door.target import Authority, Unclear
 from hotdesk.door.upstream import Unreachable, Upstreams
 from hotdesk.door.way import Way
@@ -23,6 +23,8 @@ from hotdesk.event import Exchange
 IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
 LINGER_SECONDS = 2.0
+FLUSH_SECONDS = 30.0
+"""Seconds a desk may take to read the last of what it was answered."""
 HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
 
@@ -48,7 +50,7 @@ class Caller:
         finally:
             self.way.cut.discard(self.hang_up)
             self.place.leave()
-            self.wire.close()
+            await self.wire.end(FLUSH_SECONDS)
 
     def hang_up(self) -> None:
         """Cut both sides now."""
@@ -169,17 +171,19 @@ class Caller:
 
     async def tunnel(self, where: Authority) -> bool:
         """Pass bytes both ways unread, and count them."""
-        rule = self.way.policy.tunnel(where.host, where.port)
-        assert rule is not None
-        count, begun, note, status = Count(self.way, (rule,)), time.monotonic(), "", 0
+        rule, *above = self.way.policy.tunnel_rules(where.host, where.port)
+        count, begun, note, status = Count(self.way, (rule, *above)), time.monotonic(), "", 0
+        private = all(each.private for each in (rule, *above))
         try:
-            upstream = await self.place.upstreams.dial(
-                "http", where.host, where.port, private=rule.private, named=rule.host, names=self.way.names
-            )
+            count.begin()
+            async with self.way.dialling:
+                upstream = await self.place.upstreams.dial(
+                    "http", where.host, where.port, private=private, named=rule.host, names=self.way.names
+                )
             self.place.keep(("tunnel", where.host, where.port), upstream)
             status = 200
             note = await relay(self.wire, upstream, count)
-        except Unreachable as e:
+        except (Unreachable, Spent) as e:
             note = str(e)
         finally:
             told = Exchange(

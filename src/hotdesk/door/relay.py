@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from hotdesk.brief import Rule
 from hotdesk.door.way import Way
@@ -25,6 +26,12 @@ class Count:
         self.way = way
         self.budgets = [way.budget(rule) for rule in rules]
         self.up = self.down = 0
+
+    def begin(self) -> None:
+        """Count one request against every rule's rate; raise where there were too many, or its bytes are used up."""
+        for budget in self.budgets:
+            if why := budget.take_request(time.monotonic()):
+                raise Spent(why)
 
     def add(self, *, up: int = 0, down: int = 0) -> None:
         """Count bytes; raise once there were too many."""

@@ -28,7 +28,7 @@ from hotdesk.door.address import Address, Network, check, plain
 UNDER_WAY = 64
 """Questions asked at once; more are refused."""
 SECONDS = 5.0
-THREADS = 8
+THREADS = 24
 STACK = 512 << 10
 ADDRESSES = 16
 """Addresses of one name that are looked at, and dialled at most."""

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from hotdesk.brief.names import bracketed, split_authority
 from hotdesk.door import canary, echo, framing
-from hotdesk.door.resolve import Resolver, Unresolved
+from hotdesk.door.address import METADATA
+from hotdesk.door.resolve import Resolver, Unresolved, as_address
 from hotdesk.door.wire import Hungup, Wire
 
 DIAL_SECONDS = 10.0
@@ -20,6 +21,12 @@ HEAD_SECONDS = 10.0
 
 class Unreachable(Exception):  # noqa: N818 - a result, and read as one
     """The upstream could not be reached; the text says why."""
+
+
+def is_metadata(host: str) -> bool:
+    """Say whether a host is an address at which clouds hand out credentials."""
+    address = as_address(host)
+    return address is not None and address in METADATA
 
 
 class Upstreams:
@@ -56,6 +63,8 @@ class Upstreams:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
             host, told = split_authority(names[host])
+            if is_metadata(host):
+                raise Unreachable(f"{host} is a metadata address: no name leads there")
             return await self.open(host, told or port, True, host)
         if self.proxy:
             return await self.through_proxy(scheme, host, port)
@@ -98,11 +107,14 @@ class Upstreams:
         if parts.username:
             token = base64.b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode())
             headers = headers.add(b"Proxy-Authorization", b"Basic " + token)
-        wire.write(framing.request_head("CONNECT", where, headers))
-        status = await self.proxy_answer(wire)
-        if status != 200:
+        try:
+            wire.write(framing.request_head("CONNECT", where, headers))
+            status = await self.proxy_answer(wire)
+            if status != 200:
+                raise Unreachable(f"the host's proxy answered {status} for {host}")
+        except BaseException:
             wire.abort()
-            raise Unreachable(f"the host's proxy answered {status} for {host}")
+            raise
         return wire
 
     async def proxy_answer(self, wire: Wire) -> int:

@@ -26,10 +26,12 @@ from hotdesk.door.signature import Signer
 from hotdesk.door.target import Target
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 
+STATIC = ("token", "basic", "sigv4")
+"""Kinds whose value is the same at each use."""
 ASKS = 8
 """Questions of one desk that may be open at once."""
 ASKS_AN_HOUR = 60
-DIALS = 16
+DIALS = 6
 """Connections of one desk that may be in the making at once."""
 REASON = 300
 """Characters of a desk's own words that are passed on."""
@@ -58,6 +60,8 @@ class Live:
     minted: bytes = field(default=b"", repr=False)
     fresh_until: float = 0.0
     """When what was minted must be minted anew."""
+    minting: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    """Held while a value is made: one at a time, whoever else waits has it, too."""
 
     def is_over(self) -> bool:
         """Say whether its time is up."""
@@ -75,6 +79,8 @@ class Way:
         self.names: Mapping[str, str] = {}
         self.leaves: Leaves | None = None
         self.live: dict[str, Live] = {}
+        self.ours: frozenset[str] = frozenset()
+        """Hosts a desk goes to as us, also when the grant is over: it brings no credentials of its own there."""
         self.identities: Mapping[str, str] = {}
         """What hosts that ask for it are told, signed by keys: which desk and step this is."""
         self.scrubber = Scrubber()
@@ -92,6 +98,8 @@ class Way:
         self.cut: set[Callable[[], None]] = set()
         """What hangs up connections when what they were admitted under is over."""
         self.moved = 0
+        self.epoch = 0
+        """Grows when what requests were admitted under is over: those under way must not be sent any more."""
 
     def adopt(self, told: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
         """Take the charter keys give."""
@@ -111,6 +119,9 @@ class Way:
                 signer = Signer(values["key_id"], values["service"], values["region"], values["bucket"])
             held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"], signer)
             self.live[held.id] = Live(held, values, each["until"])
+            if told["resumed"] and held.kind in STATIC:
+                self.watch_for(held, base64.b64decode(values["value"]))  # an earlier door may have sent it
+        self.ours = frozenset(one.host for one in scope.grants if not one.foreign)
         self.identities = told["identities"]
 
     # -- grants -----------------------------------------------------------------------------------------------
@@ -124,13 +135,18 @@ class Way:
     async def value(self, one: Held) -> bytes:
         """Give what a grant puts in, and watch for it from now on."""
         live = self.live[one.id]
-        if one.kind in ("token", "basic", "sigv4"):
+        if one.kind in STATIC:
             value = base64.b64decode(live.values["value"])
         else:
-            value = await self.outside.mint(self.desk, live)
+            async with live.minting:
+                value = await self.outside.mint(self.desk, live)
+        self.watch_for(one, value)
+        return value
+
+    def watch_for(self, one: Held, value: bytes) -> None:
+        """Have a value removed from whatever comes back from now on."""
         for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
             self.scrubber.add(secret)
-        return value
 
     def issued_by(self, host: str, port: int) -> Issued | None:
         """Give what a host issued, if it has or had a grant: others keep what they say."""
@@ -183,17 +199,20 @@ class Way:
         self.policy = Policy(rules, self.step, ceiling, self.policy.approved)
 
     def hang_up(self) -> None:
-        """Cut every connection."""
+        """Cut every connection, and every question: what they were admitted under is over."""
+        self.epoch += 1
+        for number, (mark, answer) in self.questions.items():
+            if not answer.done():
+                answer.set_result(False)
+                self.outside.note(Answered(self.desk, number, mark, "expired", ""))
         for cut in list(self.cut):
             cut()
 
     def close(self) -> None:
         """End: nothing is answered any more."""
         self.live.clear()
+        self.shut = "this desk is gone"
         self.hang_up()
-        for _, answer in self.questions.values():
-            if not answer.done():
-                answer.set_result(False)
 
     # -- budgets ----------------------------------------------------------------------------------------------
 
@@ -216,7 +235,7 @@ class Way:
         number, mark = secrets.token_hex(4), digest(rule)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.questions[number] = (mark, answer)
-        method, path = (target.method, target.path) if target else (",".join(rule.methods), rule.path)
+        method, path = (target.method, shown(target)) if target else (",".join(rule.methods), rule.path)
         words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
         told = Asked(self.desk, number, mark, rule_text(rule), method, rule.host, path, self.approval_seconds, words)
         self.outside.note(told)
@@ -234,3 +253,9 @@ class Way:
         asked, waiting = self.questions.get(number, ("", None))
         if waiting is not None and not waiting.done() and secrets.compare_digest(asked, mark):
             waiting.set_result(approved)
+
+
+def shown(target: Target) -> str:
+    """Give what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
+    asked = f"{target.path}?{target.query}" if target.query else target.path
+    return asked if len(asked) <= REASON else f"{asked[:REASON]}… ({len(asked)} characters)"

@@ -16,6 +16,10 @@ class Hungup(Exception):  # noqa: N818 - a state, and read as one
     """The other side went away, or took too long."""
 
 
+class Silent(Hungup):
+    """Nothing came for too long; the other side may be at work all the same."""
+
+
 class Wire(asyncio.Protocol):
     """A connection whose reader and writer are one task at a time."""
 
@@ -158,6 +162,21 @@ class Wire(asyncio.Protocol):
         except Hungup:
             pass
 
+    async def end(self, seconds: float) -> None:
+        """Hang up when what was sent was taken; who takes nothing is cut off."""
+        self.transport.close()
+        until = self.loop.time() + seconds
+        while not self.lost and (left := until - self.loop.time()) > 0:
+            self.reader = self.loop.create_future()
+            alarm = self.loop.call_later(left, self.wake_reader)
+            try:
+                await self.reader
+            finally:
+                alarm.cancel()
+                self.reader = None
+        if not self.lost:
+            self.transport.abort()
+
     def close(self) -> None:
         """Hang up when what was sent is on its way."""
         self.transport.close()
@@ -170,4 +189,4 @@ class Wire(asyncio.Protocol):
 def expire(future: asyncio.Future[None]) -> None:
     """End a wait that took too long."""
     if not future.done():
-        future.set_exception(Hungup("nothing came for too long"))
+        future.set_exception(Silent("nothing came for too long"))

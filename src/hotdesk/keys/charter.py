@@ -59,6 +59,12 @@ class Charter:
     approval_seconds: float = 120.0
     signer: Signer | None = None
     step: str = ""
+    sent: bool = False
+
+    def was_sent(self) -> bool:
+        """Say whether a door had this charter before, and may have used it; from now on one has."""
+        before, self.sent = self.sent, True
+        return before
 
     def drop(self, secret: str) -> None:
         """End a grant, or with no name all of them."""
@@ -84,6 +90,7 @@ class Charter:
             "ceiling": list(self.ceiling),
             "approval_seconds": self.approval_seconds,
             "step": self.step,
+            "resumed": self.was_sent(),
             "identities": self.identities(),
             "certificate": self.authority.certificate_pem.decode(),
             "key": self.authority.key_pem.decode(),

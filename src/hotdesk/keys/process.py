@@ -59,6 +59,7 @@ PRINTING = 32
 """Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
 REASON = 2000
 """Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
+KNOWN = 16384
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
@@ -124,6 +125,8 @@ class Keys:
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
         self.lines: list[Line] = []
         self.charters: dict[str, Charter] = {}
+        self.known: dict[str, None] = {}
+        """Desks the keeper had gates for, the latest: what a door tells is of these."""
         self.share = SHARE
         self.shares: dict[str, int] = {}
         self.number = 0
@@ -153,8 +156,9 @@ class Keys:
                         self.take(line, message)
             self.commit()
             self.flush()
-        for desk in list(self.charters):
-            self.close(desk, "its owner is gone")
+        with suppress(HotdeskError):  # a journal that cannot be written is why we end
+            for desk in list(self.charters):
+                self.close(desk, "its owner is gone")
         self.journal.close()
 
     def meet(self) -> None:
@@ -163,7 +167,13 @@ class Keys:
         if not data:
             self.over = True
             return
-        actor = json.loads(data)["line"]
+        told = json.loads(data)
+        if "desk" in told:
+            self.known[str(told["desk"])] = None
+            while len(self.known) > KNOWN:
+                del self.known[next(iter(self.known))]
+            return
+        actor = told["line"]
         line = Line(socket.socket(fileno=fds[0]), actor)
         self.lines.append(line)
         if actor == "door":
@@ -187,8 +197,7 @@ class Keys:
         except HotdeskError as e:
             why = str(e)
             self.journal.discard()
-            for line in self.to("door"):
-                line.cut = True
+            self.over = True  # the doors lose their way out with us; new keys come with the next desk
         for answer in self.answers:
             answer(why)
         self.answers.clear()
@@ -243,6 +252,8 @@ class Keys:
         """Take what a door tells."""
         if "event" in message:
             event = event_of(message)
+            if chain_of(event) not in self.known:
+                raise BriefError("a door tells of its own desks")
             self.enter("door", event)
             if isinstance(event, Revoked) and event.desk in self.charters:
                 self.charters[event.desk].drop(event.grant)
@@ -250,7 +261,7 @@ class Keys:
                 self.tell_owner(event)
         elif "used" in message:
             desks = [as_desk(each) for each in as_list(message["used"])]
-            for owner in self.to("owner"):
+            for owner in self.to("owner")[:1]:
                 owner.tell(event="used", desks=desks)
         elif "print" in message:
             self.print(line, as_desk(message["desk"]), str(message["print"]), message["n"])

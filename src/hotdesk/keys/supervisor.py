@@ -64,6 +64,8 @@ class Doors:
         """Have keys make a charter, within what the operator allows; the operator's own names lead where they lead."""
         if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
             raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+        if self.settings.ceiling and scope.names:
+            raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
         scope = replace(scope, names={**scope.names, **self.settings.names})
         await self.keeper.tell(Request("door", desk))
         keys = await self.meet()
