@@ -1087,8 +1087,7 @@ COMMANDS = (
         (
             Removal(
                 "hotdesk/cli/run.py",
-                "            confine([Path(local) for _, local in carried_out], "
-                "any_owner=bool(carried_in or carried_out))\n",
+                "            confine([*written, *own], any_owner=bool(carried_in or carried_out))\n",
                 "",
             ),
         ),

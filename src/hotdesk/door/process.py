@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 
@@ -155,9 +155,7 @@ class Door:
     async def listen(self, sock: socket.socket) -> None:
         """Take the line to keys."""
         sock.setblocking(False)
-        transport, _ = await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
-        self.keys = transport
-        transport.set_write_buffer_limits(CROWD)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
 
     def heard(self, told: dict[str, Any]) -> None:
         """Take a message of keys'."""
@@ -259,8 +257,10 @@ class KeysLine(asyncio.Protocol):
         self.door.caught_up.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be the line."""
-        self.transport = transport
+        """Be the line, before a word is heard over it."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(CROWD)
+        self.door.keys = self.transport
 
     def connection_lost(self, _why: Exception | None) -> None:
         """Refuse everything, unless there is another line already."""
