@@ -55,6 +55,7 @@ class Talk(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
+    disable_nagle_algorithm = True
     """An answer leaves in one piece: two would wait for each other's acknowledgement."""
     upstream: Upstream
 
