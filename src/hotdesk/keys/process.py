@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.brief import digest, grant_text, parse_scope, rule_text
-from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.door import calls, canary, cell
 from hotdesk.drive.journal import FILE, Journal
@@ -49,12 +48,10 @@ from hotdesk.event import (
 )
 from hotdesk.keys import teller
 from hotdesk.keys.charter import Charter, authority, grant, grant_canary
+from hotdesk.keys.line import READ, Line
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
 
-READ = 1 << 16
-BACKLOG = 16 << 20
-"""Bytes that may wait for a process that does not read; then its line is cut."""
 PRINTING = 32
 """Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
 REASON = 2000
@@ -67,49 +64,6 @@ HEARD: dict[str, tuple[type[Event], ...]] = {
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
 """What each line may have written down. Nobody approves over the door's."""
-
-
-class Line:
-    """One process at the other end."""
-
-    def __init__(self, sock: socket.socket, actor: Literal["owner", "door"]) -> None:
-        sock.setblocking(False)
-        self.sock = sock
-        self.actor = actor
-        self.messages = Messages()
-        self.out = bytearray()
-        self.cut = False
-
-    def tell(self, **message: object) -> None:
-        """Send a message as soon as the other end takes it; one too long to be sent ends the line."""
-        try:
-            self.out += write(message)
-        except Garbled:
-            self.cut = True
-        if len(self.out) > BACKLOG:
-            self.cut = True
-
-    def flush(self) -> None:
-        """Send what can be sent now."""
-        with suppress(BlockingIOError):
-            try:
-                while self.out:
-                    del self.out[: self.sock.send(self.out)]
-            except (BrokenPipeError, ConnectionResetError):
-                self.cut = True
-
-    def hear(self) -> list[dict[str, object]]:
-        """Take what came; a line that ends or is garbled is cut."""
-        try:
-            data = self.sock.recv(READ)
-            if data:
-                return self.messages.feed(data)
-        except BlockingIOError:
-            return []
-        except (OSError, Garbled):
-            pass
-        self.cut = True
-        return []
 
 
 class Keys:

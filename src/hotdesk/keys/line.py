@@ -1,0 +1,56 @@
+"""One process at the other end of a line to keys: heard as it speaks, told as it listens."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Literal
+
+from hotdesk.desk.messages import Garbled, Messages, write
+
+READ = 1 << 16
+BACKLOG = 16 << 20
+"""Bytes that may wait for a process that does not read; then its line is cut."""
+
+
+class Line:
+    """One process at the other end."""
+
+    def __init__(self, sock: socket.socket, actor: Literal["owner", "door"]) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.actor = actor
+        self.messages = Messages()
+        self.out = bytearray()
+        self.cut = False
+
+    def tell(self, **message: object) -> None:
+        """Send a message as soon as the other end takes it; one too long to be sent ends the line."""
+        try:
+            self.out += write(message)
+        except Garbled:
+            self.cut = True
+        if len(self.out) > BACKLOG:
+            self.cut = True
+
+    def flush(self) -> None:
+        """Send what can be sent now."""
+        with suppress(BlockingIOError):
+            try:
+                while self.out:
+                    del self.out[: self.sock.send(self.out)]
+            except (BrokenPipeError, ConnectionResetError):
+                self.cut = True
+
+    def hear(self) -> list[dict[str, object]]:
+        """Take what came; a line that ends or is garbled is cut."""
+        try:
+            data = self.sock.recv(READ)
+            if data:
+                return self.messages.feed(data)
+        except BlockingIOError:
+            return []
+        except (OSError, Garbled):
+            pass
+        self.cut = True
+        return []
