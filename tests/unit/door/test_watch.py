@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import gzip
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.outgoing import P
 
-from hotdesk.door.encodings import Unreadable
+from hotdesk.door.encodings import MEMBERS, Unreadable, decoder
 from hotdesk.door.placeholder import PLACEHOLDER
-from hotdesk.door.watch import Watcher, watcher
+from hotdesk.door.watch import AT_ONCE, FREE, RATIO, Watcher, watcher
 
 
 def watched(data: bytes, cuts: Sequence[int]) -> tuple[bytes, bytes | None]:
@@ -89,3 +89,63 @@ def test_a_body_nobody_can_read_goes_to_no_granted_host() -> None:
     assert watcher(b"compress", granted=False).feed(b"x") == b"x"
     with pytest.raises(Unreadable):
         watcher(b"gzip", granted=False).feed(b"no gzip")
+
+
+@pytest.mark.parametrize("packing", [b"gzip, gzip", b"gzip,br", b"identity, gzip, deflate", b"no, such"])
+@pytest.mark.parametrize("granted", [True, False])
+def test_a_body_packed_twice_is_not_unpacked_at_all(packing: bytes, granted: bool) -> None:
+    with pytest.raises(Unreadable, match="more than one"):
+        watcher(packing, granted)
+
+
+@pytest.mark.parametrize("packing", [b"gzip", b"identity, GZIP", b"gzip,"])
+def test_a_body_packed_once_is_unpacked_however_that_is_said(packing: bytes) -> None:
+    eye = watcher(packing, granted=True)
+    eye.feed(gzip.compress(P))
+    assert eye.found == P
+
+
+def test_a_request_unpacks_to_a_hundred_times_its_size_at_most() -> None:
+    watcher(b"gzip", granted=False).feed(gzip.compress(bytes(FREE)))
+    packed = gzip.compress(bytes(AT_ONCE // 2))
+    assert len(packed) * RATIO < AT_ONCE // 2
+    with pytest.raises(Unreadable, match="100 times"):
+        watcher(b"gzip", granted=False).feed(packed)
+
+
+class Endless:
+    """Unpacks whatever it is fed to one piece after another, and counts them."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while True:
+            self.given += 1 << 20
+            yield bytes(1 << 20)
+
+    def finish(self) -> None:
+        pass
+
+
+def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
+    endless = Endless()
+    with pytest.raises(Unreadable, match="too much"):
+        Watcher(endless).feed(b"x")
+    assert endless.given == AT_ONCE + (1 << 20)
+
+
+def test_a_body_of_very_many_gzip_members_is_not_gone_through() -> None:
+    watcher(b"gzip", granted=False).feed(gzip.compress(b"") * MEMBERS)
+    with pytest.raises(Unreadable, match="members"):
+        watcher(b"gzip", granted=False).feed(gzip.compress(b"") * (MEMBERS + 1))
+
+
+def test_a_chain_of_encodings_is_measured_by_what_comes_in_at_its_beginning() -> None:
+    once = gzip.compress(bytes(64 << 20))
+    chain = decoder(b"gzip, gzip", 1 << 40)
+    assert chain is not None
+    given: list[int] = []
+    with pytest.raises(Unreadable, match="times its size"):
+        given.extend(map(len, chain.feed(gzip.compress(once))))
+    assert sum(given) <= 1 << 20
