@@ -23,6 +23,8 @@ IDENTITY = b"x-hotdesk-identity"
 WITHHELD = frozenset({b"range", b"if-range", b"accept-encoding", b"sec-websocket-extensions"})
 """What lets an answer come in parts or packings that cannot be scrubbed."""
 CARRIED = re.compile(rb"(?:(?!(?i:basic) )[A-Za-z][A-Za-z0-9-]{0,30} )?(" + PLACEHOLDER.pattern + rb")")
+COOKIES, PARAMETERS = 256, 512
+"""How many of each are taken apart: each is looked at in several ways, between two turns of everybody else."""
 BASIC = re.compile(rb"(?i:basic) +([A-Za-z0-9+/=_-]+)")
 
 
@@ -63,6 +65,15 @@ def pinned(place: Place, out: Outgoing) -> bool:
     if place.kind in ("query", "form", "json") and not (place.method and place.path):
         return False
     return place.method in ("", out.method) and place.path in ("", out.path)
+
+
+def crowded(out: Outgoing) -> str | None:
+    """Say of what a head has too many to be taken apart; counted by what stands between them."""
+    if sum(value.count(b";") + 1 for name, value in out.headers if fold(name) == b"cookie") > COOKIES:
+        return f"too many cookies; {COOKIES} can be sent at most"
+    if out.query.count(b"&") >= PARAMETERS:
+        return f"too many parameters; {PARAMETERS} can be sent at most"
+    return None
 
 
 def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:

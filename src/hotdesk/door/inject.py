@@ -31,6 +31,7 @@ from hotdesk.door.head import (
     Slot,
     basic,
     carried,
+    crowded,
     fold,
     harden,
     parts,
@@ -105,6 +106,8 @@ def plan(
     those its grants say so of; `minting_named`: the rule names exactly this path, so that it may make new credentials.
     """
     here = [one for one in held if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
+    if why := crowded(out):
+        return Refusal(why)
     sent = parts(out)
     uses = choose(here, out, sent)
     returned = give_back(sent, issued) if issued and here else {}  # a session ends with the grant that opened it

@@ -7,7 +7,7 @@ import pytest
 from tests.outgoing import FORM, HOST, IS_FORM, JSON, OTHER, VALUE, P, asks, basic, held, refused, send, sent, values
 
 from hotdesk.brief import Place
-from hotdesk.door.head import Outgoing, harden
+from hotdesk.door.head import COOKIES, PARAMETERS, Outgoing, harden
 from hotdesk.door.held import Kind, Refusal
 from hotdesk.door.inject import Plan, plan, wanted
 
@@ -179,3 +179,25 @@ def test_answers_of_a_granted_host_are_asked_for_whole_and_unpacked() -> None:
 def test_nobody_else_writes_the_identity_header(name: bytes) -> None:
     for host in (HOST, "open.test"):
         assert all(b"dentity" not in one for one, _ in sent(asks((name, b"me"), host=host), held()).headers)
+
+
+@pytest.mark.parametrize(
+    ("out", "why"),
+    [
+        (asks((b"Cookie", b"a;" * COOKIES)), "too many cookies"),
+        (asks((b"Cookie", b";" * COOKIES)), "too many cookies"),
+        (asks(*[(b"cookie", b"a=1; b=2")] * (COOKIES // 2), (b"Cookie", b"c=3")), "too many cookies"),
+        (asks(query=b"&".join([b"%41=1"] * (PARAMETERS + 1))), "too many parameters"),
+        (asks(query=b"&" * PARAMETERS), "too many parameters"),
+    ],
+)
+def test_a_head_of_too_many_parts_is_refused_before_it_is_taken_apart(out: Outgoing, why: str) -> None:
+    for grants in ([], [held()]):
+        made = plan(out, grants)
+        assert isinstance(made, Refusal)
+        assert made.reason.startswith(why)
+
+
+def test_a_head_of_many_parts_is_taken_apart() -> None:
+    cookies, query = b"; ".join([b"a=1"] * COOKIES), b"&".join([b"%41=1"] * PARAMETERS)
+    assert isinstance(plan(asks((b"Cookie", cookies), query=query), [held(foreign=True)]), Plan)
