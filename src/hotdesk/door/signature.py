@@ -23,8 +23,9 @@ from urllib.parse import quote, unquote_to_bytes
 ALGORITHM = b"AWS4-HMAC-SHA256"
 DIGEST = re.compile(rb"[0-9a-f]{64}|UNSIGNED-PAYLOAD")
 CREDENTIAL = re.compile(
-    rb"AWS4-HMAC-SHA256\s+.*Credential=([^/,\s]+)/(\d{8})/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request\b.*"
+    rb"AWS4-HMAC-SHA256 Credential=([^/,\s]{1,128})/(\d{8})/([a-z0-9-]{1,64})/([a-z0-9-]{1,64})/aws4_request\b.*"
 )
+LONGEST_AUTHORIZATION = 2048
 AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
 """Hosts of S3, and the bucket that is named there."""
 PRESIGNED = "a presigned address is good for whoever holds it, so none is made or used here; sign in a header"
@@ -64,6 +65,8 @@ def unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | No
 
 def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
     """Read which key a request says it is signed with, for which service and region; None: it is not signed so."""
+    if len(authorization) > LONGEST_AUTHORIZATION:
+        return None
     m = CREDENTIAL.fullmatch(authorization.strip())
     return (m[1], m[4].decode(), m[3].decode()) if m else None
 

@@ -12,6 +12,7 @@ from hotdesk.door.head import Outgoing
 from hotdesk.door.held import Held, Refusal
 from hotdesk.door.inject import Plan, Sent, apply, plan, signed, wanted
 from hotdesk.door.signature import (
+    LONGEST_AUTHORIZATION,
     PRESIGNED,
     STREAMED,
     Signer,
@@ -298,3 +299,17 @@ def test_a_placeholder_in_a_body_to_be_signed_does_not_leave() -> None:
     assert isinstance(plan(packed, [QUEUE]), Refusal)
     stored = bucket(signs(), (b"Content-Encoding", b"gzip"), (b"x-amz-content-sha256", EMPTY), method="PUT")
     assert isinstance(plan(stored, [KEY]), Plan)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        said() + b" " * LONGEST_AUTHORIZATION,
+        b"AWS4-HMAC-SHA256" + b" " * 1000 + said().partition(b" ")[2],
+        b"AWS4-HMAC-SHA256 " + b"Credential=" * 100,
+        said(key=b"k" * 129),
+    ],
+)
+def test_an_authorization_that_no_client_writes_is_not_read_as_a_signature(written: bytes) -> None:
+    assert key_of(written) is None
+    assert key_of(said()) is not None
