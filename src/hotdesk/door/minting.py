@@ -9,6 +9,10 @@ from urllib.parse import unquote_to_bytes
 ANY_HOST = ".*"
 AWS = r"\.amazonaws\.com(\.cn)?"
 GITHUB = r"api\.github\.com"
+AZURE_KEYS = r".*/(list|regenerate)(?=[a-z]*(key|secret|credential|sas))[a-z]*+"
+"""What is looked ahead at is not tried again: `key` over and over takes no longer than anything else."""
+LONGEST_PATH = 2048
+TOO_LONG = "a path too long to be judged here"
 MINTING: tuple[tuple[str, str, str, str], ...] = (
     ("AWS STS", r"sts(\.[a-z0-9-]+)?" + AWS, "*", r"/.*"),
     ("AWS SSO", r"(oidc|portal\.sso)\.[a-z0-9-]+" + AWS, "*", r"/(token|federation/credentials).*"),
@@ -30,7 +34,7 @@ MINTING: tuple[tuple[str, str, str, str], ...] = (
     ("Google tokens", r"sts\.googleapis\.com", "*", r"/.*"),
     ("Kubernetes TokenRequest", ANY_HOST, "POST", r".*/api/v1/namespaces/[^/]+/serviceaccounts/[^/]+/token"),
     ("Kubernetes certificates", ANY_HOST, "POST", r".*/apis/certificates\.k8s\.io/[^/]+/certificatesigningrequests"),
-    ("Azure keys", r"management\.azure\.com", "POST", r".*/(list|regenerate)[a-z]*(key|secret|credential|sas)[a-z]*"),
+    ("Azure keys", r"management\.azure\.com", "POST", AZURE_KEYS),
     ("Azure keys", r"graph\.microsoft\.com", "POST", r".*/(addpassword|addkey)"),
     ("Slack tokens", r"(.*\.)?slack\.com", "*", r"/api/(oauth\.|openid\.connect\.token|tooling\.tokens\.).*"),
     ("npm tokens", ANY_HOST, "*", r"/-/npm/v1/tokens(/.*)?"),
@@ -45,8 +49,10 @@ MINTING: tuple[tuple[str, str, str, str], ...] = (
 
 
 def minting(host: str, method: str, path: str, query: bytes) -> str | None:
-    """Say what new credentials a request would make at a known provider."""
+    """Say what new credentials a request would make at a known provider, or that it cannot be told."""
     decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
+    if len(decoded) > LONGEST_PATH:
+        return TOO_LONG
     asked = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
     for what, methods, pattern in minting_at(host):
         if methods in ("*", method) and (pattern.fullmatch(decoded) or (query and pattern.fullmatch(asked))):

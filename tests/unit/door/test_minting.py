@@ -6,7 +6,7 @@ from tests.outgoing import P, asks
 from hotdesk.brief import Grant
 from hotdesk.door.held import Held, Refusal
 from hotdesk.door.inject import Plan, plan
-from hotdesk.door.minting import minting
+from hotdesk.door.minting import LONGEST_PATH, TOO_LONG, minting
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,22 @@ def test_endpoints_that_make_new_credentials_are_known(host: str, method: str, p
 )
 def test_ordinary_requests_make_none(host: str, method: str, path: str) -> None:
     assert minting(host, method, path, b"") is None
+
+
+@pytest.mark.parametrize("verb", ["list", "regenerate"])
+@pytest.mark.parametrize("what", ["Keys", "AccountSas", "Key", "ClusterAdminCredential", "Secrets", "KeyKeyKey"])
+def test_keys_of_azure_are_known_by_the_last_part_of_the_path(verb: str, what: str) -> None:
+    host = "management.azure.com"
+    assert minting(host, "POST", f"/x/list/{verb}{what}", b"api-version=1") == "Azure keys"
+    assert minting(host, "POST", f"/x/{verb}{what}/1", b"") is None
+    assert minting(host, "POST", f"/x/{verb}{what}1", b"") is None
+    assert minting(host, "POST", f"/x/{verb}Things", b"") is None
+
+
+def test_a_path_too_long_to_be_judged_gets_no_secret() -> None:
+    path = "/" + "%61" * (LONGEST_PATH - 1)
+    assert minting("erp.test", "GET", path, b"") is None
+    assert minting("erp.test", "GET", path + "a", b"") == TOO_LONG
+    out = asks(path=path + "a")
+    assert isinstance(plan(out, [Held("g", Grant("t", "erp.test"), P)]), Refusal)
+    assert isinstance(plan(out, []), Plan)
