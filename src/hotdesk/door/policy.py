@@ -318,6 +318,11 @@ class Policy:
 
     def allowed(self) -> tuple[str, ...]:
         """List what is admitted or asked, for a denial to show."""
+        return self.listed
+
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """Work out that list: a desk may be denied as often as it likes."""
         held = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
         texts = [rule_text(rule) for rule in held if rule.verdict != "deny" and not self.outside(rule)]
         more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []

@@ -468,3 +468,10 @@ def measure(policy: Policy, target: Target) -> float:
     for _ in range(100):
         policy.judge(target)
     return (time.perf_counter() - start) / 100
+
+
+def test_what_a_denial_shows_is_worked_out_once() -> None:
+    policy = Policy(rules("read example.test", "read other.test"), ceiling=rules("read example.test"))
+    assert policy.allowed() == ("read example.test",)
+    assert policy.allowed() is policy.allowed()
+    assert policy.widened(parse_rule("GET example.test/x")).allowed() != policy.allowed()
