@@ -7,7 +7,7 @@ from tests.security.guards import Guard, Removal, each
 SECRET, TRUST, KEYS = "test_secret_attacks.py", "test_trust_attacks.py", "test_keys_attacks.py"
 PROCESS, CHARTER, TELLER = "hotdesk/keys/process.py", "hotdesk/keys/charter.py", "hotdesk/keys/teller.py"
 INJECT, SCRUB, EXCHANGE = "hotdesk/door/inject.py", "hotdesk/door/scrub.py", "hotdesk/door/exchange.py"
-HEAD, BODIES, WATCH, CLEAN = (f"hotdesk/door/{name}.py" for name in ("head", "bodies", "watch", "clean"))
+HEAD, BODY, WATCH, CLEAN = (f"hotdesk/door/{name}.py" for name in ("head", "bodies", "watch", "clean"))
 LINE = "hotdesk/keys/line.py"
 WAY, DOOR, MINT, CA = "hotdesk/door/way.py", "hotdesk/door/process.py", "hotdesk/door/mint.py", "hotdesk/door/ca.py"
 LOCAL, ANSWERS, AUDIT = "hotdesk/door/local.py", "hotdesk/door/answers.py", "hotdesk/drive/audit.py"
@@ -61,7 +61,7 @@ ANY_UPGRADE = Removal(
     EXCHANGE, 'if self.request.upgrade != b"websocket":\n            raise', "if False:\n            raise"
 )
 ONCE = "if use is None or body.count(text) != 1:"
-ANY_FIELD = Removal(BODIES, ONCE, "if use is None:\n            continue\n        if False:")
+ANY_FIELD = Removal(BODY, ONCE, "if use is None:\n            continue\n        if False:")
 SHUT_IN = Removal(PROCESS, "except Exception as e:  # noqa: BLE001 - a rim", "except ZeroDivisionError as e:  # no rim")
 
 UNDERSTOOD_OF_DOORS = (
@@ -222,14 +222,14 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         "a field is there once",
         (
             ANY_FIELD,
-            Removal(BODIES, "if PREFIX in value and names.count(name) > 1:", "if False:"),
-            Removal(BODIES, "if len(made) != len(pairs):", "if False:"),
+            Removal(BODY, "if PREFIX in value and names.count(name) > 1:", "if False:"),
+            Removal(BODY, "if len(made) != len(pairs):", "if False:"),
         ),
         each(WRONG, "{}", ("form, twice", "json, twice")),
     ),
     Guard(
         "places are for one type of body",
-        (Removal(BODIES, 'len(types) == 1 and pattern.fullmatch(types[0].strip(b" \\t")):', "types:"),),
+        (Removal(BODY, 'len(types) == 1 and pattern.fullmatch(types[0].strip(b" \\t")):', "types:"),),
         each(WRONG, "{}", ("form, another type", "json, as text")),
     ),
     Guard(
@@ -365,8 +365,8 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
                 CHARTER,
                 "given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n",
                 "given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n"
-                '        given |= {f"X{one.id}": base64.b64decode(one.values["value"]).decode() for one in self.granted\n'
-                '                  if "value" in one.values}\n',
+                '        given |= {f"X{one.id}": base64.b64decode(one.values["value"]).decode()\n'
+                '                  for one in self.granted if "value" in one.values}\n',
             ),
         ),
         (
