@@ -222,7 +222,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         "a field is there once",
         (
             ANY_FIELD,
-            Removal(BODY, "if PREFIX in value and names.count(name) > 1:", "if False:"),
+            Removal(BODY, "if PREFIX in value and times[name] > 1:", "if False:"),
             Removal(BODY, "if len(made) != len(pairs):", "if False:"),
         ),
         each(WRONG, "{}", ("form, twice", "json, twice")),

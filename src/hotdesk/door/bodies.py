@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote_plus, unquote_to_bytes
 
@@ -15,7 +16,13 @@ BODY_LIMIT = 1 << 20
 BODY_TOO_LARGE = (
     "a secret is put into bodies of at most 1 MiB; send a smaller one, or in a header if the grant allows it"
 )
+BEGINNING = PREFIX.decode()
 DEPTH = 32
+MOST_FIELDS = 1000
+MOST_LOOKED_AT = 20_000
+"""Escapes of a form; strings, members and elements of a JSON document."""
+ESCAPE = {"form": b"%", "json": b"\\u"}
+"""How a placeholder can be written in other ways than plainly."""
 FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 
@@ -34,12 +41,15 @@ def in_body(here: list[Held], out: Outgoing) -> Iterator[Use]:
 def swap_body(uses: Sequence[Use], body: bytes, values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
     """Put secrets where a body has their placeholders as whole fields; the rest stays as it is, byte for byte."""
     plainly = PREFIX in body
-    if not plainly and not (uses and (b"%" in body or b"\\u" in body)):
+    kind = uses[0].place.kind if uses else ""
+    if not plainly and not (uses and ESCAPE[kind] in body):
         return body, []
     if len(body) > BODY_LIMIT:
         return Refusal(BODY_TOO_LARGE)
+    if why := crowded(kind, body):
+        return Refusal(why)
     try:
-        found = fields(uses[0].place.kind if uses else "", body)
+        found = fields(kind, body)
     except (ValueError, RecursionError) as e:
         reason = f"a secret is put into a body that reads one way only, and this one does not: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
@@ -51,6 +61,16 @@ def swap_body(uses: Sequence[Use], body: bytes, values: Mapping[str, bytes]) -> 
             return Refusal(reason, signs_of(PLACEHOLDER.findall(text)))
         done.append(use)
     return put_in(body, done, values)
+
+
+def crowded(kind: str, body: bytes) -> str | None:
+    """Say why a body has too much in it to be taken apart; counted without doing so."""
+    match kind:
+        case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
+            return f"a secret is put into forms of at most {MOST_FIELDS} fields and {MOST_LOOKED_AT} escapes"
+        case "json" if max(body.count(b'"') // 2, sum(map(body.count, (b",", b"[", b"{")))) > MOST_LOOKED_AT:
+            return f"a secret is put into JSON of at most {MOST_LOOKED_AT} strings, members and elements"
+    return None
 
 
 def put_in(body: bytes, uses: list[Use], values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
@@ -82,9 +102,9 @@ def form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     if re.search(rb"[^\x21-\x7e]", body):
         raise ValueError("a form of other than printable characters")
     pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in parameters(body)]
-    names = [name for name, _ in pairs]
+    times = Counter(name for name, _ in pairs)
     for name, value in pairs:
-        if PREFIX in value and names.count(name) > 1:
+        if PREFIX in value and times[name] > 1:
             raise ValueError("a field is there twice")
         yield name, value
         yield "", name.encode("latin-1")
@@ -111,18 +131,21 @@ def no_constant(text: str) -> object:
 
 
 def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
-    """Give every string of a document, with where it is; keys are nowhere."""
+    """Give every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
     if depth > DEPTH:
         raise ValueError("too deep")
-    match node:
-        case str():
-            yield ".".join(path), node
-        case dict():
-            for key, inner in node.items():
-                yield "", key
-                yield from strings(inner, (*path, key.replace(".", "\0")), depth + 1)
-        case list():
-            for i, inner in enumerate(node):
-                yield from strings(inner, (*path, str(i)), depth + 1)
-        case _:
-            return
+    if isinstance(node, str) and BEGINNING in node:
+        yield ".".join(path), node
+    for key, inner in members(node):
+        if BEGINNING in key:
+            yield "", key
+        if BEGINNING in inner if isinstance(inner, str) else isinstance(inner, dict | list):
+            yield from strings(inner, (*path, key.replace(".", "\0")), depth + 1)
+
+
+def members(node: object) -> Iterator[tuple[str, object]]:
+    """Give what is inside an object or a list, by name or number."""
+    if isinstance(node, dict):
+        yield from node.items()
+    elif isinstance(node, list):
+        yield from ((str(i), inner) for i, inner in enumerate(node))

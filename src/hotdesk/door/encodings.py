@@ -17,6 +17,8 @@ PIECE = 256 * 1024
 RATIO = 1000
 FREE = 1 << 20
 """How much comes out before the ratio is looked at."""
+MEMBERS = 256
+"""gzip members or zstd frames in what is fed at once: each is begun anew, and may hold nothing."""
 STAGES = 2
 ZSTD_WINDOW = 8 << 20
 """What RFC 9659 lets a server ask of us."""
@@ -63,7 +65,10 @@ class Inflate:
         """Inflate."""
         data = self.head + data
         self.head = b""
+        begun = 0
         while data:
+            if (begun := begun + 1) > MEMBERS:
+                raise Unreadable("too many gzip members at once")
             if self.inner is None and (data := self.begin(data)) == b"":
                 return
             data = yield from self.member(data)
@@ -136,15 +141,20 @@ class Zstd:
 
     def __init__(self) -> None:
         self.inner: zstandard.ZstdDecompressionObj | None = None
+        self.begun = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Decompress."""
+        self.begun = 0
         for start in range(0, len(data), ZSTD_SIP):
             yield from self.sip(data[start : start + ZSTD_SIP])
 
     def sip(self, data: bytes) -> Iterator[bytes]:
         """Decompress a few bytes, across the end of a frame."""
         while data:
+            self.begun += self.inner is None
+            if self.begun > MEMBERS:
+                raise Unreadable("too many zstd frames at once")
             self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
             try:
                 out = self.inner.decompress(data)
@@ -163,8 +173,9 @@ class Zstd:
 class Capped:
     """A decoder that gives no more than allowed: in all, and for what it was given."""
 
-    def __init__(self, inner: Decoder, limit: int) -> None:
+    def __init__(self, inner: Decoder, limit: int, ratio: int, free: int) -> None:
         self.inner, self.limit = inner, limit
+        self.ratio, self.free = ratio, free
         self.taken = self.given = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -174,8 +185,8 @@ class Capped:
             self.given += len(piece)
             if self.given > self.limit:
                 raise Unreadable(f"the body unpacks to more than {self.limit} bytes")
-            if self.given > max(FREE, RATIO * self.taken):
-                raise Unreadable(f"the body unpacks to more than {RATIO} times its size")
+            if self.given > max(self.free, self.ratio * self.taken):
+                raise Unreadable(f"the body unpacks to more than {self.ratio} times its size")
             yield piece
 
     def finish(self) -> None:
@@ -209,18 +220,21 @@ KNOWN: dict[str, Callable[[], Decoder]] = {
 }
 
 
-def decoder(content_encoding: bytes, limit: int) -> Decoder | None:
-    """Make what undoes a Content-Encoding, giving at most `limit` bytes at any stage; None: nobody here can."""
+def codings(content_encoding: bytes) -> list[str]:
+    """List what a Content-Encoding says was done to a body, in that order."""
     names = [name.strip().lower() for name in content_encoding.decode("latin-1").split(",")]
-    names = [name for name in names if name not in ("", "identity")]
+    return [name for name in names if name not in ("", "identity")]
+
+
+def decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int = FREE) -> Decoder | None:
+    """Make what undoes a Content-Encoding, giving at most `limit` bytes at any stage; None: nobody here can.
+
+    Every stage is held to the ratio against what came in at the first: two would multiply.
+    """
+    names = codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):
         return None
-    stages: list[Decoder] = [Capped(KNOWN[name](), limit) for name in reversed(names)]
-    match stages:
-        case []:
-            return Capped(Plain(), limit)
-        case [one]:
-            return one
-        case [first, second]:
-            return Chain(first, second)
-    return None
+    made: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)
+    while names:
+        made = Capped(Chain(made, KNOWN[names.pop()]()), limit, ratio, free)
+    return made

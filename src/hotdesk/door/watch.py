@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 
-from hotdesk.door.encodings import Decoder, Unreadable, decoder
+from hotdesk.door.encodings import Decoder, Unreadable, codings, decoder
 from hotdesk.door.placeholder import LONGEST, PLACEHOLDER, PREFIX
 
 BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
+AT_ONCE = 4 << 20
+"""What may be unpacked of the bytes fed at once: all of it is looked through before anybody else has a turn."""
+RATIO = 100
+FREE = 64 * 1024
+"""As in `encodings`, but tighter: an answer is unpacked with pauses, a body of a request without."""
 
 
 class Watcher:
@@ -23,7 +28,10 @@ class Watcher:
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give what may go on."""
         if self.reader and self.inside:
+            unpacked = 0
             for piece in self.reader.feed(data):
+                if (unpacked := unpacked + len(piece)) > AT_ONCE:
+                    raise Unreadable("it unpacks to too much")
                 self.inside.feed(piece)
                 self.found = self.found or self.inside.found
         data = self.held + data
@@ -54,12 +62,14 @@ def begun(data: bytes) -> int:
 
 
 def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30) -> Watcher:
-    """Make what watches a body; `Unreadable` where a granted host would be sent one nobody here can read.
+    """Make what watches a body; `Unreadable`: it is packed twice, or a granted host would be sent what nobody can read.
 
     Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
     """
-    plain = content_encoding.strip().lower() in (b"", b"identity")
-    reader = None if plain else decoder(content_encoding, limit)
-    if granted and not plain and reader is None:
+    named = codings(content_encoding)
+    if len(named) > 1:
+        raise Unreadable("a body in more than one encoding; send it in one, or as it is")
+    reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
+    if granted and named and reader is None:
         raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
     return Watcher(reader)

@@ -7,7 +7,7 @@ import pytest
 from tests.outgoing import FORM, IS_FORM, IS_JSON, JSON, OTHER, VALUE, P, asks, held, refused, sent
 
 from hotdesk.brief import Place
-from hotdesk.door.bodies import BODY_LIMIT
+from hotdesk.door.bodies import BODY_LIMIT, MOST_FIELDS, MOST_LOOKED_AT
 from hotdesk.door.inject import Plan, plan
 
 LOGIN = asks(IS_FORM, method="POST", path="/login")
@@ -116,3 +116,35 @@ def test_nor_is_one_at_another_path_or_method(method: str, path: str) -> None:
 
 def test_a_compressed_body_is_refused_where_a_secret_would_be_put_in() -> None:
     refused(asks(IS_JSON, (b"Content-Encoding", b"gzip"), method="POST", path="/login"), held(JSON))
+
+
+SIGN_IN = asks(IS_JSON, method="POST", path="/login")
+PASSWORD = b'"auth": {"password": "' + P + b'"}'
+
+
+@pytest.mark.parametrize("start", [b"password=" + P, b"password=%68"])
+@pytest.mark.parametrize("more", [b"&" * MOST_FIELDS, b"&a=1" * MOST_FIELDS, b"&a=" + b"%41" * (MOST_LOOKED_AT + 1)])
+def test_a_form_of_too_many_fields_or_escapes_is_refused_and_not_taken_apart(start: bytes, more: bytes) -> None:
+    assert "at most 1000 fields" in refused(LOGIN, held(FORM), body=start + more).reason
+
+
+def test_a_form_of_many_fields_is_taken_apart() -> None:
+    more = b"&a=1" * (MOST_FIELDS - 1)
+    assert sent(LOGIN, held(FORM), body=b"password=" + P + more).body == b"password=" + VALUE + more
+
+
+@pytest.mark.parametrize("start", [PASSWORD, b'"auth": "\\u0068"'])
+@pytest.mark.parametrize("one", [b'""', b"1", b"[]", b"{}"])
+def test_a_json_document_of_too_much_is_refused_and_not_taken_apart(start: bytes, one: bytes) -> None:
+    body = b"{" + start + b', "x": [' + b",".join([one] * (MOST_LOOKED_AT + 1)) + b"]}"
+    assert "at most 20000" in refused(SIGN_IN, held(JSON), body=body).reason
+
+
+def test_a_json_document_of_much_is_taken_apart() -> None:
+    body = b"{" + PASSWORD + b', "x": [' + b",".join([b'""'] * (MOST_LOOKED_AT - 10)) + b"]}"
+    assert sent(SIGN_IN, held(JSON), body=body).body == body.replace(P, VALUE)
+
+
+def test_a_json_document_that_cannot_hold_a_placeholder_is_left_alone_whatever_its_size() -> None:
+    body = b"[" + b'"%41",' * MOST_LOOKED_AT + b'""]'
+    assert sent(SIGN_IN, held(JSON), body=body).body == body
