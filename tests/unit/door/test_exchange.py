@@ -1,0 +1,173 @@
+"""One request between a desk and an upstream, both ends in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from hotdesk.brief import parse_grant, parse_rule
+from hotdesk.door import framing, target
+from hotdesk.door.exchange import Forward, Place
+from hotdesk.door.held import Held
+from hotdesk.door.policy import Policy
+from hotdesk.door.proxy import Caller
+from hotdesk.door.target import Authority
+from hotdesk.door.upstream import Unreachable, Upstreams, is_metadata
+from hotdesk.door.way import Live, Way
+from hotdesk.door.wire import Wire
+from hotdesk.event import Answered, Event, Exchange
+
+SECRET = b"a-secret-of-the-vault-0123456789"
+HEAD = b"GET /data/x HTTP/1.1\r\nHost: erp.test\r\n\r\n"
+
+
+class Written:
+    """Takes events down in a list."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def note(self, event: Event) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    async def steady(self) -> None:
+        """Never be behind."""
+
+    async def mint(self, desk: str, live: Live) -> bytes:
+        """Make nothing."""
+        raise AssertionError("nothing is minted here")
+
+
+class Slow(Upstreams):
+    """An upstream that is reached only after something else happened."""
+
+    def __init__(self, wire: Wire, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.wire, self.meanwhile = wire, meanwhile
+        self.asked: list[tuple[object, ...]] = []
+
+    async def dial(self, *where: object, **how: object) -> Wire:
+        """Take a moment."""
+        self.asked.append((*where, how))
+        await asyncio.sleep(0)
+        self.meanwhile()
+        return self.wire
+
+
+def granted(outside: Written) -> Way:
+    """Make a way with one grant."""
+    way = Way("i" + "a" * 20, outside)
+    way.policy = Policy([parse_rule("erp.test/data/*")])
+    held = Held("0", parse_grant("erp-token@erp.test"), b"hotdesk-secret-erp-token-" + b"a" * 26)
+    way.live["0"] = Live(held, {"value": base64.b64encode(SECRET).decode()})
+    return way
+
+
+async def pair() -> tuple[Wire, socket.socket]:
+    """Make a connection: our end, and the other's."""
+    ours, theirs = socket.socketpair()
+    _, wire = await asyncio.get_running_loop().create_unix_connection(Wire, sock=ours)
+    theirs.settimeout(5)
+    return wire, theirs
+
+
+async def exchange(way: Way, meanwhile: Callable[[], None]) -> tuple[bytes, bytes]:
+    """Carry one request out; give what the upstream heard and what the desk was answered."""
+    desk, inside = await pair()
+    up, outside = await pair()
+    place = Place(Slow(up, meanwhile))
+    place.inside, place.scheme = Authority("erp.test", 443), "https"
+    request = framing.parse_request(HEAD)
+    meant = target.read(request.method, request.target, request.headers.all(b"host"), place.inside, "https")
+    up.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    await Forward(way, desk, place, request, meant).run()
+    place.leave()
+    desk.close()
+    await asyncio.sleep(0.01)
+    with inside, outside:
+        return read(outside), read(inside)
+
+
+def read(sock: socket.socket) -> bytes:
+    """Give what came, until the other side hung up."""
+    data = b""
+    while piece := sock.recv(65536):
+        data += piece
+    return data
+
+
+async def test_a_secret_goes_with_a_request_that_is_still_admitted_when_it_is_sent() -> None:
+    heard, answered = await exchange(granted(Written()), lambda: None)
+    assert b"Authorization: Bearer " + SECRET in heard
+    assert answered.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("end", ["step", "revoke", "close", "leak"])
+async def test_what_ended_while_a_request_was_dialled_is_not_sent(end: str) -> None:
+    way = granted(Written())
+    ends: dict[str, Callable[[], None]] = {
+        "step": lambda: way.change({"verb": "step", "step": "two", "identities": {}}),
+        "revoke": lambda: way.change({"verb": "revoke", "grant": "erp-token"}),
+        "close": way.close,
+        "leak": lambda: way.leaked({"0"}, "elsewhere.test"),
+    }
+    heard, answered = await exchange(way, ends[end])
+    assert heard == b""
+    assert not answered.startswith(b"HTTP/1.1 200 ")
+    (told,) = [event for event in way.outside.events if isinstance(event, Exchange)]  # type: ignore[attr-defined]
+    assert (told.status, told.up > 0) == (403, True)
+
+
+async def test_a_question_ends_with_the_step_it_was_asked_in() -> None:
+    outside = Written()
+    way = granted(outside)
+    asking = asyncio.ensure_future(way.ask(parse_rule("GET other.test/x"), None))
+    await asyncio.sleep(0)
+    way.change({"verb": "step", "step": "two", "identities": {}})
+    assert await asking == "refused"
+    assert [event.answer for event in outside.events if isinstance(event, Answered)] == ["expired"]
+
+
+async def test_a_tunnel_stands_under_the_ceiling_as_well() -> None:
+    outside = Written()
+    way = Way("i" + "a" * 20, outside)
+    way.policy = Policy([parse_rule("tunnel db.corp.test private")], "", [parse_rule("tunnel *.corp.test up=1K")])
+    way.leaves = object()  # type: ignore[assignment]
+    desk, inside = await pair()
+    up, beyond = await pair()
+    upstreams = Slow(up)
+    caller = asyncio.ensure_future(Caller(way, desk, upstreams).serve())
+    with inside, beyond:
+        inside.sendall(b"CONNECT db.corp.test:443 HTTP/1.1\r\nHost: db.corp.test:443\r\n\r\n")
+        await asyncio.sleep(0.05)
+        inside.sendall(b"x" * 4000)
+        await asyncio.wait_for(caller, 10)
+    (told,) = [event for event in outside.events if isinstance(event, Exchange)]
+    assert "used up" in told.note
+    (asked,) = upstreams.asked
+    assert asked[-1]["private"] is False  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("host", "wrong"), [("169.254.169.254", True), ("127.0.0.1", False), ("erp.test", False)])
+def test_no_name_leads_to_where_clouds_hand_out_credentials(host: str, wrong: bool) -> None:
+    assert is_metadata(host) is wrong
+
+
+async def test_a_name_that_is_mapped_to_a_metadata_address_is_not_dialled() -> None:
+    upstreams = Upstreams(None, None)  # type: ignore[arg-type]
+    with pytest.raises(Unreachable, match="metadata"):
+        await upstreams.connect("http", "ok.test", 80, False, "ok.test", {"ok.test": "169.254.169.254:80"})
+
+
+async def test_a_connection_whose_desk_reads_nothing_is_cut_in_the_end() -> None:
+    wire, other = await pair()
+    with other:
+        wire.write(b"x" * (4 << 20))
+        await wire.end(0.1)
+        assert wire.transport.get_write_buffer_size() == 0 or wire.transport.is_closing()
+        await asyncio.sleep(0.01)
+        assert wire.lost
