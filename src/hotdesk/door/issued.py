@@ -48,7 +48,7 @@ class Issued:
     def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[Secret], None]) -> None:
         self.host = host
         self.tell = tell
-        """Takes every value kept, so that it is scrubbed wherever it shows again."""
+        """Takes every value kept, so that it is scrubbed wherever it shows again; `Unreadable`: no more can be."""
         self.tokens: OrderedDict[bytes, Token] = OrderedDict()
         self.known: dict[Token, bytes] = {}
         self.seen: OrderedDict[bytes, None] = OrderedDict()
@@ -71,8 +71,8 @@ class Issued:
         if len(value) > LONGEST_VALUE:
             raise Unreadable(f"a token of more than {LONGEST_VALUE} bytes")
         if not (placeholder := self.known.get(token)):
+            self.tell(Secret(f"issued:{self.host}", "issued", value, issued=True))
             placeholder = self.known[token] = make_placeholder("issued").encode()
-            self.tell(Secret(f"issued:{self.host}", "issued", value))
         self.tokens[placeholder] = token
         self.tokens.move_to_end(placeholder)
         while len(self.tokens) > MOST:

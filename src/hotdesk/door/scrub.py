@@ -8,6 +8,9 @@ broken by spaces or lines, anything compressed or encrypted inside the body; pic
 gives back under another name; secrets shorter than 16 bytes. Scrubbing limits what an echo gives away; it guarantees
 nothing. Hosts, paths and methods do.
 
+A secret that is another at every use is looked for in its last 64 values: what is older is forgotten, as it is spent.
+Tokens a host issued are not forgotten but bounded: the answer that brings one too many is not passed on.
+
 How it is fast: every spelling is long, so of a block only one word of eight bytes in every few is looked at; wherever a
 spelling stands, one of its own words is among those. A block with escapes is looked at again with them undone.
 """
@@ -21,15 +24,24 @@ import json
 import re
 import sys
 from bisect import bisect_right
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import TypeVar
 from urllib.parse import quote, quote_plus
+
+from hotdesk.door.encodings import Unreadable
 
 LEAST = 16
 """Shorter secrets are not looked for: they would be found by chance, and guessed by trying."""
 REMOVED = b"hotdesk-removed"
 """What stands where a secret stood: fit for a header, a JSON string, HTML and a URL."""
+E = TypeVar("E")
+MOST_OF_ONE = 64
+"""Values of one grant that are looked for, the last ones. One of 80 characters takes some 150 KB."""
+MOST_ISSUED = 256
+"""Values that hosts issued, of all hosts together."""
 WORD = 8
 WIDEST = 8
 ORDINARY = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-.~:@")
@@ -94,6 +106,8 @@ class Secret:
     """Of the grant it belongs to."""
     name: str
     value: bytes = field(repr=False)
+    issued: bool = False
+    """Whether a host made it up, as many as it likes."""
 
     @property
     def scrubbable(self) -> bool:
@@ -218,15 +232,33 @@ def whole(data: bytes, way: Escapes) -> int:
     return len(data)
 
 
+def words_of(spelling: bytes, count: int) -> Iterator[tuple[int, int]]:
+    """Give the first words of a spelling, each with where it begins."""
+    return ((at, int.from_bytes(spelling[at : at + WORD], sys.byteorder)) for at in range(count))
+
+
+def lower(counter: dict[E, int], entry: E) -> None:
+    """Count an entry once less, leaving no zeros."""
+    counter[entry] -= 1
+    if not counter[entry]:
+        del counter[entry]
+
+
 class Scrubber:
-    """Everything that must not come back to one desk. It only grows, and streams under way look for what is new."""
+    """Everything that must not come back to one desk, within bounds. Streams under way look for what is new."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
-        self.spelt: dict[bytes, set[str]] = {}
+        self.values: dict[str, OrderedDict[bytes, None]] = {}
+        """What is looked for, by id, the oldest first."""
+        self.issued = 0
+        self.spelt: dict[bytes, Counter[str]] = {}
+        """Each spelling, and how many values of whom it is one of."""
         self.stride = WIDEST
-        self.words: dict[int, set[tuple[int, int]]] = {}
+        self.words: dict[int, dict[tuple[int, int], int]] = {}
+        self.noted: dict[bytes, int] = {}
+        """How many words of each spelling were noted."""
         self.heads: dict[bytes, list[bytes]] = {}
-        self.beginnings: set[bytes] = set()
+        self.beginnings: Counter[bytes] = Counter()
         self.firsts: set[int] = set()
         self.ordinary = True
         """Whether every spelling is made of ordinary characters."""
@@ -234,15 +266,30 @@ class Scrubber:
             self.add(secret)
 
     def add(self, secret: Secret) -> None:
-        """Look for one more from now on."""
-        if not secret.scrubbable or secret.id in self.spelt.get(secret.value, ()):
+        """Look for one more from now on; `Unreadable`: hosts issued more than can be looked for."""
+        if not secret.scrubbable:
             return
-        new = [one for one in spellings(secret.value) if one not in self.spelt]
-        for one in spellings(secret.value):
-            self.spelt.setdefault(one, set()).add(secret.id)
+        held = self.values.setdefault(secret.id, OrderedDict())
+        if secret.value in held:
+            held.move_to_end(secret.value)
+            return
+        if secret.issued and self.issued >= MOST_ISSUED:
+            raise Unreadable("more tokens than can be kept outside")
+        self.issued += secret.issued
+        held[secret.value] = None
+        self.spell(secret)
+        if len(held) > MOST_OF_ONE and not secret.issued:
+            self.forget(secret.id, held.popitem(last=False)[0])
+
+    def spell(self, secret: Secret) -> None:
+        """Note every spelling of a value."""
+        found = spellings(secret.value)
+        new = [one for one in found if one not in self.spelt]
+        for one in found:
+            self.spelt.setdefault(one, Counter())[secret.id] += 1
         for one in new:
             self.heads.setdefault(one[:WORD], []).append(one)
-            self.beginnings |= {one[:size] for size in range(1, WORD)}
+            self.beginnings.update(one[:size] for size in range(1, WORD))
             self.firsts.add(one[0])
             self.ordinary = self.ordinary and ORDINARY.issuperset(one)
         self.note_words(new)
@@ -251,9 +298,30 @@ class Scrubber:
         """Note where in a spelling each of its words stands. What a wider stride noted serves a narrower."""
         self.stride = min([self.stride, *((len(one) + 1) // WORD - 1 for one in new)])
         for one in new:
-            for offset in range(self.stride * WORD):
-                word = int.from_bytes(one[offset : offset + WORD], sys.byteorder)
-                self.words.setdefault(word, set()).add((offset, len(one)))
+            self.noted[one] = self.stride * WORD
+            for offset, word in words_of(one, self.noted[one]):
+                places = self.words.setdefault(word, {})
+                places[offset, len(one)] = places.get((offset, len(one)), 0) + 1
+
+    def forget(self, id: str, value: bytes) -> None:
+        """Look no longer for a value of that id, but for all that others are spelt alike."""
+        for one in spellings(value):
+            lower(self.spelt[one], id)
+            if not self.spelt[one]:
+                self.unnote(one)
+
+    def unnote(self, one: bytes) -> None:
+        """Take out what was noted of a spelling. First bytes stay: they only save looking."""
+        del self.spelt[one]
+        self.heads[one[:WORD]].remove(one)
+        if not self.heads[one[:WORD]]:
+            del self.heads[one[:WORD]]
+        for size in range(1, WORD):
+            lower(self.beginnings, one[:size])
+        for offset, word in words_of(one, self.noted.pop(one)):
+            lower(self.words[word], (offset, len(one)))
+            if not self.words[word]:
+                del self.words[word]
 
     def stream(self) -> Stream:
         """Begin one answer."""
@@ -280,7 +348,7 @@ class Scrubber:
                 cut = start if start < cut and self.begins(text[start:]) else cut
             elif whose := self.spelt.get(text[start:end]):
                 found.append((start, end))
-                ids |= whose
+                ids |= whose.keys()
         return found, cut, ids
 
     def cut_near_the_end(self, text: bytes) -> int:

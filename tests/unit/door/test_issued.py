@@ -15,7 +15,7 @@ from hotdesk.door.held import Held, Refusal
 from hotdesk.door.inject import Plan, Sent, apply, plan
 from hotdesk.door.issued import MOST, Issued
 from hotdesk.door.placeholder import PLACEHOLDER, make_placeholder
-from hotdesk.door.scrub import Scrubber, Secret
+from hotdesk.door.scrub import MOST_ISSUED, Scrubber, Secret
 
 JSON = b"application/json; charset=utf-8"
 REAL = b"eyJhbGciOi.real-token/of+the.host=="
@@ -201,3 +201,15 @@ def test_what_is_kept_is_scrubbed_from_then_on() -> None:
     assert stream.hits == {"issued:erp.test"}
     assert Secret("issued:erp.test", "issued", REAL).scrubbable
     assert REAL.decode() not in repr(list(issued.tokens.values()))
+
+
+def test_an_answer_with_more_tokens_than_can_be_kept_is_not_passed_on() -> None:
+    scrubber = Scrubber()
+    one, other = Issued("erp.test", (), scrubber.add), Issued("bank.test", (), scrubber.add)
+    told = [json.dumps({"access_token": f"{REAL.decode()}{i}"}).encode() for i in range(MOST_ISSUED + 1)]
+    answered(one, b"".join(told[:200]))
+    with pytest.raises(Unreadable, match="more tokens"):
+        answered(other, b"".join(told[200:]))
+    assert len(one.tokens) + len(other.tokens) == MOST_ISSUED
+    assert len(other.known) == len(other.tokens)
+    assert REAL not in answered(one, told[0])

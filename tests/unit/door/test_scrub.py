@@ -17,7 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotdesk.door.encodings import PIECE, Unreadable, decoder
-from hotdesk.door.scrub import REMOVED, WAYS, Scrubber, Secret, secrets_of, unescape
+from hotdesk.door.scrub import (
+    MOST_ISSUED,
+    MOST_OF_ONE,
+    REMOVED,
+    WAYS,
+    Scrubber,
+    Secret,
+    secrets_of,
+    spellings,
+    unescape,
+)
 
 TOKEN = b"tok_9aXq2/Lm+4Zr8Vw1Yb6Nc3Hd5Jf7Kg0Ps-T_"
 ODD = "pä ss%41\"wörd\\n&<é😀/+'".encode()
@@ -285,3 +295,59 @@ def test_a_block_without_secrets_costs_little() -> None:
         stream.feed(block)
     rate = 50 * len(block) / (time.perf_counter() - begun) / (1 << 20)
     assert rate > 25, f"{rate:.0f} MiB/s; several hundred on an idle machine"
+
+
+def numbered(i: int) -> bytes:
+    return b"shared-beginning-%04d-and-its-end" % i
+
+
+def looks_for(scrubber: Scrubber, value: bytes) -> list[bool]:
+    return [REMOVED in scrubber.stream().header(b"<" + one + b">") for one in sorted(spellings(value))]
+
+
+def test_of_a_secret_that_changes_at_every_use_the_last_values_are_looked_for() -> None:
+    scrubber = Scrubber(Secret("g", "n", numbered(i)) for i in range(MOST_OF_ONE + 10))
+    for i in range(MOST_OF_ONE + 10):
+        assert set(looks_for(scrubber, numbered(i))) == {i >= 10}
+
+
+def test_what_is_forgotten_takes_nothing_with_it_and_leaves_nothing_behind() -> None:
+    scrubber = Scrubber()
+    for i in range(5 * MOST_OF_ONE):
+        scrubber.add(Secret("g", "n", numbered(i)))
+        scrubber.add(Secret("other", "n", numbered(3)))
+    fresh = Scrubber([Secret("other", "n", numbered(3))])
+    for i in range(4 * MOST_OF_ONE, 5 * MOST_OF_ONE):
+        fresh.add(Secret("g", "n", numbered(i)))
+    assert (scrubber.spelt, scrubber.words, scrubber.noted) == (fresh.spelt, fresh.words, fresh.noted)
+    assert scrubber.beginnings == fresh.beginnings
+    assert {k: set(v) for k, v in scrubber.heads.items()} == {k: set(v) for k, v in fresh.heads.items()}
+    stream = scrubber.stream()
+    assert stream.header(numbered(3)) == REMOVED
+    assert stream.hits == {"other"}
+
+
+def test_a_value_that_is_used_again_is_not_the_next_to_be_forgotten() -> None:
+    scrubber = Scrubber(Secret("g", "n", numbered(i)) for i in range(MOST_OF_ONE))
+    scrubber.add(Secret("g", "n", numbered(0)))
+    scrubber.add(Secret("g", "n", numbered(MOST_OF_ONE)))
+    assert all(looks_for(scrubber, numbered(0)))
+    assert not any(looks_for(scrubber, numbered(1)))
+
+
+def test_a_value_that_spells_another_is_looked_for_when_the_other_is_forgotten() -> None:
+    scrubber = Scrubber([Secret("g", "n", numbered(0)), Secret("g", "n", numbered(0)[::-1])])
+    for i in range(1, MOST_OF_ONE):
+        scrubber.add(Secret("g", "n", numbered(i)))
+    assert all(looks_for(scrubber, numbered(0)[::-1]))
+
+
+def test_hosts_issue_so_many_values_together_and_none_is_forgotten() -> None:
+    scrubber = Scrubber(Secret(f"issued:{i % 3}", "n", numbered(i), issued=True) for i in range(MOST_ISSUED))
+    with pytest.raises(Unreadable, match="more tokens"):
+        scrubber.add(Secret("issued:3", "n", numbered(MOST_ISSUED), issued=True))
+    scrubber.add(Secret("issued:0", "n", numbered(0), issued=True))
+    scrubber.add(Secret("g", "n", TOKEN))
+    assert all(all(looks_for(scrubber, numbered(i))) for i in (0, 1, MOST_ISSUED - 1))
+    assert scrubber.stream().header(TOKEN) == REMOVED
+    assert len(scrubber.spelt) <= (MOST_ISSUED + 1) * len(spellings(TOKEN))
