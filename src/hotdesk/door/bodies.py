@@ -19,7 +19,7 @@ BODY_TOO_LARGE = (
 BEGINNING = PREFIX.decode()
 DEPTH = 32
 MOST_FIELDS = 1000
-MOST_LOOKED_AT = 20_000
+MOST_LOOKED_AT = 5000
 """Escapes of a form; strings, members and elements of a JSON document."""
 ESCAPE = {"form": b"%", "json": b"\\u"}
 """How a placeholder can be written in other ways than plainly."""
