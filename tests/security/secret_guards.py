@@ -544,6 +544,11 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         (*each(STRANGE, "{}-door", UNDERSTOOD_OF_DOORS), *each(STRANGE, "{}-owner", UNDERSTOOD_OF_OWNERS)),
     ),
     Guard(
+        "a door tells of its own desks",
+        (Removal(PROCESS, "if chain_of(event) not in self.known:", "if False:"),),
+        (f"{KEYS}::test_a_door_cannot_tell_of_a_desk_its_keeper_never_had",),
+    ),
+    Guard(
         "a garbled line is cut",
         (Removal(LINE, "except (OSError, Garbled):", "except OSError:"),),
         (f"{KEYS}::test_a_line_that_is_garbled_is_cut_and_no_other",),

@@ -98,6 +98,8 @@ class Kept:
         self.teller.settimeout(5)
         self.ends: list[socket.socket] = [self.keeper, self.teller, theirs, tells]
         self.failure: BaseException | None = None
+        for desk in (DESK, OTHER):
+            self.keeper.send(json.dumps({"desk": desk}).encode())
         self.thread = threading.Thread(target=self.serve, args=(theirs, tells))
         self.thread.start()
 
@@ -293,7 +295,16 @@ def test_a_grant_the_door_ended_stays_ended_for_the_next_door(keys: Kept) -> Non
     door.tell(event="Revoked", data=asdict(Revoked(DESK, "erp-token", "it came back")))
     owner.until(lambda told: told.get("event") == "Revoked")
     told = keys.line("door").until(lambda told: "charter" in told)
-    assert [one["grant"]["secret"] for one in told["grants"]] == ["printed"]
+    assert [one["grant"]["secret"] for one in told["grants"]] == ["printed", "hotdesk-canary"]
+
+
+def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:
+    door, owner = keys.opened()
+    stranger = new_id()
+    door.tell(event="Exchange", data=asdict(exchange(stranger)))
+    assert "its own desks" in door.until(lambda told: "error" in told)["error"]["text"]
+    assert owner.note(Burnt(DESK, "after"))["ok"] == {}
+    assert list(read(keys.folder / FILE, stranger)) == []
 
 
 def test_a_door_cannot_end_what_belongs_to_another_desk(keys: Kept) -> None:
@@ -303,7 +314,7 @@ def test_a_door_cannot_end_what_belongs_to_another_desk(keys: Kept) -> None:
     owner.until(lambda told: told.get("event") == "Revoked")
     last = keys.line("door")
     charters = [last.until(lambda told: "charter" in told) for _ in range(2)]
-    assert {told["charter"]: len(told["grants"]) for told in charters} == {DESK: 1, OTHER: 2}
+    assert {told["charter"]: len(told["grants"]) for told in charters} == {DESK: 2, OTHER: 3}
 
 
 def test_a_desk_that_fills_its_share_has_no_root_act_unwritten(keys: Kept) -> None:

@@ -25,6 +25,8 @@ from hotdesk.door.scrub import Secret
 
 USUAL = ("access_token", "refresh_token", "id_token")
 MOST = 256
+AN_ANSWER = 32
+"""Tokens one answer may bring: each costs a moment, and none brings many."""
 REMEMBERED = 1024
 LONGEST_VALUE = 8 * 1024
 LONGEST_HELD = 16 * 1024
@@ -139,6 +141,7 @@ class JsonAnswer:
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
         self.held = b""
+        self.kept = 0
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give what may go on."""
@@ -166,6 +169,9 @@ class JsonAnswer:
 
     def replaced(self, text: bytes, nested: bool) -> bytes:
         """Keep what a string says, and give its placeholder; an empty one stays."""
+        self.kept += 1
+        if self.kept > AN_ANSWER:
+            raise Unreadable(f"more than {AN_ANSWER} tokens in one answer")
         try:
             for _ in range(2 if nested else 1):
                 text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")

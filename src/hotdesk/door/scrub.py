@@ -9,7 +9,8 @@ gives back under another name; secrets shorter than 16 bytes. Scrubbing limits w
 nothing. Hosts, paths and methods do.
 
 A secret that is another at every use is looked for in its last 64 values: what is older is forgotten, as it is spent.
-Tokens a host issued are not forgotten but bounded: the answer that brings one too many is not passed on.
+Tokens hosts issued are bounded as well, for all of them together: a site that sets a new cookie at each answer would
+else fill any memory.
 
 How it is fast: every spelling is long, so of a block only one word of eight bytes in every few is looked at; wherever a
 spelling stands, one of its own words is among those. A block with escapes is looked at again with them undone.
@@ -24,14 +25,12 @@ import json
 import re
 import sys
 from bisect import bisect_right
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeVar
 from urllib.parse import quote, quote_plus
-
-from hotdesk.door.encodings import Unreadable
 
 LEAST = 16
 """Shorter secrets are not looked for: they would be found by chance, and guessed by trying."""
@@ -250,7 +249,7 @@ class Scrubber:
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self.values: dict[str, OrderedDict[bytes, None]] = {}
         """What is looked for, by id, the oldest first."""
-        self.issued = 0
+        self.issued: deque[tuple[str, bytes]] = deque()
         self.spelt: dict[bytes, Counter[str]] = {}
         """Each spelling, and how many values of whom it is one of."""
         self.stride = WIDEST
@@ -266,20 +265,27 @@ class Scrubber:
             self.add(secret)
 
     def add(self, secret: Secret) -> None:
-        """Look for one more from now on; `Unreadable`: hosts issued more than can be looked for."""
+        """Look for one more from now on; of what a host issued the oldest is forgotten when there is too much."""
         if not secret.scrubbable:
             return
         held = self.values.setdefault(secret.id, OrderedDict())
         if secret.value in held:
             held.move_to_end(secret.value)
             return
-        if secret.issued and self.issued >= MOST_ISSUED:
-            raise Unreadable("more tokens than can be kept outside")
-        self.issued += secret.issued
         held[secret.value] = None
         self.spell(secret)
-        if len(held) > MOST_OF_ONE and not secret.issued:
+        if secret.issued:
+            self.note_issued(secret)
+        elif len(held) > MOST_OF_ONE:
             self.forget(secret.id, held.popitem(last=False)[0])
+
+    def note_issued(self, secret: Secret) -> None:
+        """Keep what hosts issued within bounds, of all of them together."""
+        self.issued.append((secret.id, secret.value))
+        if len(self.issued) > MOST_ISSUED:
+            id, value = self.issued.popleft()
+            del self.values[id][value]
+            self.forget(id, value)
 
     def spell(self, secret: Secret) -> None:
         """Note every spelling of a value."""
