@@ -11,7 +11,7 @@ from hotdesk.config import GIB, Config
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door.presets import parse_rules, preset_environment
 from hotdesk.drive.journal import FILE, read
-from hotdesk.event import Event
+from hotdesk.event import Event, Proven
 
 PRESETS = ("pypi", "npm", "debian")
 NPM = "10.9.2"
@@ -46,8 +46,10 @@ async def install_node(desk: Desk) -> None:
 
 
 def events(settings: Config, desk: str) -> list[Event]:
-    """Give what the journal says of a desk."""
-    return [row.event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
+    """Give what the journal says of a desk since it was handed over."""
+    told = [row.event() for row in read(settings.lib / "keys" / FILE, desk=desk)]
+    proven = next(place for place, event in enumerate(told) if isinstance(event, Proven))
+    return told[proven + 1 :]
 
 
 def python_index(folder: str) -> dict[str, bytes]:
