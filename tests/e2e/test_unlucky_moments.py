@@ -26,23 +26,33 @@ from tests.fuzz.hostile import GREETING, run
 SHORT_WRITE = """
 import resource, signal, sys
 from pathlib import Path
+from hotdesk.drive.journal import Journal, read
+from hotdesk.drive.signing import load_signer
 from hotdesk.errors import HostError
-from hotdesk.event import Journal, RootAct
-journal = Journal(Path(sys.argv[1]))
+from hotdesk.event import RootAct
+folder = Path(sys.argv[1])
+journal = Journal(folder / "journal.db", load_signer(folder))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (50, resource.RLIM_INFINITY))
-for _ in range(2):
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, resource.RLIM_INFINITY))
+for limit in (5000, resource.RLIM_INFINITY):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    journal.add("desk", "owner", RootAct("desk", "sudo", ("id",), "/"))
     try:
-        journal.note(RootAct("desk", "sudo", ("id",), "/"))
+        journal.commit()
+        print("noted")
     except HostError as e:
-        print(e)
+        print("refused")
+        journal.discard()
+print(len(list(read(folder / "journal.db"))))
 """
 
 
 def test_an_act_of_which_only_a_part_was_written_is_not_noted(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", SHORT_WRITE, str(tmp_path / "journal")]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout.count("cannot be noted") == 2, done.stdout
+    tmp_path.chmod(0o700)
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_WRITE, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["refused", "noted", "1"], done.stdout
 
 
 @pytest.fixture
