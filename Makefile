@@ -40,8 +40,9 @@ endif
 	$(SUDO) $(PYTHON) -m bench.door $(if $(PEERS),--peers)
 
 .PHONY: demo
-demo: setup  ## One minute: a desk is opened, misused and burnt, and nothing is left.
+demo: setup  ## One minute: a desk is misused and burnt; then five invoices become a checked workbook in out/.
 	@$(SUDO) $(PYTHON) examples/demo-desk/demo.py
+	@mkdir -p out && $(SUDO) $(PYTHON) examples/invoices-small/run.py --out out
 
 .PHONY: clean
 clean:  ## Remove .venv and caches from this folder; images and packages of the machine stay.
