@@ -48,7 +48,9 @@ def spelt(*how: str) -> tuple[str, ...]:
     return tuple(f"{BACK}[{where}, {one}]" for one in how for where in ("a body", "a header"))
 
 
-NO_STRAY = Removal(INJECT, "if refusal := stray(out, sent, uses, returned):", "if refusal := None:")
+NO_STRAY = Removal(
+    INJECT, "if marked and (refusal := stray(out, sent, uses, returned)):", "if marked and (refusal := None):"
+)
 NO_FOREIGN = Removal(
     INJECT,
     "if strict and (refusal := foreign(sent, uses, returned, issued)):",

@@ -110,10 +110,11 @@ def plan(
         return Refusal(why)
     sent = parts(out)
     uses = choose(here, out, sent)
-    returned = give_back(sent, issued) if issued and here else {}  # a session ends with the grant that opened it
+    marked = may_hold(out)
+    returned = give_back(sent, issued) if issued and here and marked else {}  # a session ends with its grant
     if any(is_presigned(slot, value, one) for one in here for slot, value in sent):
         return Refusal(PRESIGNED)
-    if refusal := stray(out, sent, uses, returned):
+    if marked and (refusal := stray(out, sent, uses, returned)):
         return refusal
     uses = {slot: use for slot, use in uses.items() if slot not in returned}
     strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in held)
@@ -182,8 +183,6 @@ def stray(
     out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, Use], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
     """Refuse a request with a placeholder anywhere but once at the place it is for."""
-    if not may_hold(out):
-        return None
     seen: set[Slot] = set()
     found: list[bytes] = []
     for slot, value in sent:

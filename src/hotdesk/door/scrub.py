@@ -344,11 +344,11 @@ class Scrubber:
                 if start >= 0:
                     yield start, start + length
 
-    def search(self, text: bytes) -> tuple[list[tuple[int, int]], int, set[str]]:
+    def search(self, text: bytes, final: bool) -> tuple[list[tuple[int, int]], int, set[str]]:
         """Find where spellings stand, where one may begin that the end cuts (or the end), and whose they are."""
         found: list[tuple[int, int]] = []
         ids: set[str] = set()
-        cut = self.cut_near_the_end(text)
+        cut = len(text) if final else self.cut_near_the_end(text)
         for start, end in self.candidates(text):
             if end > len(text):
                 cut = start if start < cut and self.begins(text[start:]) else cut
@@ -393,10 +393,12 @@ class Stream:
         return self.step(self.held, final=True) if self.held else b""
 
     def headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """Scrub the values of a head's fields, each of which stands alone."""
+        """Scrub a head's fields, each of which stands alone; one whose very name is a secret is left out."""
         together = Stream(self.scrubber)
-        together.step(b"\n".join([value for _, value in pairs]), final=True)  # no escape has a line end in it
-        return [(name, self.header(value)) for name, value in pairs] if together.hits else pairs
+        together.step(b"\n".join([text for pair in pairs for text in pair]), final=True)  # no escape has a line end
+        if not together.hits:
+            return pairs
+        return [(name, self.header(value)) for name, value in pairs if self.header(name) == name]
 
     def header(self, value: bytes) -> bytes:
         """Scrub a value that stands alone, such as a header's."""
@@ -409,7 +411,7 @@ class Stream:
 
     def step(self, data: bytes, final: bool) -> bytes:
         """Replace what is found and decide how much may go."""
-        found, cut, ids = self.scrubber.search(data)
+        found, cut, ids = self.scrubber.search(data, final)
         readings = [
             Reading(data, way, pattern, final)
             for way in WAYS
@@ -419,7 +421,7 @@ class Stream:
         for reading in readings:
             if reading.same and reading.size == len(data):
                 continue
-            more, read_cut, more_ids = self.scrubber.search(reading.text)
+            more, read_cut, more_ids = self.scrubber.search(reading.text, final)
             found += [(reading.raw_start(start), reading.raw_end(end)) for start, end in more]
             ids |= more_ids
             cut = min(cut, reading.raw_start_of_last(len(reading.text) - read_cut))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hotdesk.brief.data import Scheme
 from hotdesk.brief.names import bracketed, split_authority
@@ -111,6 +112,7 @@ def connect(line: str | bytes) -> Authority:
     return Authority(host, port)
 
 
+@lru_cache(maxsize=1024)
 def is_override(header: str) -> bool:
     """Say whether a header would change what a request means, and must not be sent."""
     folded = header.lower().replace("_", "-")
