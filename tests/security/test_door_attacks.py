@@ -785,11 +785,18 @@ async def test_a_websocket_speaks_both_ways(desk: Desk, attack: Attack) -> None:
     assert await attack(desk, WEB_SOCKET, host="raw.test") == [101, "\x81\x05hello\x81\x05world"]
 
 
+async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, world: World, attack: Attack) -> None:
+    world.up.seen.clear()
+    status, said = await attack(desk, WEB_SOCKET, host="a.wild.test")
+    assert (status, world.up.seen) == (403, [])
+    assert "write" in said
+
+
 async def test_a_websocket_to_a_host_with_a_grant_is_refused(
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:
     world.raw.heads.clear()
-    scope = Scope((parse_rule("kept.test"),), (parse_grant("kept-token@kept.test"),), world.names)
+    scope = Scope((parse_rule("write kept.test"),), (parse_grant("kept-token@kept.test"),), world.names)
     async with host.open_desk(scope=scope) as desk:
         status, said = await attack(desk, WEB_SOCKET, host="kept.test")
     assert (status, world.raw.heads) == (403, [])

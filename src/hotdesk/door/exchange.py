@@ -6,7 +6,7 @@ import asyncio
 import time
 from functools import lru_cache
 
-from hotdesk.brief import Rule, rule_text
+from hotdesk.brief import READ, Rule, rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import answers, framing, inject, signature
 from hotdesk.door.bodies import BODY_LIMIT, BODY_TOO_LARGE
@@ -278,6 +278,8 @@ class Forward:
             )
         if self.granted:
             raise Failed(403, inject.NO_UPGRADE)
+        if any(set(rule.methods) <= set(READ) for rule in (self.decision.rule, self.decision.ceiling) if rule):
+            raise Failed(403, "a WebSocket sends as much as it reads; the rule must say write")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
     def alarmed(self, refusal: Refusal) -> Failed:
