@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.security.door_guards import UNTRIED
 from tests.security.guards import Guard, Removal, each
 
 SECRET, TRUST, KEYS = "test_secret_attacks.py", "test_trust_attacks.py", "test_keys_attacks.py"
@@ -256,6 +257,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
                 "self.active = granted or bool(scrubber.spelt)",
                 "self.active = False",
             ),
+            UNTRIED,
         ),
         (
             *each(BACK, "{}", LITERAL),
