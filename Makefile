@@ -24,6 +24,7 @@ check: .venv/.installed  ## Lint, types, import direction.
 
 .PHONY: test
 test: setup  ## Every test but the long ones; opens real desks.
+	@command -v npm >/dev/null || $(APT) install --yes --no-install-recommends npm >/dev/null
 	$(SUDO) $(PYTHON) -m pytest -m "not long"
 
 .PHONY: test-long

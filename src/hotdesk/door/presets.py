@@ -6,9 +6,11 @@ import configparser
 import os
 import re
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,9 +21,6 @@ from hotdesk.desk import sources
 from hotdesk.door.address import check
 from hotdesk.errors import BriefError, HostError, printable
 
-PYPI = ("read index.example.test", "read files.example.test")
-NPM = ("read registry.example.test",)
-DEBIAN = ("read deb.example.test", "read security.example.test")
 GITHUB = (
     "read https://github.com",
     "read https://api.github.com",
@@ -51,6 +50,8 @@ class Machine:
     """Whether pip asks the public index as well."""
     default_npm: bool = True
     """Whether npm asks the public registry as well."""
+    public_npm: str = ""
+    """Which registry npm calls that, by its own word."""
 
 
 def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None) -> tuple[Rule, ...]:
@@ -134,19 +135,33 @@ def leads_inside(host: str) -> bool:
 def pypi(machine: Machine) -> tuple[Rule, ...]:
     """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
     own = tuple(rule for url in machine.pip for rule in configured(url, above=True))
-    return own if own and not machine.default_pip else own + public(PYPI)
+    return own if own and not machine.default_pip else own + public(public_index())
 
 
 def npm(machine: Machine) -> tuple[Rule, ...]:
     """Read from the machine's registries."""
     own = tuple(rule for url in machine.npm for rule in configured(url))
-    return own if own and not machine.default_npm else own + public(NPM)
+    if own and not machine.default_npm:
+        return own
+    if not (host := urlsplit(machine.public_npm).hostname):
+        raise BriefError(
+            "no npm is here to say which registry it asks; install it, set npm_config_registry, or --allow HOST"
+        )
+    return own + public((f"read {host}",))
 
 
 def debian(machine: Machine) -> tuple[Rule, ...]:
     """Read from the machine's archives."""
     own = tuple(rule for url in machine.apt for rule in configured(url))
-    return own or public(DEBIAN)
+    if not own:
+        raise BriefError("this machine's apt has no archive on the web to name; write its host: --allow HOST")
+    return own
+
+
+def public_index() -> tuple[str, ...]:
+    """Name the public index and where its files lie, as pip itself knows them."""
+    index = import_module("pip._internal.models.index").PyPI
+    return f"read {index.netloc}", f"read {index.file_storage_domain}"
 
 
 def github(machine: Machine) -> tuple[Rule, ...]:
@@ -191,7 +206,8 @@ def read_machine(
         case "pypi":
             return read_pip(known, root, prefix)
         case "npm":
-            return read_npm(known, root)
+            found = read_npm(known, root)
+            return replace(found, public_npm=ask_npm()) if env is None and found.default_npm else found
         case "debian":
             return Machine(apt=read_apt())
     return Machine()
@@ -242,6 +258,17 @@ def read_npm(env: Mapping[str, str], root: Path) -> Machine:
     default = next((url for scope, url in reversed(found) if not scope), "")
     default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
     return Machine(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
+
+
+def ask_npm() -> str:
+    """Ask this machine's npm for its registry; nothing where there is none."""
+    try:
+        done = subprocess.run(
+            ["npm", "config", "get", "registry"], capture_output=True, text=True, timeout=30, check=False, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def npm_lines(file: Path) -> list[tuple[str, str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pip._internal.models.index import PyPI
 
 from hotdesk.brief import Rule, parse_rule, rule_text
 from hotdesk.door.policy import Policy
@@ -20,6 +22,8 @@ from hotdesk.door.presets import (
 )
 from hotdesk.door.target import Authority, read
 from hotdesk.errors import BriefError
+
+PUBLIC = (f"read {PyPI.netloc}", f"read {PyPI.file_storage_domain}")
 
 
 def texts(rules: tuple[Rule, ...]) -> list[str]:
@@ -38,9 +42,8 @@ def written(root: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("name", "machine", "expected"),
     [
-        ("pypi", Machine(), ["read index.example.test", "read files.example.test"]),
-        ("npm", Machine(), ["read registry.example.test"]),
-        ("debian", Machine(), ["read deb.example.test", "read security.example.test"]),
+        ("pypi", Machine(), [*PUBLIC]),
+        ("npm", Machine(public_npm="https://all.example.test/"), ["read all.example.test"]),
         (
             "pypi",
             Machine(pip=("https://user:pass@mirror.example.test:8443/root/pypi/+simple/",), default_pip=False),
@@ -54,9 +57,9 @@ def written(root: Path, files: dict[str, str]) -> Path:
         (
             "pypi",
             Machine(pip=("https://extra.example.test/simple",)),
-            ["read https://extra.example.test private", "read index.example.test", "read files.example.test"],
+            ["read https://extra.example.test private", *PUBLIC],
         ),
-        ("pypi", Machine(pip=("file:///srv/simple",)), ["read index.example.test", "read files.example.test"]),
+        ("pypi", Machine(pip=("file:///srv/simple",)), [*PUBLIC]),
         (
             "npm",
             Machine(npm=("http://mirror.example.test/npm/",), default_npm=False),
@@ -68,11 +71,6 @@ def written(root: Path, files: dict[str, str]) -> Path:
             ["read http://mirror.example.test/debian/** private"],
         ),
         ("debian", Machine(apt=("http://[fd00::7]/debian",)), ["read http://[fd00::7]/debian/** private"]),
-        (
-            "debian",
-            Machine(apt=("http://mirror:x/debian", "http://", "http://[/")),
-            ["read deb.example.test", "read security.example.test"],
-        ),
     ],
 )
 def test_hosts_come_from_the_machine_where_it_has_some(name: str, machine: Machine, expected: list[str]) -> None:
@@ -85,7 +83,7 @@ PIP = "[global]\nindex-url = https://one.example.test/simple\nextra-index-url =\
 @pytest.mark.parametrize(
     ("files", "env", "expected"),
     [
-        ({}, {}, ["read index.example.test", "read files.example.test"]),
+        ({}, {}, [*PUBLIC]),
         (
             {"etc/pip.conf": PIP},
             {},
@@ -104,8 +102,8 @@ PIP = "[global]\nindex-url = https://one.example.test/simple\nextra-index-url =\
             {"PIP_INDEX_URL": "https://env.example.test/simple", "PIP_EXTRA_INDEX_URL": ""},
             ["read https://env.example.test private", "read https://two.example.test private"],
         ),
-        ({"etc/pip.conf": PIP}, {"PIP_CONFIG_FILE": "/dev/null"}, ["read index.example.test", "read files.example.test"]),
-        ({"etc/pip.conf": "not a file of pip's"}, {}, ["read index.example.test", "read files.example.test"]),
+        ({"etc/pip.conf": PIP}, {"PIP_CONFIG_FILE": "/dev/null"}, [*PUBLIC]),
+        ({"etc/pip.conf": "not a file of pip's"}, {}, [*PUBLIC]),
         (
             {"prefix/pip.conf": PIP},
             {},
@@ -114,7 +112,7 @@ PIP = "[global]\nindex-url = https://one.example.test/simple\nextra-index-url =\
         (
             {"etc/pip.conf": "[global]\nextra-index-url = file:///srv/simple\nfind-links = /srv/wheels\n"},
             {},
-            ["read index.example.test", "read files.example.test"],
+            [*PUBLIC],
         ),
     ],
 )
@@ -128,7 +126,7 @@ def test_pips_own_configuration_is_read(
 @pytest.mark.parametrize(
     ("files", "env", "expected"),
     [
-        ({}, {}, ["read registry.example.test"]),
+        ({}, {}, ["read all.example.test"]),
         (
             {"etc/npmrc": "fund=false\nregistry = https://one.example.test/npm\n"},
             {},
@@ -142,21 +140,35 @@ def test_pips_own_configuration_is_read(
         (
             {"root/.npmrc": "@own:registry=https://own.example.test\n; registry=https://no.example.test\n"},
             {},
-            ["read https://own.example.test private", "read registry.example.test"],
+            ["read https://own.example.test private", "read all.example.test"],
         ),
-        ({"root/.npmrc": "//one.example.test/:_authToken=x\n"}, {}, ["read registry.example.test"]),
+        ({"root/.npmrc": "//one.example.test/:_authToken=x\n"}, {}, ["read all.example.test"]),
         (
             {"etc/npmrc": "registry=https://one.example.test"},
             {"npm_config_registry": "http://env.example.test:4873/"},
             ["read http://env.example.test:4873 private"],
         ),
-        ({"etc/npmrc": "registry=https://${HOST}/npm"}, {}, ["read registry.example.test"]),
+        ({"etc/npmrc": "registry=https://${HOST}/npm"}, {}, ["read all.example.test"]),
     ],
 )
 def test_npms_own_configuration_is_read(
     tmp_path: Path, files: dict[str, str], env: dict[str, str], expected: list[str]
 ) -> None:
-    assert texts(preset("npm", read_machine("npm", env, written(tmp_path, files)))) == expected
+    machine = replace(read_machine("npm", env, written(tmp_path, files)), public_npm="https://all.example.test/")
+    assert texts(preset("npm", machine)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "machine"),
+    [
+        ("npm", Machine()),
+        ("debian", Machine()),
+        ("debian", Machine(apt=("http://mirror:x/debian", "http://", "http://[/"))),
+    ],
+)
+def test_a_machine_that_names_no_source_is_told_what_to_do(name: str, machine: Machine) -> None:
+    with pytest.raises(BriefError, match="--allow HOST"):
+        preset(name, machine)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +191,9 @@ def test_github_is_for_reading(method: str, host: str, path: str, expected: str)
 
 
 def test_a_scoped_package_of_npm_can_be_asked_for() -> None:
-    target = read("GET", "/@types%2fnode", ["registry.example.test"], Authority("registry.example.test", 443))
-    assert Policy(preset("npm", Machine())).judge(target).verdict == "allow"
+    machine = Machine(public_npm="https://all.example.test/")
+    target = read("GET", "/@types%2fnode", ["all.example.test"], Authority("all.example.test", 443))
+    assert Policy(preset("npm", machine)).judge(target).verdict == "allow"
     assert target.sent() == b"/@types%2Fnode"
 
 
