@@ -277,7 +277,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "secrets in base64 are seen",
-        (Removal(SCRUB, "for before in range(3):", "for before in ():"),),
+        (Removal(SCRUB, "for before in range(3):", "for before in ():"), UNTRIED),
         spelt("base64", "base64 after one byte", "base64 after two bytes", "base64 for addresses"),
     ),
     Guard(
