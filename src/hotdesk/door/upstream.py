@@ -6,12 +6,11 @@ import asyncio
 import base64
 import ssl
 from collections.abc import Mapping
-from ipaddress import ip_network
 from urllib.parse import unquote, urlsplit
 
 from hotdesk.brief.names import bracketed, split_authority
 from hotdesk.door import canary, echo, framing
-from hotdesk.door.address import METADATA
+from hotdesk.door.address import METADATA, as_network
 from hotdesk.door.resolve import Resolver, Unresolved, as_address
 from hotdesk.door.wire import Hungup, Wire
 
@@ -72,11 +71,8 @@ class Upstreams:
 
     async def open(self, host: str, port: int, private: bool, named: str) -> Wire:
         """Resolve, check and dial that very address."""
-        try:
-            written = [ip_network(named)]
-        except ValueError:
-            written = []
-        addresses = await self.resolver.resolve(host, written, private=private)
+        written = as_network(named)
+        addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
         failure: OSError | None = None
         for address in addresses:
             try:

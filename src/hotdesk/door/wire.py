@@ -35,8 +35,6 @@ class Wire(asyncio.Protocol):
         self.reader: asyncio.Future[None] | None = None
         self.writer: asyncio.Future[None] | None = None
         self.full = False
-        self.read_bytes = 0
-        self.written = 0
 
     # -- asyncio's side ---------------------------------------------------------------------------------------
 
@@ -48,7 +46,6 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
         self.buffer += data
-        self.read_bytes += len(data)
         if len(self.buffer) > HIGH and not self.stopped:
             self.stopped = True
             self.transport.pause_reading()
@@ -114,7 +111,6 @@ class Wire(asyncio.Protocol):
         """Send bytes; `drain` waits while too many are on their way."""
         if self.lost:
             raise Hungup("the connection is gone")
-        self.written += len(data)
         self.transport.write(data)
 
     async def drain(self, seconds: float) -> None:
