@@ -20,6 +20,7 @@ from hotdesk.desk.background import Background
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
+from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
@@ -86,6 +87,17 @@ class Host:
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""
         self.doors.note(event)
+
+    @property
+    def pool(self) -> Pool:
+        """Give what keeps desks ready in this process."""
+        if not isinstance(self.runtime, ContainerRuntime):
+            raise HostError("these desks are another process's, and so is what it keeps ready")
+        return self.runtime.pool
+
+    def keep_ready(self, spec: Spec, count: int) -> None:
+        """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment."""
+        self.pool.keep(spec, count)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""

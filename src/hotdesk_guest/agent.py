@@ -25,6 +25,7 @@ import select
 
 from hotdesk_guest import files
 from hotdesk_guest.line import Line
+from hotdesk_guest.process import settle
 from hotdesk_guest.programs import Programs
 from hotdesk_guest.wire import (
     CREDIT,
@@ -194,6 +195,8 @@ class Guest:
             self.begin_watch(channel, ask)
         elif operation == "acts" and self.acts is not None:
             self.acts.attend(channel)
+        elif operation == "settle":
+            self.reply(channel, settle(ask))
         elif operation in files.STEPPED:
             channel.steps = files.STEPPED[operation](ask)
         else:

@@ -70,13 +70,12 @@ SLOW = {
     ),
     "the memory limit": loss(
         "memory",
-        ("desk/cgroup.py", '"memory.limit_in_bytes", limits.memory', '"memory.limit_in_bytes", -1'),
-        ("desk/cgroup.py", '"memory.memsw.limit_in_bytes", limits.memory', '"memory.memsw.limit_in_bytes", -1'),
+        ("desk/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(1 << 50)"),
         ("desk/cgroup.py", '"memory.max", limits.memory', '"memory.max", "max"'),
     ),
     "the core limit": loss("resource-limits", ("desk/bundle.py", '"CORE": 1', '"CORE": 0')),
     "the disk's limit": loss(
-        "disk", ("desk/disk.py", "LIMIT_MAX_REFERENCED, size, 0", "LIMIT_MAX_REFERENCED, size * 99, 0")
+        "disk", ("desk/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0", "LIMIT_MAX_REFERENCED, most * 99, 0")
     ),
     "the CPU quota": loss(
         "cpu",
@@ -108,7 +107,8 @@ SLOW = {
         ),
     ),
     "an own machine id": loss(
-        "own-identity", ("desk/room.py", 'f"{os.urandom(16).hex()}\\n"', 'Path("/etc/machine-id").read_text()')
+        "own-identity",
+        ("desk/seed.py", 'f"{os.urandom(16).hex()}\\n".encode()', 'Path("/etc/machine-id").read_bytes()'),
     ),
     "an own host name": loss(
         "host-name", ("desk/bundle.py", '"hostname": room.desk[:12]', '"hostname": __import__("os").uname().nodename')
@@ -122,9 +122,9 @@ SLOW = {
             '((os.open(room.folder / "bundle/config.json", os.O_RDONLY), 0), (console_w, 1)',
         ),
     ),
-    "neutral paths": loss("host-paths", ("desk/room.py", "upperdir=w/up,", "upperdir={layer}/up,")),
+    "neutral paths": loss("host-paths", ("desk/layers.py", "upperdir=w/up,", "upperdir={self.folder}/w/up,")),
     "flags on layers": loss(
-        "layer-flags", ("desk/kernel.py", "ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV |", "ATTR_RDONLY | ATTR_NOSUID |")
+        "layer-flags", ("desk/kernel.py", "attributes | ATTR_NOSUID | ATTR_NODEV |", "attributes | ATTR_NOSUID |")
     ),
     "device rules": loss("device-cgroup", ("desk/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', "")),
     "splice refused": loss(

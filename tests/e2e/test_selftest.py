@@ -114,7 +114,7 @@ SLOW = {
             ),
         ),
     ),
-    "no names": Loss("dns", (("desk/room.py", "\\n::1 localhost\\n", "\\n::1 localhost\\n192.0.2.7 example.com\\n"),)),
+    "no names": Loss("dns", (("desk/seed.py", "\\n::1 localhost\\n", "\\n::1 localhost\\n192.0.2.7 example.com\\n"),)),
     "only what is listed": Loss(
         "metadata connect-loopback connect-unlisted", (("door/policy.py", REACHABLE, "        if host:"),)
     ),
@@ -133,7 +133,7 @@ SLOW = {
     ),
     "the door's certificate": Loss(
         "another-host swapped scrubbed",
-        (("desk/room.py", '{believed}\\n{ca}"', '{believed}\\n"'),),
+        (("desk/seed.py", 'believed + b"\\n" + ca.encode()', 'believed + b"\\n"'),),
     ),
     "the canaries' number": Loss(ALL, (("door/canaries.py", '"nonce":"{nonce}"', '"nonce":"{nonce[1:]}"'),)),
 }

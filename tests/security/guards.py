@@ -45,6 +45,7 @@ SECCOMP, BUNDLE, PROOF = "hotdesk/desk/seccomp.py", "hotdesk/desk/bundle.py", "h
 ROOM, KEEPER, CGROUP = "hotdesk/desk/room.py", "hotdesk/desk/keeper.py", "hotdesk/desk/cgroup.py"
 TRANSFER, LINKED, OCI = "hotdesk/desk/transfer.py", "hotdesk/desk/linked.py", "hotdesk/desk/oci.py"
 KERNEL, UIDS, DISK = "hotdesk/desk/kernel.py", "hotdesk/desk/uids.py", "hotdesk/desk/disk.py"
+BTRFS, LAYERS, SEED = "hotdesk/desk/btrfs.py", "hotdesk/desk/layers.py", "hotdesk/desk/seed.py"
 DOORMAN, DOOR, CONFINE = "hotdesk/desk/doorman.py", "hotdesk/door/process.py", "hotdesk/desk/confine.py"
 CELL = "hotdesk/door/cell.py"
 STATE, AGENT = "hotdesk/desk/state.py", "hotdesk_guest/agent.py"
@@ -399,8 +400,8 @@ PROCESSES = (
         (
             *CAPABLE,
             Removal(BUNDLE, '"noNewPrivileges": True,', '"noNewPrivileges": False,'),
-            Removal(KERNEL, "ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0", "ATTR_RDONLY | ATTR_IDMAP, 0"),
-            Removal(ROOM, '"overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)', '"overlay", 0, options)'),
+            Removal(KERNEL, "attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0", "attributes | ATTR_IDMAP, 0"),
+            Removal(LAYERS, '"overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)', '"overlay", 0, options)'),
         ),
         (
             f"{DEVICES}::test_a_setuid_or_capable_program_in_an_image_gives_nothing",
@@ -549,16 +550,16 @@ NETWORK = (
     ),
     Guard(
         "no resolver",
-        (Removal(ROOM, '"etc/resolv.conf": "",', '"etc/resolv.conf": "nameserver 192.0.2.53\\n",'),),
+        (Removal(SEED, '"etc/resolv.conf": b"",', '"etc/resolv.conf": b"nameserver 192.0.2.53\\n",'),),
         (LOOPBACK,),
     ),
     Guard(
         "no names",
         (
             Removal(
-                ROOM,
-                '"etc/hosts": f"127.0.0.1 localhost {self.desk[:12]}\\n::1 localhost\\n",',
-                '"etc/hosts": f"127.0.0.1 localhost {os.uname().nodename}\\n",',
+                SEED,
+                '"etc/hosts": f"127.0.0.1 localhost {name}\\n::1 localhost\\n".encode(),',
+                '"etc/hosts": f"127.0.0.1 localhost {os.uname().nodename}\\n".encode(),',
             ),
         ),
         ("test_network_attacks.py::test_no_name_but_its_own_means_anything",),
@@ -724,17 +725,19 @@ FILES = (
         "a layer each",
         (
             Removal(
-                DISK,
+                BTRFS,
                 "            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack",
                 '            if (self.mounted / "shared").exists():\n                return self.mounted / "shared"\n'
                 '            desk = "shared"\n'
                 "            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack",
             ),
             Removal(
-                ROOM,
-                '        (layer / "work").mkdir(mode=0o700)\n',
-                '        (layer / "work").mkdir(mode=0o700, exist_ok=True)\n',
+                LAYERS,
+                "            upper.mkdir(mode=0o755)\n",
+                "            upper.mkdir(mode=0o755, exist_ok=True)\n",
             ),
+            Removal(LAYERS, '            remove(fd, b"work")', "            pass"),
+            Removal(LAYERS, "        work.mkdir(mode=0o700)\n", "        work.mkdir(mode=0o700, exist_ok=True)\n"),
         ),
         ("test_file_attacks.py::test_what_a_desk_writes_over_the_image_is_gone_with_it",),
     ),
@@ -761,12 +764,12 @@ FILES = (
     ),
     Guard(
         "a machine id of its own",
-        (Removal(ROOM, 'f"{os.urandom(16).hex()}\\n",', 'f"{bytes(16).hex()}\\n",'),),
+        (Removal(SEED, 'f"{os.urandom(16).hex()}\\n".encode()', 'f"{bytes(16).hex()}\\n".encode()'),),
         (f"{FACTS}::test_a_machine_id_and_a_name_are_a_desks_own",),
     ),
     Guard(
         "relative names of layers",
-        (Removal(ROOM, "lowers.append(lower.name)", "lowers.append(str(lower))"),),
+        (Removal(LAYERS, "lowers.append(at.name)", "lowers.append(str(at))"),),
         (f"{FACTS}::test_mounts_and_cgroups_show_no_path_of_the_host",),
     ),
     Guard(
@@ -856,13 +859,8 @@ LIMITS = (
     Guard(
         "memory",
         (
-            Removal(
-                CGROUP,
-                '        self.put("memory", "memory.limit_in_bytes", limits.memory)\n'
-                '        self.put("memory", "memory.memsw.limit_in_bytes", limits.memory, optional=True)\n',
-                '        self.put("memory", "memory.limit_in_bytes", limits.memory * 2)\n',
-            ),
-            Removal(BUNDLE, 'f"size={room.memory // 2}"', 'f"size={room.memory * 4}"'),
+            Removal(CGROUP, "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(limits.memory * 2)"),
+            Removal(BUNDLE, "return memory // 2", "return memory * 4"),
         ),
         cases(BOMB, "memory | memory in files"),
     ),
@@ -882,7 +880,7 @@ LIMITS = (
     Guard(
         "disk",
         (
-            Removal(DISK, "LIMIT_MAX_REFERENCED, size, 0, 0, 0)", "LIMIT_MAX_REFERENCED, size * 5, 0, 0, 0)"),
+            Removal(BTRFS, "LIMIT_MAX_REFERENCED, most, 0, 0, 0)", "LIMIT_MAX_REFERENCED, most * 5, 0, 0, 0)"),
             Removal(DISK, 'f"size={size},nr_inodes={inodes},', 'f"size={size * 5},nr_inodes={inodes * 50},'),
         ),
         (*cases(BOMB, "disk"), "test_bomb_attacks.py::test_a_disk_is_full_at_its_size_in_bytes_and_in_names"),

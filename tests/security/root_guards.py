@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.security.guards import (
+    BTRFS,
     BUNDLE,
     CALLS_ALLOWED,
-    DISK,
     FROZEN,
     ROOM,
     SHOWN,
@@ -14,6 +14,8 @@ from tests.security.guards import (
     Removal,
     each,
 )
+
+LISTENING = '            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)\n        self.layers'
 
 ROOT, PAUSE = "test_root_attacks.py", "test_pause_attacks.py"
 ROOTS, LEDGER, UPKEEP = "hotdesk/desk/roots.py", "hotdesk/desk/root.py", "hotdesk/desk/upkeep.py"
@@ -73,12 +75,18 @@ GUARDS_OF_ROOT: tuple[Guard, ...] = (
     ),
     Guard(
         "one size for the files of every owner",
-        (Removal(DISK, "LIMIT_MAX_REFERENCED, size, 0, 0, 0)", "LIMIT_MAX_REFERENCED, size * 5, 0, 0, 0)"),),
+        (Removal(BTRFS, "LIMIT_MAX_REFERENCED, most, 0, 0, 0)", "LIMIT_MAX_REFERENCED, most * 5, 0, 0, 0)"),),
         (f"{ROOT}::test_files_of_every_owner_count_against_the_disk",),
     ),
     Guard(
         "root where it was allowed",
-        (Removal(ROOM, "        if spec.root:\n            self.sudo", "        if spec:\n            self.sudo"),),
+        (
+            Removal(
+                ROOM,
+                f"if spec.root:\n{LISTENING}",
+                f"if spec:\n{LISTENING}",
+            ),
+        ),
         (f"{ROOT}::test_a_desk_without_root_does_not_get_it_by_asking_itself",),
     ),
     Guard(

@@ -158,7 +158,7 @@ def mounts(room: Room) -> list[Json]:
             "gid=5",
             "max=64",
         ),
-        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={room.memory // 2}"),  # noqa: S108
+        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={shared_memory(room.memory)}"),  # noqa: S108
         mount("/sys", "bind", room.sys, "bind", "ro", *plain, "noexec"),
         mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
         mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec"),
@@ -169,6 +169,11 @@ def mounts(room: Room) -> list[Json]:
             cover = name if name in STEADY_FILES else "none" if name in EMPTY_FOLDERS else "empty"
             shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind", "ro", *plain, "noexec"))
     return shown
+
+
+def shared_memory(memory: int) -> int:
+    """Give how much of a desk's memory its programs may share."""
+    return memory // 2
 
 
 def mount(destination: str, kind: str, source: str, *options: str) -> Json:

@@ -97,10 +97,23 @@ class Cgroup:
             self.open_above()
         for folder in self.places:
             folder.mkdir()
+        if self.version == 1:
+            self.deny_devices()
+        self.limit(limits)
+
+    def limit(self, limits: Limits) -> None:
+        """Set its limits, also while something runs in it."""
         if self.version == 2:
             self.limit_v2(limits)
         else:
             self.limit_v1(limits)
+
+    def favour(self, favoured: bool) -> None:
+        """Have it share the processors as others do, or take only what others leave."""
+        if self.version == 2:
+            self.put("cpu", "cpu.weight", 100 if favoured else 1)
+        else:
+            self.put("cpu", "cpu.shares", 1024 if favoured else 2)
 
     def open_above(self) -> None:
         """Have v2's controllers in the folder above the desks, which stays."""
@@ -111,12 +124,21 @@ class Cgroup:
 
     def limit_v1(self, limits: Limits) -> None:
         """Write v1's files."""
-        self.put("memory", "memory.limit_in_bytes", limits.memory)
-        self.put("memory", "memory.memsw.limit_in_bytes", limits.memory, optional=True)
+        self.limit_memory_v1(limits.memory)
         self.put("memory", "memory.kmem.tcp.limit_in_bytes", KERNEL_TCP, optional=True)
         self.put("pids", "pids.max", limits.pids)
         self.put("cpu", "cpu.cfs_period_us", PERIOD)
         self.put("cpu", "cpu.cfs_quota_us", limits.quota)
+
+    def limit_memory_v1(self, most: int) -> None:
+        """Set both limits: the narrower one can never be the wider one, so which comes first depends."""
+        names = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+        grows = most > int((self.folder("memory") / names[0]).read_text())
+        for name in reversed(names) if grows else names:
+            self.put("memory", name, most, optional=name == names[1])
+
+    def deny_devices(self) -> None:
+        """Let nothing in it use a device but those of `DEVICES`."""
         self.put("devices", "devices.deny", "a")
         for device in DEVICES:
             self.put("devices", "devices.allow", f"{device} rw")

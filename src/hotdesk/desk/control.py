@@ -5,6 +5,9 @@ POST   /desks            open one; the body holds its spec and its scope
 DELETE /desks/ID         burn one
 GET    /desks/ID/usage   what it uses
 POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
+POST   /desks/ID/snapshots     keep its files as they are; DELETE /desks/ID/snapshots/N forgets them
+POST   /desks/ID/halt    end what runs in it; `boot` starts it anew, with a snapshot's files if the body names one
+POST   /desks/ID/forks   open others that begin with its files
 GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
 GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
 GET    /questions        what desks ask for and nobody has answered
@@ -33,8 +36,8 @@ from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import join, relay
-from hotdesk.desk.request import parse_port, parse_spec
-from hotdesk.desk.seam import Spec, as_id
+from hotdesk.desk.request import parse_port, parse_snapshot, parse_spec
+from hotdesk.desk.seam import SnapshotId, Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
 from hotdesk.event import Asked
@@ -120,7 +123,7 @@ class Control:
         """Carry out one request; what it did wrong is told."""
         try:
             if len(parts) > 2 and parts[0] == "desks":
-                await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:])
+                await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:], body)
                 return
             if parts[0] in ("questions", "unlock"):
                 await respond(sock, 200, await self.decide(method, parts, body, *peer(sock)))
@@ -140,7 +143,7 @@ class Control:
         except HotdeskError as e:
             await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
 
-    async def use(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str]) -> None:
+    async def use(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
         """Do one thing with an open desk."""
         match method, parts:
             case "GET", ["usage"]:
@@ -153,7 +156,7 @@ class Control:
                 await respond(sock, 200, {})
             case "GET", ["link"]:
                 await switch(sock, "hotdesk-link")
-                await relay(sock, desk.link)
+                await relay(sock, await desk.up())
             case "GET", ["root"]:
                 link = await desk.outside.root()
                 await switch(sock, "hotdesk-link")
@@ -163,7 +166,28 @@ class Control:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
             case _:
+                await respond(sock, 200, await self.last(method, desk, parts, body))
+
+    async def last(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
+        """Do what has to do with a desk's disk: keep its files, stop it and start it anew, open others with them."""
+        told = json.loads(body or b"{}")
+        snapshot = SnapshotId(parse_snapshot(told.get("snapshot") if isinstance(told, dict) else 0))
+        match method, parts:
+            case "POST", ["snapshots"]:
+                return {"snapshot": await desk.snapshot()}
+            case "DELETE", ["snapshots", name]:
+                await desk.forget(SnapshotId(parse_snapshot(name)))
+            case "POST", ["halt"]:
+                await desk.pause(memory=False)
+            case "POST", ["boot"] if snapshot:
+                await desk.rollback(snapshot)
+            case "POST", ["boot"]:
+                await desk.resume()
+            case "POST", ["forks"]:
+                return {"ids": [each.id for each in await desk.fork(parse_count(told.get("count")), snapshot or None)]}
+            case _:
                 raise BriefError(NOTHING)
+        return {}
 
     async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
         """Do what only whoever runs this owner may; who answers is what the kernel says, not the body."""
@@ -198,6 +222,13 @@ def parse_order(told: object) -> tuple[Spec, Scope]:
     if not isinstance(told, dict) or not set(told) <= {"spec", "scope"}:
         raise BriefError("a desk is opened by its spec and its scope")
     return parse_spec(told.get("spec", {})), parse_scope(told["scope"]) if "scope" in told else CLOSED
+
+
+def parse_count(value: object) -> int:
+    """Read how many desks are meant."""
+    if type(value) is not int:
+        raise BriefError(f"{str(value)[:20]!r} is no number of desks")
+    return value
 
 
 def parse_answer(told: object) -> tuple[bool, str]:

@@ -28,7 +28,9 @@ class Doorman:
         self.gates: dict[str, socket.socket] = {}
 
     def add(self, desk: str, gate: socket.socket) -> None:
-        """Take charge of a gate."""
+        """Take charge of a gate; one of a desk that was started again is ours already."""
+        if desk in self.gates:
+            return
         self.gates[desk] = gate
         self.keys.tell({"desk": desk})
         self.door.tell({"gate": desk}, gate.fileno())

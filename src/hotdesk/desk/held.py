@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 from hotdesk.desk import state
 from hotdesk.desk.room import Room
@@ -39,10 +41,16 @@ class Held:
     asked: int
     """The number of the request to open it."""
     hard: float
-    """When it must be over; while opening, when it must be open."""
+    """When it must be over; while it starts, when it must be up."""
     touched: float
+    ends: float = math.inf
+    """When it must be over whatever happens, once it has been up."""
     init: int = 0
     paused: bool = False
+    spare: bool = False
+    """Whether it is kept ready, and was not given to anybody yet."""
+    down: Literal["", "halting", "halted"] = ""
+    """Whether its processes were ended, or are being, while its disk is kept."""
     root: Root | None = None
     knocked: bool = False
     """Whether the owner was told that somebody calls `sudo`."""
@@ -52,7 +60,8 @@ class Held:
     def due(self) -> tuple[float, str]:
         """Say when the desk must burn, and why. A paused one is not idle: somebody wants it kept."""
         idle = self.touched + self.spec.idle
-        return (self.hard, "deadline") if self.hard <= idle or self.paused else (idle, "idle")
+        kept = self.paused or self.down or self.spare
+        return (self.hard, "deadline") if self.hard <= idle or kept else (idle, "idle")
 
     def is_starting(self) -> bool:
         """Say whether a runtime is at work for it."""
@@ -65,7 +74,7 @@ class Held:
 
     def knocks(self) -> int | None:
         """Give the socket at which `sudo` calls, while nobody answers there."""
-        if self.knocked or self.root is not None or self.runtime or self.paused or self.rest > now():
+        if self.knocked or self.root is not None or self.runtime or self.paused or self.down or self.rest > now():
             return None
         return self.room.sudo.fileno() if self.room.sudo is not None else None
 

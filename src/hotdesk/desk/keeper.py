@@ -23,6 +23,7 @@ from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
+from hotdesk.desk.reboots import Reboots
 from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.roots import Roots
 from hotdesk.desk.seam import ID_SHAPE
@@ -62,6 +63,7 @@ class Keeper:
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning)
+        self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.open_for_business = True
 
@@ -84,6 +86,7 @@ class Keeper:
                 self.answer_calls(heard)
                 self.reap()
                 self.roots.turn()
+                self.reboots.turn()
                 self.burn_due()
                 self.burning.turn()
                 self.open_next()
@@ -146,7 +149,7 @@ class Keeper:
     def patience(self) -> float:
         """Give seconds until something is due."""
         waits = [held.due()[0] - now() for held in self.held.values()]
-        waits += self.roots.patience()
+        waits += [*self.roots.patience(), *self.reboots.patience()]
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
         if self.queue and self.has_hands():
@@ -215,22 +218,20 @@ class Keeper:
                     self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
             case "door":
                 self.doorman.be_ready()
-            case "usage":
-                self.send({"re": number, "ok": upkeep.usage(self.find(request.desk))})
-            case "pause":
-                upkeep.pause(self.find(request.desk))
-                self.send({"re": number, "ok": {}})
-            case "resume":
-                upkeep.resume(self.find(request.desk))
-                self.send({"re": number, "ok": {}})
+            case "halt":
+                self.reboots.halt(number, self.find(request.desk), request.snapshot)
+            case "boot":
+                self.reboots.boot(number, self.find(request.desk), request.snapshot)
             case "dial":
                 with upkeep.dial(self.find(request.desk), request.port) as caller:
                     self.send({"re": number, "ok": {}}, caller.fileno())
+            case verb:
+                self.send({"re": number, "ok": upkeep.ACTS[verb](self.find(request.desk), request)})
 
     def find(self, desk: str) -> Held:
         """Give an open desk of ours."""
         held = self.held.get(desk)
-        if held is None or not held.init:
+        if held is None or not (held.init or held.down):
             raise DeskGone(f"desk {desk} is not open here")
         return held
 
@@ -255,7 +256,7 @@ class Keeper:
         """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""
         if not self.queue or not self.has_hands():
             return
-        desk = next(iter(self.queue))
+        desk = next((desk for desk, (_, _, request) in self.queue.items() if not request.spare), next(iter(self.queue)))
         since, number, request = self.queue.pop(desk)
         if now() - since > QUEUED:
             busy = f"no desk could be opened for {QUEUED:.0f} s; the machine is overloaded, try again later"
@@ -265,7 +266,8 @@ class Keeper:
 
     def begin(self, number: int, request: Request) -> None:
         """Start a desk; `finish` answers when it is up."""
-        self.held[request.desk] = self.opening.begin(number, request)
+        origin = self.find(request.origin).room if request.origin else None
+        self.held[request.desk] = self.opening.begin(number, request, origin)
 
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
@@ -313,6 +315,8 @@ class Keeper:
         """Take an exit that may be one of a desk's."""
         if pid == held.runtime:
             self.finish(held, status)
+        elif pid == held.init and held.down:
+            held.init = 0
         elif pid == held.init:
             self.burn(held.room.desk, "out of memory" if out_of_memory(held) else "its first process ended")
         else:
@@ -340,6 +344,8 @@ class Keeper:
             held.console = -1
         if held.runtime:
             self.refuse(held.asked, KeeperError(f"desk {desk} was burnt while it opened: {why}"))
+        if held.down == "halting":
+            self.refuse(held.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
         if held.root is not None and not held.root.proven:
             self.refuse(held.root.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
         self.burning.begin(held, why, asked)
@@ -365,7 +371,8 @@ class Keeper:
             return
         pool = self.opening.disk()
         for desk in pool.left():
-            if ID_SHAPE.fullmatch(desk) and not (self.settings.run / "desks" / desk).exists():
+            owner = desk.partition(".")[0]
+            if ID_SHAPE.fullmatch(owner) and not (self.settings.run / "desks" / owner).exists():
                 pool.drop(desk)
 
 

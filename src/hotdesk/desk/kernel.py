@@ -9,7 +9,8 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -24,10 +25,15 @@ MNT_DETACH = 2
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 
 SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
+SYS_FSCONFIG, SYS_FSPICK = 431, 433
+FSPICK_CLOEXEC, FSCONFIG_SET_STRING, FSCONFIG_CMD_RECONFIGURE = 1, 1, 7
 OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 MOVE_MOUNT_F_EMPTY_PATH = 4
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
+
+CAPABILITY_VERSION = 0x20080522
+"""Of `capset`: effective, permitted and inheritable sets in two halves."""
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 36, 38
 
@@ -70,6 +76,17 @@ def umount(target: str) -> None:
     check(libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
+def resize_tmpfs(at: str, size: int) -> None:
+    """Let a tmpfs hold so many bytes, in whichever mount namespace it is."""
+    fs = check(libc.syscall(SYS_FSPICK, AT_FDCWD, at.encode(), FSPICK_CLOEXEC), f"fspick {at}")
+    try:
+        told = ((FSCONFIG_SET_STRING, b"size", str(size).encode()), (FSCONFIG_CMD_RECONFIGURE, None, None))
+        for command, key, value in told:
+            check(libc.syscall(SYS_FSCONFIG, fs, command, key, value, 0), f"resize {at}")
+    finally:
+        os.close(fs)
+
+
 def unshare(flags: int) -> None:
     """Give this thread new namespaces."""
     check(libc.unshare(flags), f"unshare {flags:#x}")
@@ -80,12 +97,12 @@ def prctl(option: int, value: int) -> None:
     check(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
 
 
-def mount_idmapped(source: str, target: str, userns: int) -> None:
-    """Show a directory read-only at target, its owners shifted into a user namespace, without devices or setuid."""
+def mount_idmapped(source: str, target: str, userns: int, attributes: int = ATTR_RDONLY) -> None:
+    """Show a directory at target, its owners shifted into a user namespace, without devices or setuid."""
     flags = ctypes.c_uint(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
     tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open_tree {source}")
     try:
-        attr = MountAttr(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns)
+        attr = MountAttr(attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns)
         size = ctypes.c_size_t(ctypes.sizeof(attr))
         check(
             libc.syscall(SYS_MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, ctypes.byref(attr), size),
@@ -97,6 +114,22 @@ def mount_idmapped(source: str, target: str, userns: int) -> None:
         )
     finally:
         os.close(tree)
+
+
+@contextmanager
+def making_files_as(owner: int) -> Iterator[None]:
+    """Have this thread make files as a user, without giving up any capability: root's own id is not in a desk's map."""
+    try:
+        for change in (libc.setfsgid, libc.setfsuid):
+            change(ctypes.c_uint(owner))
+        header, held = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+        check(libc.capget(header, held), "capget")
+        held[0], held[3] = held[1], held[4]
+        check(libc.capset(header, held), "capset")
+        yield
+    finally:
+        for change in (libc.setfsuid, libc.setfsgid):
+            change(ctypes.c_uint(0))
 
 
 def in_new_netns(work: Callable[[], T]) -> tuple[int, T]:

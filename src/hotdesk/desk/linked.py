@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -18,10 +19,12 @@ from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collec
 from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port
-from hotdesk.desk.seam import OUTPUT_LIMIT, DeskId, Done, Entry, Running, Size, Usage
-from hotdesk.errors import BriefError, DeskError, FileError, LinkError
+from hotdesk.desk.seam import OUTPUT_LIMIT, Desk, DeskId, Done, Entry, Running, Size, SnapshotId, Usage
+from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, LinkError
 
 DIAL_SECONDS = 10.0
+FORKS = 1000
+"""Desks one call may fork off."""
 
 Listed = TypeVar("Listed")
 Many: TypeAlias = list[Listed]
@@ -38,6 +41,9 @@ class LinkedDesk:
         self.outside = outside or Unheld()
         self.kills = 0
         """What the memory limit had killed when we last asked."""
+        self.down: anyio.Event | None = None
+        """While the desk is halted; set when it is up again, or will never be."""
+        self.rebooting = anyio.Lock()
 
     async def run(
         self,
@@ -70,7 +76,7 @@ class LinkedDesk:
     async def link_of(self, user: str | None) -> Link:
         """Give the link to whoever runs programs as this user."""
         if user in (None, "user", "1000"):
-            return self.link
+            return await self.up()
         if user in ("root", "0"):
             return await self.outside.root()
         raise BriefError(f"no user {user!r} in this desk; it has `user`, and `root` where its spec says so")
@@ -94,7 +100,7 @@ class LinkedDesk:
 
     async def attach(self, pid: int) -> LinkedProcess:
         """Follow a program already started."""
-        return await self.follow(self.link, {"op": "attach", "pid": pid}, None)
+        return await self.follow(await self.up(), {"op": "attach", "pid": pid}, None)
 
     async def follow(self, link: Link, ask: Body, timeout: float | None) -> LinkedProcess:
         """Open a program's channel and take the guest's first word on it."""
@@ -121,7 +127,7 @@ class LinkedDesk:
 
     async def read_stream(self, path: str) -> AsyncIterator[bytes]:
         """Yield a file's bytes."""
-        channel = await self.link.open({"op": "read", "path": path})
+        channel = await (await self.up()).open({"op": "read", "path": path})
         try:
             while True:
                 match await channel.answer():
@@ -153,7 +159,7 @@ class LinkedDesk:
         """Write a file in place."""
         if mode is not None and not 0 <= mode <= 0o7777:
             raise BriefError(f"{mode:o} is not a file's mode")
-        channel = await self.link.open({"op": "write", "path": path, "mode": mode})
+        channel = await (await self.up()).open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, (bytes, bytearray, memoryview)):
                 await channel.send(bytes(data), SILENCE)
@@ -194,7 +200,7 @@ class LinkedDesk:
 
     async def watch(self, path: str = ".", *, recursive: bool = True) -> LinkedWatch:
         """Watch a folder."""
-        channel = await self.link.open({"op": "watch", "path": path, "recursive": recursive})
+        channel = await (await self.up()).open({"op": "watch", "path": path, "recursive": recursive})
         try:
             item = await channel.answer()
             if isinstance(item, Reply):
@@ -224,15 +230,90 @@ class LinkedDesk:
             raise
         return sock
 
-    async def pause(self) -> None:
-        """Stop every program where it is."""
-        await self.outside.pause(True)
-        self.link.paused = True
+    async def up(self) -> Link:
+        """Give the link to the guest, once the desk is not down."""
+        while self.down is not None:
+            await self.down.wait()
+        return self.link
+
+    async def pause(self, *, memory: bool = True) -> None:
+        """Stop every program where it is; without memory, for good."""
+        async with self.rebooting:
+            if not memory:
+                await self.halt()
+            elif self.down is None:
+                await self.outside.pause(True)
+                self.link.paused = True
 
     async def resume(self) -> None:
         """Let everything go on."""
-        await self.outside.pause(False)
-        self.link.paused = False
+        async with self.rebooting:
+            if self.down is not None:
+                await self.boot()
+            else:
+                await self.outside.pause(False)
+                self.link.paused = False
+
+    async def halt(self, snapshot: str = "") -> None:
+        """End every process, and have calls wait until `boot`; not when there is no such snapshot."""
+        link, was_up, known = self.link, self.down is None, self.link.obituary
+        link.obituary = self.stopped
+        self.down = self.down or anyio.Event()
+        try:
+            await self.outside.halt(snapshot)
+        except BaseException:
+            link.obituary = known
+            if was_up:
+                self.let_go_on()
+            raise
+        link.break_off(await self.stopped())
+
+    async def stopped(self) -> DeskGone:
+        """Say why calls that were under way have no answer."""
+        return DeskGone(f"desk {self.id} was stopped, and what ran in it ended")
+
+    async def boot(self, snapshot: str = "") -> None:
+        """Start a halted desk, and let calls go on; they learn it when it does not come up."""
+        try:
+            self.link = await self.outside.boot(snapshot)
+        finally:
+            self.let_go_on()
+
+    def let_go_on(self) -> None:
+        """Have calls wait no longer."""
+        if self.down is not None:
+            self.down.set()
+        self.down = None
+
+    async def settle(self, env: Mapping[str, str]) -> None:
+        """Give every program in the desk these variables."""
+        await self.ask({"op": "settle", "env": dict(env)}, "the environment")
+
+    async def snapshot(self) -> SnapshotId:
+        """Keep the desk's files as they are."""
+        return SnapshotId(await self.outside.snapshot())
+
+    async def rollback(self, snapshot: SnapshotId) -> None:
+        """Have the files as they were, and start anew."""
+        async with self.rebooting:
+            await self.halt(snapshot)
+            await self.boot(snapshot)
+
+    async def forget(self, snapshot: SnapshotId) -> None:
+        """Delete a snapshot."""
+        await self.outside.forget(snapshot)
+
+    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
+        """Open desks that begin with this one's files; a snapshot taken for them alone is not kept."""
+        if not 0 < count <= FORKS:
+            raise BriefError(f"a desk cannot be forked {count} times; 1 to {FORKS}")
+        taken = snapshot or await self.snapshot()
+        try:
+            return await self.outside.fork(taken, count)
+        finally:
+            if snapshot is None:
+                with anyio.move_on_after(GRACE, shield=True), suppress(HotdeskError):
+                    await self.forget(taken)
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""
@@ -241,10 +322,11 @@ class LinkedDesk:
     def hang_up(self) -> None:
         """Let go of the link."""
         self.link.hang_up()
+        self.let_go_on()
 
     async def ask(self, body: Body, path: str) -> Body:
         """Ask for something answered in one word."""
-        channel = await self.link.open(body)
+        channel = await (await self.up()).open(body)
         try:
             item = await channel.answer()
             if not isinstance(item, Reply):
@@ -257,7 +339,7 @@ class LinkedDesk:
 
     async def listed(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
         """Give what the guest lists, each checked, up to a limit."""
-        channel = await self.link.open(body)
+        channel = await (await self.up()).open(body)
         found: Many[Listed] = []
         count = size = 0
         try:

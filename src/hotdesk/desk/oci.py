@@ -7,111 +7,31 @@ import functools
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import anyio
 import anyio.lowlevel
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
+from hotdesk.desk import trust
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient, closing
+from hotdesk.desk.kept import Kept
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.pool import Pool
 from hotdesk.desk.request import Request
-from hotdesk.desk.root import Ledger, note_programs, supervise
-from hotdesk.desk.seam import DeskId, Spec, Supervisor, Usage, new_id
+from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import Started, start
-from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 
 GREET_SECONDS = 15.0
 CONSOLE = 4096
 PULSE = 1.0
 IDLE_LONGEST = 1e9
-
-
-class Kept:
-    """A desk from outside, through its keeper."""
-
-    def __init__(self, runtime: ContainerRuntime, desk: DeskId) -> None:
-        self.runtime = runtime
-        self.desk = desk
-        self.roots: Link | None = None
-        self.rising = anyio.Lock()
-        self.ledger = Ledger(desk, runtime.note)
-        self.thawing: anyio.Event | None = None
-        """Set when a paused desk goes on, or ends."""
-
-    async def usage(self) -> Usage:
-        """Ask the keeper what the desk uses."""
-        body, _ = await self.runtime.keeper.ask(Request("usage", self.desk))
-        return as_usage(body)
-
-    async def pause(self, paused: bool) -> None:
-        """Have the keeper stop the desk, or let it go on."""
-        await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
-        if self.roots is not None:
-            self.roots.paused = paused
-        if paused:
-            self.thawing = self.thawing or anyio.Event()
-        else:
-            self.thaw()
-
-    def thaw(self) -> None:
-        """Let whoever waits for a paused desk go on."""
-        if self.thawing is not None:
-            self.thawing.set()
-        self.thawing = None
-
-    async def dial(self, port: int) -> socket.socket:
-        """Have the keeper call a server inside."""
-        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
-        sock = socket.socket(fileno=fds[0])
-        sock.setblocking(False)
-        return sock
-
-    async def root(self) -> Link:
-        """Give the link to root's guest; the first call has the keeper start it."""
-        async with self.rising:
-            while self.thawing is not None:
-                await self.thawing.wait()
-            if self.roots is None or self.roots.is_over():
-                body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
-                self.runtime.keeper.rootless.discard(self.desk)
-                with closing(fds):
-                    self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
-                note_programs(self.roots, self.ledger)
-                self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
-            return self.roots
-
-    def calls(self) -> int:
-        """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
-        return self.roots.last if self.roots is not None else 0
-
-    def is_busy(self) -> bool:
-        """Say whether a call as root is under way; one channel is always open, to hear of acts."""
-        return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
-
-    async def rise(self) -> None:
-        """Have root up; what fails is told to whoever asks next."""
-        with contextlib.suppress(HotdeskError):
-            await self.root()
-
-    def hang_up(self) -> None:
-        """Let go of root's link."""
-        self.thaw()
-        if self.roots is not None:
-            self.roots.hang_up()
-
-
-def as_usage(body: dict[str, object]) -> Usage:
-    """Read what a desk uses, as its keeper or its owner tells."""
-    told = {field.name: body.get(field.name, 0) for field in fields(Usage)}
-    if not all(type(number) in (int, float) for number in told.values()):
-        raise KeeperError("what the desk uses was told strangely")
-    return Usage(**told)  # type: ignore[arg-type]
 
 
 class ContainerRuntime:
@@ -136,27 +56,78 @@ class ContainerRuntime:
         """Made on first need: most desks have no way out, and no root."""
         self.used: set[DeskId] = set()
         """Desks whose bytes went through the door since the last pulse."""
+        self.pool = Pool(config, self)
         self.kept: dict[DeskId, Kept] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.idle = IDLE_LONGEST
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Open a desk; when its guest does not greet or its way out does not hold, nothing is left of it."""
+        """Give a desk: one that is kept ready, or one opened now."""
+        if (ready := self.pool.take(spec)) is not None:
+            return await self.claim(ready, spec, scope)
+        return await self.begin(spec, scope)
+
+    async def claim(self, ready: LinkedDesk, spec: Spec, scope: Scope) -> LinkedDesk:
+        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another opened."""
+        desk, kept = ready.id, self.kept[ready.id]
+        kept.spec, kept.scope = spec, scope
+        async with self.unless_whole(desk):
+            led, ca = await self.admit(desk, spec, scope)
+            try:
+                await self.keeper.ask(Request("claim", desk, led, ca=ca))
+            except (DeskError, KeeperError):
+                await self.burn(desk)
+                return await self.begin(spec, scope)
+            self.idle = min(self.idle, spec.idle)
+            self.desks[desk] = ready
+            ready.link.paused = False
+            kept.thaw()
+            if env := {**(trust.environment() if ca else {}), **led.env}:
+                await ready.settle(env)
+            if ca and self.supervisor is not None:
+                await self.supervisor.prove(ready)
+        return ready
+
+    async def prepare(self, spec: Spec) -> LinkedDesk:
+        """Open a desk to be kept ready: nobody finds it until it is claimed."""
+        desk = await self.begin(spec, CLOSED, spare=True)
+        async with self.unless_whole(desk.id):
+            await desk.pause()
+            del self.desks[desk.id]
+        return desk
+
+    def has_ended(self, desk: LinkedDesk) -> bool:
+        """Say whether a desk that was kept ready is no more."""
+        return desk.id in self.keeper.ended or desk.link.failure is not None
+
+    async def begin(
+        self, spec: Spec, scope: Scope, *, origin: str = "", snapshot: str = "", spare: bool = False
+    ) -> LinkedDesk:
+        """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left."""
         desk = new_id()
         self.idle = min(self.idle, spec.idle)
-        try:
+        asked = spec
+        async with self.unless_whole(desk):
             spec, ca = await self.admit(desk, spec, scope)
-            body, fds = await self.keeper.ask(Request("open", desk, spec, ca=ca), 2)
+            order = Request("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
+            body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
-                self.desks[desk] = await self.greet(desk, body, fds)
+                link = await self.answer(desk, body, fds[0], fds[1])
+            self.desks[desk] = self.take(desk, link, Kept(self, desk, asked, scope))
             if ca and self.supervisor is not None:
                 await self.supervisor.prove(self.desks[desk])
+        return self.desks[desk]
+
+    @contextlib.asynccontextmanager
+    async def unless_whole(self, desk: DeskId) -> AsyncIterator[None]:
+        """Burn a desk that does not become what was asked for."""
+        try:
+            yield
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 await self.burn(desk)
             raise
-        return self.desks[desk]
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[Spec, str]:
         """Have whatever the desk needs outside: somebody who notes what root does, and a way out."""
@@ -179,11 +150,10 @@ class ContainerRuntime:
             self.supervisor = self.supervise(self.keeper, self.tasks)
         return self.supervisor
 
-    async def greet(self, desk: DeskId, body: dict[str, object], fds: list[int]) -> LinkedDesk:
-        """Take the guest's call, and its first word."""
-        link = await self.answer(desk, body, fds[0], fds[1])
-        self.kept[desk] = Kept(self, desk)
-        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.kept[desk])
+    def take(self, desk: DeskId, link: Link, kept: Kept) -> LinkedDesk:
+        """Have a desk whose guest has called."""
+        self.kept[desk] = kept
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), kept)
 
     async def answer(
         self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
@@ -282,6 +252,7 @@ class ContainerRuntime:
 
     def hang_up(self) -> None:
         """Let go of every desk's links."""
+        self.pool.hang_up()
         for desk in list(self.desks):
             self.let_go(desk)
 
@@ -335,6 +306,7 @@ async def container_runtime(
         runtime = ContainerRuntime(config, keeper, tasks, note, supervise)
         tasks.start(runtime.watch)
         tasks.start(runtime.pulse)
+        tasks.start(runtime.pool.run)
         try:
             yield runtime
         finally:

@@ -37,10 +37,14 @@ class Opening:
             self.pool = choose(self.settings)
         return self.pool
 
-    def begin(self, number: int, request: Request) -> Held:
-        """Prepare a room and start the runtime; what fails leaves nothing, or burns."""
+    def begin(self, number: int, request: Request, origin: Room | None = None) -> Held:
+        """Prepare a room and start the runtime; what fails leaves nothing, or burns.
+
+        A fork has an `origin`, on whose very image it stands.
+        """
         spec, desk = request.spec, request.desk
-        picture = image.find(self.settings.images, spec.image)
+        picture = origin.image if origin is not None else image.find(self.settings.images, spec.image)
+        source = origin.layers.find(request.snapshot) if origin is not None else None
         state.check_floors(self.settings)
         record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
         room = None
@@ -49,9 +53,12 @@ class Opening:
             base = uids.claim(record.folder)
             record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
             disk = Memory() if spec.disk_in == "memory" else self.disk()
-            room = Room(desk, self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk), disk, base)
+            folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
+            room = Room(desk, folder, cgroup, disk, base, picture, spec)
             guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
-            room.prepare(spec, picture, guest, self.filters.compiled, request.ca)
+            room.prepare(guest, self.filters.compiled, request.ca, source)
+            if request.spare:
+                cgroup.favour(False)
             runtime, console = launch.run(self.settings, room)
         except BaseException:
             if room is not None:
@@ -62,7 +69,17 @@ class Opening:
                     uids.release(base, record.folder)
             raise
         start = now()
-        return Held(room, record, spec, runtime, console, number, start + min(OPENING, spec.deadline), start)
+        hard = start + min(OPENING, spec.deadline)
+        return Held(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+
+    def begin_again(self, number: int, held: Held) -> None:
+        """Start a desk that was halted."""
+        state.clear_runtime(self.settings, held.room.desk)
+        held.room.reboot()
+        held.runtime, held.console = launch.run(self.settings, held.room)
+        held.asked, held.down = number, ""
+        held.hard = min(now() + OPENING, held.ends)
+        held.record.note(state="opening")
 
     def prove(self, held: Held, status: int, early: set[int]) -> None:
         """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
@@ -81,5 +98,5 @@ class Opening:
             raise KeeperError("the wall does not stand: its first process is not in its cgroup")
         self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
         held.touched = now()
-        held.hard = held.touched + held.spec.deadline
-        held.record.note(pid=held.init, state="open")
+        held.hard = held.ends = min(held.ends, held.touched + held.spec.deadline)
+        held.record.note(pid=held.init, state="ready" if held.spare else "open")

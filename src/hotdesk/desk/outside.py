@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Protocol
 
 from hotdesk.desk.link import Link
-from hotdesk.desk.seam import Usage
+from hotdesk.desk.seam import Desk, Usage
 from hotdesk.errors import BriefError, HostError
 
 
@@ -19,6 +20,26 @@ class Outside(Protocol):
 
     async def pause(self, paused: bool) -> None:
         """Stop the desk, or let it go on."""
+        ...
+
+    async def halt(self, snapshot: str = "") -> None:
+        """End every process of the desk, and keep its files; `BriefError` first when it lacks that snapshot."""
+        ...
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Start a halted desk, its files as they are or as a snapshot has them; give the link to its guest."""
+        ...
+
+    async def snapshot(self) -> str:
+        """Keep the desk's files as they are; give what to call them by."""
+        ...
+
+    async def forget(self, snapshot: str) -> None:
+        """Delete a snapshot."""
+        ...
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
+        """Open desks that begin with what a snapshot has."""
         ...
 
     async def dial(self, port: int) -> socket.socket:
@@ -40,6 +61,26 @@ class Unheld:
     async def pause(self, paused: bool) -> None:
         """Refuse."""
         raise HostError("a desk without a keeper cannot be paused")
+
+    async def halt(self, snapshot: str = "") -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be halted")
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be started again")
+
+    async def snapshot(self) -> str:
+        """Refuse."""
+        raise HostError("a desk without a keeper has no snapshots")
+
+    async def forget(self, snapshot: str) -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper has no snapshots")
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be forked")
 
     async def dial(self, port: int) -> socket.socket:
         """Refuse."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,9 +15,9 @@ import h11
 from hotdesk.brief import CLOSED, Scope, scope_json
 from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import ERRORS
+from hotdesk.desk.kept import as_usage
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import as_usage
 from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.desk.sockets import receive, send
 from hotdesk.desk.spawn import MESSAGE
@@ -48,6 +48,30 @@ class Lent:
     async def pause(self, paused: bool) -> None:
         """Have the owner stop the desk, or let it go on."""
         await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
+
+    async def halt(self, snapshot: str = "") -> None:
+        """Have the owner end what runs in the desk."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/halt", {"snapshot": snapshot})
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Have the owner start the desk, and borrow the new link."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/boot", {"snapshot": snapshot})
+        self.roots = None
+        return await self.runtime.borrow(self.desk)
+
+    async def snapshot(self) -> str:
+        """Have the owner keep the desk's files as they are."""
+        return str((await self.runtime.call("POST", f"/desks/{self.desk}/snapshots")).get("snapshot"))
+
+    async def forget(self, snapshot: str) -> None:
+        """Have the owner delete a snapshot."""
+        await self.runtime.call("DELETE", f"/desks/{self.desk}/snapshots/{snapshot}")
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
+        """Have the owner open desks that begin with a snapshot's files, and link to each."""
+        told = await self.runtime.call("POST", f"/desks/{self.desk}/forks", {"snapshot": snapshot, "count": count})
+        ids = told.get("ids")
+        return [await self.runtime.find(as_id(str(each))) for each in ids] if isinstance(ids, list) else []
 
     async def dial(self, port: int) -> socket.socket:
         """Have the owner call a server inside, and pass bytes both ways."""
@@ -87,12 +111,17 @@ class RemoteRuntime:
 
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Link to an open desk."""
-        link = await self.link(f"/desks/{desk}/link")
-        self.links.setdefault(desk, []).append(link)
+        link = await self.borrow(desk)
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), Lent(self, desk))
 
+    async def borrow(self, desk: DeskId) -> Link:
+        """Borrow the link to a desk's guest."""
+        link = await self.link(f"/desks/{desk}/link")
+        self.links.setdefault(desk, []).append(link)
+        return link
+
     async def link(self, target: str) -> Link:
-        """Borrow a link to a guest."""
+        """Make a call that becomes a link to a guest."""
         sock, rest = await self.upgrade(target, "hotdesk-link")
         link = Link(sock, rest)
         self.tasks.start(link.run)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Literal, cast, get_args
 
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
 
-Verb = Literal["open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door"]
+Verb = Literal[
+    "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
+    "claim", "snapshot", "forget", "halt", "boot",
+]  # fmt: skip
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),
     "cpus": (int, float),
@@ -22,7 +26,9 @@ TYPES: dict[str, tuple[type, ...]] = {
     "idle": (int, float),
     "env": (dict,),
     "root": (bool,),
+    "tenant": (str,),
 }
+SNAPSHOT_SHAPE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 CERTIFICATE_SHAPE = re.compile(
     r"-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,4000}-----END CERTIFICATE-----\n", re.ASCII
 )
@@ -39,16 +45,19 @@ class Request:
     """What to dial."""
     ca: str = ""
     """The certificate of the desk's door, for a desk with a way out."""
+    spare: bool = False
+    """Whether the desk shall be kept ready, and opened when nobody waits for another."""
+    origin: str = ""
+    """The desk whose snapshot a fork begins with."""
+    snapshot: str = ""
 
 
 def write(number: int, request: Request) -> bytes:
     """Write a request as its keeper reads it."""
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
-    if request.verb == "open":
-        message["spec"] = asdict(request.spec)
-        message["ca"] = request.ca
-    elif request.verb == "dial":
-        message["port"] = request.port
+    for name in FIELDS.get(request.verb, ()):
+        value = getattr(request, name)
+        message[name] = asdict(value) if isinstance(value, Spec) else value
     return json.dumps(message).encode()
 
 
@@ -58,22 +67,17 @@ def parse(data: bytes) -> tuple[int, Request]:
         message = json.loads(data.decode())
     except (ValueError, RecursionError) as e:
         raise BriefError("the keeper was sent something that is not JSON") from e
-    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", "spec", "port", "ca"}:
+    if not isinstance(message, dict) or set(message) - {"n", "verb", "desk", *READERS}:
         raise BriefError("the keeper was sent something that is not a request")
-    number, verb, desk = message.get("n"), message.get("verb"), message.get("desk")
+    number, verb, desk = message.get("n"), str(message.get("verb")), message.get("desk")
     if type(number) is not int or not 0 <= number < 1 << 63:
         raise BriefError("a request without a number")
     if verb not in get_args(Verb):
         raise BriefError("the keeper does not know that verb")
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("a request for something that is not a desk's id")
-    if verb == "open":
-        return number, Request(
-            "open", desk, parse_spec(message.get("spec")), ca=parse_certificate(message.get("ca", ""))
-        )
-    if verb == "dial":
-        return number, Request("dial", desk, port=parse_port(message.get("port")))
-    return number, Request(cast(Verb, verb), desk)
+    told = {name: READERS[name](message.get(name)) for name in FIELDS.get(verb, ())}
+    return number, Request(cast(Verb, verb), desk, **told)  # type: ignore[arg-type]
 
 
 def number_of(data: bytes) -> int:
@@ -87,6 +91,8 @@ def number_of(data: bytes) -> int:
 
 def parse_certificate(value: object) -> str:
     """Read the certificate a desk shall trust: PEM, and short."""
+    if value is None:
+        return ""
     if not isinstance(value, str) or not (value == "" or CERTIFICATE_SHAPE.fullmatch(value)):
         raise BriefError("a request to open with something that is not a certificate")
     return value
@@ -110,3 +116,47 @@ def parse_spec(value: object) -> Spec:
     if not all(isinstance(text, str) for pair in env.items() for text in pair):
         raise BriefError("a request to open whose env is not text")
     return Spec(**value)
+
+
+def parse_flag(value: object) -> bool:
+    """Read something that is so or not."""
+    if value not in (None, True, False):
+        raise BriefError("a request with something that is neither so nor not")
+    return bool(value)
+
+
+def parse_origin(value: object) -> str:
+    """Read which desk a fork comes from, if it is one."""
+    if value in (None, ""):
+        return ""
+    if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
+        raise BriefError("a fork of something that is not a desk")
+    return value
+
+
+def parse_snapshot(value: object) -> str:
+    """Read which snapshot is meant, if one is."""
+    if value in (None, ""):
+        return ""
+    if not isinstance(value, str) or not SNAPSHOT_SHAPE.fullmatch(value):
+        raise BriefError(f"{str(value)[:20]!r} is not a snapshot")
+    return value
+
+
+READERS: dict[str, Callable[[object], object]] = {
+    "spec": parse_spec,
+    "ca": parse_certificate,
+    "port": parse_port,
+    "spare": parse_flag,
+    "origin": parse_origin,
+    "snapshot": parse_snapshot,
+}
+FIELDS: dict[str, tuple[str, ...]] = {
+    "open": ("spec", "ca", "spare", "origin", "snapshot"),
+    "claim": ("spec", "ca"),
+    "dial": ("port",),
+    "halt": ("snapshot",),
+    "boot": ("snapshot",),
+    "forget": ("snapshot",),
+}
+"""What a verb says beside whom it is about."""

@@ -6,7 +6,6 @@ Everything is mounted in the keeper's private mount namespace: a keeper that is 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import resource
@@ -17,10 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotdesk.desk import bundle, filters, kernel, trust, uids
+from hotdesk.desk import bundle, filters, kernel, seed, trust, uids
 from hotdesk.desk.cgroup import Cgroup, Limits
-from hotdesk.desk.disk import Disk, opened
+from hotdesk.desk.disk import Disk
+from hotdesk.desk.filesystem import opened
 from hotdesk.desk.image import Image
+from hotdesk.desk.layers import Layers
 from hotdesk.desk.seam import Spec
 
 GATE = ("127.0.0.1", 3128)
@@ -34,8 +35,6 @@ LINKS = {
     "stderr": "/proc/self/fd/2",
     "ptmx": "pts/ptmx",
 }
-OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
-HOST_BUNDLE = Path(trust.BUNDLE)
 HIDDEN = frozenset(name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}"))
 
 
@@ -50,6 +49,8 @@ class Room:
     disk: Disk
     base: int
     """The first of its host user ids."""
+    image: Image
+    spec: Spec
     undo: list[Callable[[], object]] = field(default_factory=list)
     userns: int = -1
     netns: int = -1
@@ -58,9 +59,11 @@ class Room:
     sudo: socket.socket | None = None
     """Where `sudo` calls, in a desk that may have root."""
     plan: bundle.Room | None = None
+    layers: Layers = field(init=False)
 
-    def prepare(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None, ca: str = "") -> None:
-        """Make every piece. On failure the caller runs `clear`."""
+    def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
+        """Make every piece; `source` is the disk's snapshot to begin with. On failure the caller runs `clear`."""
+        spec = self.spec
         self.userns = kernel.new_userns(self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base))
         self.netns, self.gate = kernel.in_new_netns(open_gate)
         self.folder.mkdir(mode=0o711)
@@ -73,10 +76,11 @@ class Room:
         self.make_link(guest)
         if spec.root:
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
-        self.make_root(spec, image, ca)
-        self.cgroup.make(Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus))
-        led = replace(spec, env={**trust.environment(), **spec.env}) if ca else spec
-        self.write_config(led, image, guest, compiled)
+        self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo)
+        files = seed.identity(self.desk) | seed.privileges(spec.root, ca, self.image.python)
+        self.layers.put_up(self.image, spec.disk, files, source)
+        self.cgroup.make(limits_of(spec))
+        self.write_config(guest, compiled, trust.environment() if ca else {})
 
     def make_dev(self) -> None:
         """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
@@ -104,10 +108,15 @@ class Room:
         """Make what covers the parts of /proc that tell of the host."""
         proc = self.folder / "proc"
         (proc / "none").mkdir(mode=0o755, parents=True)
-        for name, text in {"empty": "", "boot_id": random_uuid(), **bundle.STEADY_FILES}.items():
+        for name, text in {"empty": "", "boot_id": "", **bundle.STEADY_FILES}.items():
             file = proc / name
             file.write_text(text)
             file.chmod(0o444)
+        self.be_reborn()
+
+    def be_reborn(self) -> None:
+        """Have a boot id nobody had before."""
+        (self.folder / "proc/boot_id").write_text(random_uuid())
 
     def make_link(self, guest: dict[str, bytes]) -> None:
         """Make the folder the guest's code lies in, and the socket it dials. Only the desk's own user may dial."""
@@ -115,6 +124,10 @@ class Room:
         (link / "lib/hotdesk_guest").mkdir(mode=0o755, parents=True)
         for name, data in guest.items():
             (link / "lib/hotdesk_guest" / name).write_bytes(data)
+        self.await_guest()
+
+    def await_guest(self) -> None:
+        """Listen where the desk's first process calls."""
         self.listener = self.listen("link.sock", uids.USER, 0o600)
 
     def listen(self, name: str, uid: int, mode: int) -> socket.socket:
@@ -141,59 +154,35 @@ class Room:
             self.listener.close()
             self.listener = None
 
-    def make_root(self, spec: Spec, image: Image, ca: str) -> None:
-        """Lay the writable layer over the image, owners shifted into the desk's own ids."""
-        lowers = []
-        for number, layer in enumerate(image.layers):
-            lower = self.folder / f"l{number}"
-            lower.mkdir()
-            self.hold(layer)
-            kernel.mount_idmapped(str(layer), str(lower), self.userns)
-            self.undo.append(lambda at=str(lower): kernel.umount(at))  # type: ignore[misc]
-            lowers.append(lower.name)
-        self.folder.joinpath("disk").mkdir()
-        self.undo.append(lambda: self.disk.drop(self.desk))
-        layer = self.disk.make(self.desk, spec.disk, self.folder / "disk")
-        if layer == self.folder / "disk":
-            self.undo.append(lambda: kernel.umount(str(layer)))
-        self.seed(layer / "up", bundle.sudo(image.python) if spec.root else None, ca)
-        (layer / "work").mkdir(mode=0o700)
-        (self.folder / "root").mkdir()
-        os.symlink(layer, self.folder / "w")
-        os.chdir(self.folder)  # relative names, because a desk reads them in its mountinfo
-        try:
-            options = f"lowerdir={':'.join(lowers)},upperdir=w/up,workdir=w/work,{OVERLAY}"
-            kernel.mount("desk", "root", "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)
-        finally:
-            os.chdir("/")
-        self.undo.append(lambda: kernel.umount(str(self.folder / "root")))
+    def settle(self, spec: Spec, ca: str, pid: int) -> None:
+        """Make a desk that was kept ready the one that is asked for; nobody has used it yet."""
+        assert self.plan is not None
+        if limits_of(spec) != limits_of(self.spec):
+            self.cgroup.limit(limits_of(spec))
+        if spec.disk != self.spec.disk:
+            self.disk.resize(self.desk, spec.disk)
+        if spec.cpus != self.spec.cpus:
+            self.make_sys(spec)
+        if spec.memory != self.spec.memory:
+            kernel.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
+        if spec.root:
+            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+        if files := seed.privileges(spec.root, ca, self.plan.python):
+            with kernel.making_files_as(self.base):
+                seed.plant(self.folder / "root", files)
+        led = trust.environment() if ca else {}
+        self.plan = replace(self.plan, memory=spec.memory, env={**led, **spec.env})
+        self.spec = spec
 
-    def hold(self, layer: Path) -> None:
-        """Lock a layer while the desk stands on it, so that no image removal takes it away."""
-        fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.undo.append(lambda: os.close(fd))
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    def reboot(self) -> None:
+        """Prepare for the runtime to start the desk anew."""
+        assert self.plan is not None
+        self.be_reborn()
+        self.await_guest()
+        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
 
-    def seed(self, upper: Path, sudo: str | None, ca: str) -> None:
-        """Give the fresh layer the files that make this computer itself and no other."""
-        texts = {
-            "etc/hostname": f"{self.desk[:12]}\n",
-            "etc/hosts": f"127.0.0.1 localhost {self.desk[:12]}\n::1 localhost\n",
-            "etc/machine-id": f"{os.urandom(16).hex()}\n",
-            "etc/resolv.conf": "",
-            **({bundle.SUDO: sudo} if sudo else {}),
-        }
-        files = {name: text.encode() for name, text in texts.items()} | (trusting(ca) if ca else {})
-        for name, data in files.items():
-            (upper / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            (upper / name).write_bytes(data)
-        if sudo:
-            (upper / bundle.SUDO).chmod(0o755)
-        for path in (upper, *upper.rglob("*")):
-            os.chown(path, self.base, self.base)
-
-    def write_config(self, spec: Spec, image: Image, guest: dict[str, bytes], compiled: str | None) -> None:
-        """Write the OCI bundle."""
+    def write_config(self, guest: dict[str, bytes], compiled: str | None, led: dict[str, str]) -> None:
+        """Write the OCI bundle; `led` are the variables by which programs find the door."""
         (self.folder / "bundle").mkdir(mode=0o700)
         self.plan = bundle.Room(
             desk=self.desk,
@@ -204,15 +193,15 @@ class Room:
             link=str(self.folder / "link"),
             userns=f"/proc/{os.getpid()}/fd/{self.userns}",
             netns=f"/proc/{os.getpid()}/fd/{self.netns}",
-            memory=spec.memory,
-            python=image.python,
+            memory=self.spec.memory,
+            python=self.image.python,
             machine=os.uname().machine,
             hidden=HIDDEN,
             guest=next(name for name in guest if name.startswith("start.")),
             annotation=filters.ANNOTATION,
             filter=compiled,
             limits=hard_limits(),
-            env=spec.env,
+            env={**led, **self.spec.env},
         )
         (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
 
@@ -243,11 +232,9 @@ class Room:
         self.gate = self.sudo = None
 
 
-def trusting(ca: str) -> dict[str, bytes]:
-    """Give the files by which a desk believes its door, and whom this machine believes."""
-    believed = HOST_BUNDLE.read_bytes() if HOST_BUNDLE.is_file() else b""
-    given = {**trust.files(ca.encode()), trust.BUNDLE: believed + b"\n" + ca.encode()}
-    return {path.lstrip("/"): data for path, data in given.items()}
+def limits_of(spec: Spec) -> Limits:
+    """Give what a desk of a spec may use."""
+    return Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus)
 
 
 def call_port(port: int) -> socket.socket:

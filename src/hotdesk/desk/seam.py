@@ -15,11 +15,14 @@ from hotdesk.config import GIB, MIB
 from hotdesk.errors import BriefError
 
 DeskId = NewType("DeskId", str)
+SnapshotId = NewType("SnapshotId", str)
+"""Names a snapshot among those of its desk."""
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["file", "directory", "symlink", "other"]
 
 ALPHABET = string.ascii_lowercase + string.digits
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
+TENANT_SHAPE = re.compile(r"[A-Za-z0-9._-]{0,64}")
 OUTPUT_LIMIT = 16 * MIB
 MOST = 1 << 50
 """More memory or disk than any machine has."""
@@ -63,6 +66,8 @@ class Spec:
     """Seconds without a call or a byte until it is burnt."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables every program in the desk gets."""
+    tenant: str = ""
+    """Whose desk it is: nothing that was prepared for one tenant is given to another."""
     root: bool = False
     """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it is nobody all the same."""
 
@@ -75,6 +80,7 @@ class Spec:
             "pids": 4 <= self.pids <= 1 << 22,
             "deadline": 0 < self.deadline <= 365 * 86400,
             "idle": 0 < self.idle <= 365 * 86400,
+            "tenant": TENANT_SHAPE.fullmatch(self.tenant) is not None,
         }
         for name, right in checks.items():
             if not right:
@@ -333,15 +339,42 @@ class Desk(Protocol):
         """Connect to a server on the desk's loopback; give the socket, not blocking. Nobody listens: `DeskError`."""
         ...
 
-    async def pause(self) -> None:
+    async def pause(self, *, memory: bool = True) -> None:
         """Stop every program where it is, until `resume`. Calls wait meanwhile; the deadline does not.
 
-        Twice is no error.
+        Without `memory` every program ends, and only the files stay: `resume` then starts the desk anew, with another
+        boot id. Twice is no error.
         """
         ...
 
     async def resume(self) -> None:
         """Let everything go on. A desk that is not paused is no error."""
+        ...
+
+    async def snapshot(self) -> SnapshotId:
+        """Keep the desk's files as they are at one moment, for as long as the desk lasts; what runs goes on.
+
+        What lies in memory (`/run`, `/dev/shm`, what programs hold) is not kept.
+        """
+        ...
+
+    async def rollback(self, snapshot: SnapshotId) -> None:
+        """Have the files exactly as they were. Every program ends, and the desk starts anew under the same id.
+
+        The snapshot stays. An unknown one is `BriefError`.
+        """
+        ...
+
+    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
+        """Open desks like this one that begin with its files, as they are or as a snapshot has them.
+
+        Each is a computer of its own: own id, name, ways out, grants and placeholders, and a deadline that begins now.
+        An error leaves none.
+        """
+        ...
+
+    async def forget(self, snapshot: SnapshotId) -> None:
+        """Delete a snapshot."""
         ...
 
     async def usage(self) -> Usage:

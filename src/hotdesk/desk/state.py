@@ -195,7 +195,10 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
     left += clear_runtime(config, desk)
     try:
         cgroup.remove()
-        disk().drop(desk)
+        layers = disk()
+        for name in layers.left():
+            if name.partition(".")[0] == desk:
+                layers.drop(name)
     except (OSError, HostError) as e:
         left.append(str(e))
     base = told.get("base")

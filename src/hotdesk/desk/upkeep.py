@@ -1,28 +1,49 @@
-"""What is done to an open desk from outside: counting, pausing, dialling."""
+"""What is done to an open desk from outside at once: counting, pausing, keeping its files, giving it away, dialling."""
 
 from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 
 from hotdesk.desk import kernel
 from hotdesk.desk.held import Held, now
+from hotdesk.desk.request import Request
 from hotdesk.desk.room import call_port
-from hotdesk.errors import DeskError
+from hotdesk.errors import BriefError, DeskError
 
 FREEZING = 0.25
 """Seconds a desk may take to stop."""
 
 
-def usage(held: Held) -> dict[str, object]:
+def usage(held: Held, _request: Request) -> dict[str, object]:
     """Read what a desk uses."""
     return {**held.room.cgroup.usage(), "disk": held.room.disk.used(held.room.desk, held.room.folder / "disk")}
 
 
-def pause(held: Held) -> None:
-    """Freeze a desk; one that does not stop goes on."""
+def pause(held: Held, _request: Request) -> dict[str, object]:
+    """Freeze a desk; one that does not stop goes on. One that is down is still enough."""
+    if not held.paused and not held.down:
+        if held.spare:
+            held.room.cgroup.favour(True)  # what is given no processor time does not come to a stop
+        freeze(held)
+        held.paused = True
+        held.record.note(state="ready" if held.spare else "paused")
+    return {}
+
+
+def resume(held: Held, _request: Request) -> dict[str, object]:
+    """Thaw a desk."""
     if held.paused:
-        return
+        held.room.cgroup.freeze(False)
+        held.paused = False
+        held.touched = now()
+        held.record.note(state="open")
+    return {}
+
+
+def freeze(held: Held) -> None:
+    """Stop everything in a desk, or nothing."""
     if held.root is not None and not held.root.proven:
         raise DeskError(f"desk {held.room.desk} is starting its root; try again")
     cgroup = held.room.cgroup
@@ -33,17 +54,51 @@ def pause(held: Held) -> None:
             cgroup.freeze(False)
             raise DeskError(f"desk {held.room.desk} did not stop within {FREEZING} s; it goes on")
         time.sleep(0.0002)
-    held.paused = True
-    held.record.note(state="paused")
 
 
-def resume(held: Held) -> None:
-    """Thaw a desk."""
-    if held.paused:
-        held.room.cgroup.freeze(False)
-        held.paused = False
-        held.touched = now()
-        held.record.note(state="open")
+def snapshot(held: Held, _request: Request) -> dict[str, object]:
+    """Keep a desk's files as they are, while nothing in it runs."""
+    running = not held.paused and not held.down
+    if running:
+        freeze(held)
+    try:
+        return {"snapshot": held.room.layers.snapshot()}
+    finally:
+        if running:
+            held.room.cgroup.freeze(False)
+
+
+def forget(held: Held, request: Request) -> dict[str, object]:
+    """Delete a snapshot."""
+    held.room.layers.forget(request.snapshot)
+    return {}
+
+
+def claim(held: Held, request: Request) -> dict[str, object]:
+    """Give a desk that was kept ready to whoever asked for one like it."""
+    if not held.spare:
+        raise BriefError(f"desk {held.room.desk} is not kept ready; it is somebody's")
+    if request.spec.tenant != held.spec.tenant or request.spec.disk_in != held.spec.disk_in:
+        raise BriefError(f"desk {held.room.desk} is kept ready for another tenant, or with another disk")
+    held.room.settle(request.spec, request.ca, held.init)
+    held.spec, held.spare, held.paused = request.spec, False, False
+    held.touched = now()
+    held.hard = held.ends = held.touched + request.spec.deadline
+    held.room.cgroup.freeze(False)
+    told = {"deadline": request.spec.deadline, "memory": request.spec.memory, "cpus": request.spec.cpus}
+    held.record.note(state="open", opened=time.time(), **told)
+    return {}
+
+
+ACTS: dict[str, Callable[[Held, Request], dict[str, object]]] = {
+    "usage": usage,
+    "pause": pause,
+    "resume": resume,
+    "snapshot": snapshot,
+    "forget": forget,
+    "claim": claim,
+}
+"""What is done at once, by its verb, and answered in a word."""
 
 
 def dial(held: Held, port: int) -> socket.socket:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import disk
+from hotdesk.desk import disk, filesystem
 from hotdesk.errors import HostError
 
 pytestmark = pytest.mark.container
@@ -74,10 +74,10 @@ for order in sys.stdin:
         for number in range(100):
             chosen.make(f"short{number}", size, at)
             chosen.drop(f"short{number}")
-        before = len(os.listdir(chosen.accounts()))
+        before = len(os.listdir(chosen.accounts))
         chosen.tidy()
         end = time.monotonic() + 10
-        while (after := len(os.listdir(chosen.accounts()))) > 50 and time.monotonic() < end:
+        while (after := len(os.listdir(chosen.accounts))) > 50 and time.monotonic() < end:
             time.sleep(0.05)
         say(before=before, after=after)
     elif order == "end\\n":
@@ -242,6 +242,6 @@ def test_a_disk_that_is_not_there_is_the_operators_matter(tmp_path: Path) -> Non
 
 def test_a_missing_tool_names_the_remedy() -> None:
     with pytest.raises(HostError, match="hotdesk setup"):
-        disk.tool("mkfs.nothing")
+        filesystem.tool("mkfs.nothing")
     with pytest.raises(HostError, match=r"mkfs\.ext4 failed"):
-        disk.tool("mkfs.ext4", "/nonexistent/file")
+        filesystem.tool("mkfs.ext4", "/nonexistent/file")

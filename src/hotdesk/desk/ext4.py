@@ -1,0 +1,112 @@
+"""A sparse ext4 file each, deleted as soon as it is attached, so that nothing survives its keeper."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.config import MIB
+from hotdesk.desk import kernel, loop
+from hotdesk.desk.filesystem import FLAGS, opened, taken, tool
+from hotdesk.errors import DeskError
+
+FREEZE, THAW = 0xC0045877, 0xC0045878
+PIECE = 64 * MIB
+
+
+class Ext4:
+    """Layers in files of their own; a snapshot is a copy of what such a file holds."""
+
+    plain = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: dict[str, int] = {}
+        """What each layer and each snapshot lies in, held open."""
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Format and mount a file of this size."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self.folder / desk
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self.files[desk] = fd
+        try:
+            os.ftruncate(fd, max(size, 4 * MIB))
+            extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+            tool("mkfs.ext4", "-q", "-F", "-m0", "-b4096", "-O", "^has_journal", "-E", extended, str(file))
+            self.mount(desk, at)
+        finally:
+            file.unlink()
+        with suppress(FileNotFoundError):
+            (at / "lost+found").rmdir()
+        return at
+
+    def mount(self, desk: str, at: Path) -> None:
+        """Show a layer's file as a disk."""
+        device, held = loop.attach(self.files[desk], desk)
+        try:
+            kernel.mount(device, str(at), "ext4", FLAGS)
+        finally:
+            os.close(held)
+
+    def resize(self, desk: str, size: int) -> None:
+        """Refuse anything else than what it was formatted for."""
+        if max(size, 4 * MIB) != os.fstat(self.files[desk]).st_size:
+            raise DeskError("a disk on ext4 keeps its size")
+
+    def snapshot(self, desk: str, name: str, at: Path) -> None:
+        """Copy the file while its file system stands still."""
+        with opened(at) as mounted:
+            fcntl.ioctl(mounted, FREEZE, 0)
+            try:
+                self.files[name] = self.copy(self.files[desk])
+            finally:
+                fcntl.ioctl(mounted, THAW, 0)
+
+    def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
+        """Mount a copy of a snapshot; it has the size it was taken with."""
+        self.files[desk] = self.copy(self.files[name])
+        self.mount(desk, at)
+        return at
+
+    def copy(self, source: int) -> int:
+        """Copy a sparse file into one without a name."""
+        target = os.open(self.folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(source).st_size
+            os.ftruncate(target, size)
+            for start, end in written(source, size):
+                while start < end:
+                    start += os.copy_file_range(source, target, min(PIECE, end - start), start, start)
+        except BaseException:
+            os.close(target)
+            raise
+        return target
+
+    def drop(self, name: str) -> None:
+        """Let go of a file, which without a name is gone; one whose keeper was killed before is deleted."""
+        if (fd := self.files.pop(name, None)) is not None:
+            os.close(fd)
+        (self.folder / name).unlink(missing_ok=True)
+
+    def used(self, desk: str, at: Path) -> int:
+        """Ask the file system."""
+        return taken(at)
+
+    def left(self) -> list[str]:
+        """List files of keepers killed while formatting."""
+        return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
+
+
+def written(file: int, size: int) -> list[tuple[int, int]]:
+    """Give the parts of a sparse file that hold something."""
+    found = []
+    end = 0
+    with suppress(OSError):  # behind the last byte that was written there is no more data
+        while end < size:
+            start = os.lseek(file, end, os.SEEK_DATA)
+            end = os.lseek(file, start, os.SEEK_HOLE)
+            found.append((start, end))
+    return found

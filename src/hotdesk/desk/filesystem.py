@@ -1,0 +1,46 @@
+"""What every kind of disk needs: the tools that make file systems, how full one is, a directory held open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hotdesk.desk import kernel
+from hotdesk.errors import HostError
+
+FLAGS = kernel.MS_NODEV | kernel.MS_NOSUID | kernel.MS_NOATIME
+"""How every writable layer is mounted."""
+
+
+def tool(*argv: str) -> None:
+    """Run one of the file system tools, quietly."""
+    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    try:
+        done = subprocess.run(
+            argv, check=False, env={"PATH": path}, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+        )
+    except FileNotFoundError as e:
+        raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
+    except subprocess.TimeoutExpired as e:
+        raise HostError(f"{argv[0]} did not end within a minute; is the machine overloaded?") from e
+    if done.returncode:
+        raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+
+
+def taken(folder: Path) -> int:
+    """Say how many bytes of a file system are taken."""
+    info = os.statvfs(folder)
+    return (info.f_blocks - info.f_bfree) * info.f_frsize
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[int]:
+    """Hold a directory open."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,155 @@
+"""A desk from outside, as its own owner holds it: through the keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import anyio
+
+from hotdesk.brief.data import Scope
+from hotdesk.desk.keeper_client import BURN_SECONDS, closing
+from hotdesk.desk.link import Link
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.request import Request
+from hotdesk.desk.root import Ledger, note_programs, supervise
+from hotdesk.desk.seam import DeskId, Spec, Usage
+from hotdesk.errors import HotdeskError, KeeperError
+
+if TYPE_CHECKING:
+    from hotdesk.desk.oci import ContainerRuntime
+
+
+class Kept:
+    """A desk from outside, through its keeper."""
+
+    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope) -> None:
+        self.runtime = runtime
+        self.desk = desk
+        self.spec = spec
+        self.scope = scope
+        self.roots: Link | None = None
+        self.rising = anyio.Lock()
+        self.ledger = Ledger(desk, runtime.note)
+        self.thawing: anyio.Event | None = None
+        """Set when a paused desk goes on, or ends."""
+
+    async def usage(self) -> Usage:
+        """Ask the keeper what the desk uses."""
+        body, _ = await self.runtime.keeper.ask(Request("usage", self.desk))
+        return as_usage(body)
+
+    async def pause(self, paused: bool) -> None:
+        """Have the keeper stop the desk, or let it go on."""
+        await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+        if self.roots is not None:
+            self.roots.paused = paused
+        if paused:
+            self.thawing = self.thawing or anyio.Event()
+        else:
+            self.thaw()
+
+    def thaw(self) -> None:
+        """Let whoever waits for a paused desk go on."""
+        if self.thawing is not None:
+            self.thawing.set()
+        self.thawing = None
+
+    async def halt(self, snapshot: str = "") -> None:
+        """Have the keeper end what runs in the desk."""
+        await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
+        self.hang_up()
+        self.roots = None
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Have the keeper start the desk, and take its guest's call."""
+        body, fds = await self.runtime.keeper.ask(Request("boot", self.desk, snapshot=snapshot), 2)
+        with closing(fds):
+            return await self.runtime.answer(self.desk, body, fds[0], fds[1])
+
+    async def snapshot(self) -> str:
+        """Have the keeper keep the desk's files as they are."""
+        body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
+        return str(body.get("snapshot"))
+
+    async def forget(self, snapshot: str) -> None:
+        """Have the keeper delete a snapshot."""
+        await self.runtime.keeper.ask(Request("forget", self.desk, snapshot=snapshot))
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
+        """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none."""
+        forks: list[LinkedDesk] = []
+
+        async def one() -> None:
+            forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=snapshot))
+
+        try:
+            await together(one, count)
+        except BaseException:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                for desk in forks:
+                    await self.runtime.burn(desk.id)
+            raise
+        return forks
+
+    async def dial(self, port: int) -> socket.socket:
+        """Have the keeper call a server inside."""
+        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
+        sock = socket.socket(fileno=fds[0])
+        sock.setblocking(False)
+        return sock
+
+    async def root(self) -> Link:
+        """Give the link to root's guest; the first call has the keeper start it."""
+        async with self.rising:
+            while self.thawing is not None:
+                await self.thawing.wait()
+            if self.roots is None or self.roots.is_over():
+                body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
+                self.runtime.keeper.rootless.discard(self.desk)
+                with closing(fds):
+                    self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
+                note_programs(self.roots, self.ledger)
+                self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
+            return self.roots
+
+    def calls(self) -> int:
+        """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
+        return self.roots.last if self.roots is not None else 0
+
+    def is_busy(self) -> bool:
+        """Say whether a call as root is under way; one channel is always open, to hear of acts."""
+        return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
+
+    async def rise(self) -> None:
+        """Have root up; what fails is told to whoever asks next."""
+        with contextlib.suppress(HotdeskError):
+            await self.root()
+
+    def hang_up(self) -> None:
+        """Let go of root's link."""
+        self.thaw()
+        if self.roots is not None:
+            self.roots.hang_up()
+
+
+async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
+    """Do something several times at once; the first error ends the others, and is raised alone."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(work)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+def as_usage(body: dict[str, object]) -> Usage:
+    """Read what a desk uses, as its keeper or its owner tells."""
+    told = {field.name: body.get(field.name, 0) for field in fields(Usage)}
+    if not all(type(number) in (int, float) for number in told.values()):
+        raise KeeperError("what the desk uses was told strangely")
+    return Usage(**told)  # type: ignore[arg-type]

@@ -1,0 +1,155 @@
+"""Desks kept ready: opened before anybody asks, frozen, and made what is asked for when they are claimed.
+
+A desk is kept for one tenant and one image, by its digest. All else an order may say is applied at the claim.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import anyio
+
+from hotdesk.config import Config
+from hotdesk.desk.image import find
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError, HotdeskError
+
+MOST = 1000
+"""Desks a pool may keep ready."""
+AGE = 3600.0
+"""Seconds after which a desk nobody claimed is replaced by a fresh one."""
+QUIET = 0.1
+"""Seconds without an order before the pool opens a desk of its own."""
+PATIENCE = 1.0
+"""Seconds after which it opens one all the same."""
+REST = 5.0
+"""Seconds until it tries again when a desk could not be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What must be the same for a desk kept ready to be given to somebody."""
+
+    tenant: str
+    image: str
+    """Its digest: a name may mean another image by now."""
+    disk_in: str
+    disk: int
+    """Its size where that cannot be changed."""
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Desks of one kind."""
+
+    spec: Spec
+    count: int
+    ready: deque[LinkedDesk] = field(default_factory=deque)
+
+
+class Source(Protocol):
+    """Who opens desks for the pool, and says when one has ended."""
+
+    async def prepare(self, spec: Spec) -> LinkedDesk:
+        """Open a desk to be kept ready."""
+        ...
+
+    def has_ended(self, desk: LinkedDesk) -> bool:
+        """Say whether a desk is no more."""
+        ...
+
+
+class Pool:
+    """The desks one owner keeps ready."""
+
+    def __init__(self, config: Config, source: Source) -> None:
+        self.config = config
+        self.source = source
+        self.shelves: dict[Kind, Shelf] = {}
+        self.changed = anyio.Event()
+        self.ordered = 0.0
+        """When a desk was last asked for."""
+        self.failure: HotdeskError | None = None
+        """Why the last desk could not be opened."""
+
+    def keep(self, spec: Spec, count: int) -> None:
+        """Have so many desks of a spec ready from now on; none ends it."""
+        if not 0 <= count <= MOST:
+            raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MOST}")
+        kind, fresh = self.kind(spec), replace(spec, env={}, root=False, deadline=AGE)
+        shelf = self.shelves.setdefault(kind, Shelf(fresh, 0))
+        shelf.spec, shelf.count = fresh, count
+        self.change()
+
+    def kind(self, spec: Spec) -> Kind:
+        """Give the kind of desk a spec asks for."""
+        digest = find(self.config.images, spec.image).digest
+        return Kind(spec.tenant, digest, spec.disk_in, spec.disk if spec.disk_in == "memory" else 0)
+
+    def take(self, spec: Spec) -> LinkedDesk | None:
+        """Give a desk that is ready, if one is; from then on it is the caller's."""
+        if not self.shelves:
+            return None
+        self.ordered = anyio.current_time()
+        shelf = self.shelves.get(self.kind(spec))
+        while shelf is not None and shelf.ready:
+            desk = shelf.ready.popleft()
+            self.change()
+            if not self.source.has_ended(desk):
+                return desk
+        return None
+
+    def change(self) -> None:
+        """Let whoever waits look again."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def lacking(self) -> Shelf | None:
+        """Give a shelf with too few desks."""
+        for shelf in self.shelves.values():
+            for desk in [desk for desk in shelf.ready if self.source.has_ended(desk)]:
+                shelf.ready.remove(desk)
+            if len(shelf.ready) < shelf.count:
+                return shelf
+        return None
+
+    async def full(self) -> None:
+        """Wait until every desk that shall be ready is; raise what keeps one from it."""
+        while self.lacking() is not None:
+            if self.failure is not None:
+                raise self.failure
+            await self.changed.wait()
+
+    async def run(self) -> None:
+        """Open what is lacking, one at a time, when nobody waits for a desk; until cancelled."""
+        while True:
+            shelf = self.lacking()
+            if shelf is None:
+                with anyio.move_on_after(AGE / 60):
+                    await self.changed.wait()
+                continue
+            await self.be_patient()
+            try:
+                shelf.ready.append(await self.source.prepare(shelf.spec))
+                self.failure = None
+            except HotdeskError as e:
+                self.failure = e
+                self.change()
+                await anyio.sleep(REST)
+            self.change()
+
+    async def be_patient(self) -> None:
+        """Wait for a quiet moment, though not for ever."""
+        with anyio.move_on_after(PATIENCE):
+            while (wait := self.ordered + QUIET - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
+                await anyio.sleep(wait)
+
+    def hang_up(self) -> None:
+        """Let go of what is ready."""
+        for shelf in self.shelves.values():
+            for desk in shelf.ready:
+                desk.hang_up()
+        self.shelves.clear()
