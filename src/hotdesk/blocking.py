@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import seam
-from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, Spec, Usage
+from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, SnapshotId, Spec, Usage
 from hotdesk.host import Host
 
 T = TypeVar("T")
@@ -92,13 +92,29 @@ class Desk:
         sock.setblocking(True)
         return sock
 
-    def pause(self) -> None:
-        """Stop every program where it is."""
-        self._call(self._desk.pause)
+    def pause(self, *, memory: bool = True) -> None:
+        """Stop every program where it is; without memory, for good."""
+        self._call(self._desk.pause, memory=memory)
 
     def resume(self) -> None:
         """Let everything go on."""
         self._call(self._desk.resume)
+
+    def snapshot(self) -> SnapshotId:
+        """Keep the desk's files as they are."""
+        return self._call(self._desk.snapshot)
+
+    def rollback(self, snapshot: SnapshotId) -> None:
+        """Have the files as they were, and start anew."""
+        self._call(self._desk.rollback, snapshot)
+
+    def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
+        """Open desks that begin with this one's files."""
+        return [Desk(self._portal, each) for each in self._call(self._desk.fork, count, snapshot)]
+
+    def forget(self, snapshot: SnapshotId) -> None:
+        """Delete a snapshot."""
+        self._call(self._desk.forget, snapshot)
 
     def usage(self) -> Usage:
         """Say what the desk uses."""
@@ -135,6 +151,10 @@ class Machine:
     def open(self, spec: Spec | None = None) -> Desk:
         """Open a desk that lasts until it is burnt or the host closes."""
         return Desk(self._portal, self._portal.call(self._host.open, spec))
+
+    def keep_ready(self, spec: Spec, count: int) -> None:
+        """Have so many desks of a spec ready from now on."""
+        self._portal.call(self._host.keep_ready, spec, count)
 
     def find(self, desk: DeskId) -> Desk:
         """Give an open desk by id."""

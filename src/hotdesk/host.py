@@ -27,6 +27,7 @@ from hotdesk.errors import DeskGone, HostError, ImageError
 from hotdesk.event import Event
 
 if TYPE_CHECKING:
+    from hotdesk.desk.remote import Lent
     from hotdesk.keys.supervisor import Doors
 
 PARTS = {
@@ -164,6 +165,14 @@ async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
     path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
     async with part("remote")(path) as runtime:
         yield await runtime.find(desk)
+
+
+@contextlib.asynccontextmanager
+async def reach(settings: Config, desk: DeskId) -> AsyncIterator[Lent]:
+    """Reach a desk another process owns from outside only; it may be stopped, and stays when the block ends."""
+    path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
+    async with part("remote")(path) as runtime:
+        yield runtime.outside(desk)
 
 
 def control_path(settings: Config, owner: int) -> Path:

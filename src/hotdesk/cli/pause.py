@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Awaitable, Callable
 
 from hotdesk import config
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk.confine import confine
+from hotdesk.desk.outside import Outside
 from hotdesk.desk.seam import as_id
-from hotdesk.host import borrow
+from hotdesk.host import reach
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
+    add_desks(parser)
+    parser.add_argument(
+        "--no-memory", action="store_true", help="end every program and keep only the files; `resume` starts anew"
+    )
+
+
+def add_desks(parser: argparse.ArgumentParser) -> None:
+    """Describe the desks that are meant."""
     parser.add_argument("desks", nargs="+", metavar="ID", help="ids of desks")
 
 
@@ -22,19 +32,20 @@ def main(arguments: argparse.Namespace) -> int:
     For example:
 
       hotdesk pause $ID
+      hotdesk pause --no-memory $ID
     """
-    return each(arguments.desks, paused=True)
+    return each(arguments.desks, lambda desk: desk.halt() if arguments.no_memory else desk.pause(True))
 
 
-def each(names: list[str], *, paused: bool) -> int:
-    """Pause desks, or let them go on."""
+def each(names: list[str], act: Callable[[Outside], Awaitable[object]]) -> int:
+    """Do something to desks, from outside."""
 
     async def work() -> int:
         confine([])
         settings = config.load()
         for name in names:
-            async with borrow(settings, as_id(name)) as desk:
-                await (desk.pause() if paused else desk.resume())
+            async with reach(settings, as_id(name)) as desk:
+                await act(desk)
         return 0
 
     return run_interruptible(work)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -20,7 +19,7 @@ from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port
 from hotdesk.desk.seam import OUTPUT_LIMIT, Desk, DeskId, Done, Entry, Running, Size, SnapshotId, Usage
-from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, LinkError
+from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
 
 DIAL_SECONDS = 10.0
 FORKS = 1000
@@ -304,16 +303,10 @@ class LinkedDesk:
         await self.outside.forget(snapshot)
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
-        """Open desks that begin with this one's files; a snapshot taken for them alone is not kept."""
+        """Open desks that begin with this one's files."""
         if not 0 < count <= FORKS:
             raise BriefError(f"a desk cannot be forked {count} times; 1 to {FORKS}")
-        taken = snapshot or await self.snapshot()
-        try:
-            return await self.outside.fork(taken, count)
-        finally:
-            if snapshot is None:
-                with anyio.move_on_after(GRACE, shield=True), suppress(HotdeskError):
-                    await self.forget(taken)
+        return await self.outside.fork(snapshot or "", count)
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""

@@ -39,7 +39,7 @@ class Outside(Protocol):
         ...
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
-        """Open desks that begin with what a snapshot has."""
+        """Open desks that begin with what a snapshot has; none is what the desk has now."""
         ...
 
     async def dial(self, port: int) -> socket.socket:

@@ -62,16 +62,24 @@ def snapshot(held: Held, _request: Request) -> dict[str, object]:
     if running:
         freeze(held)
     try:
-        return {"snapshot": held.room.layers.snapshot()}
+        name = held.room.layers.snapshot()
     finally:
         if running:
             held.room.cgroup.freeze(False)
+    note_snapshots(held)
+    return {"snapshot": name}
 
 
 def forget(held: Held, request: Request) -> dict[str, object]:
     """Delete a snapshot."""
     held.room.layers.forget(request.snapshot)
+    note_snapshots(held)
     return {}
+
+
+def note_snapshots(held: Held) -> None:
+    """Write down which snapshots there are, for whoever lists desks."""
+    held.record.note(snapshots=list(held.room.layers.snapshots))
 
 
 def claim(held: Held, request: Request) -> dict[str, object]:
