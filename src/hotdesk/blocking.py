@@ -108,6 +108,10 @@ class Desk:
         """Have the files as they were, and start anew."""
         self._call(self._desk.rollback, snapshot)
 
+    def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
+        """Keep the desk's files as an image."""
+        self._call(self._desk.save, name, snapshot)
+
     def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
         """Open desks that begin with this one's files."""
         return [Desk(self._portal, each) for each in self._call(self._desk.fork, count, snapshot)]

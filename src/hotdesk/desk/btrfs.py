@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hotdesk.config import GIB, MIB
 from hotdesk.desk import kernel, loop
-from hotdesk.desk.filesystem import FLAGS, opened, tool
+from hotdesk.desk.filesystem import FLAGS, open_folder, opened, tool
 from hotdesk.desk.lock import locked
 
 # ioctl arguments are bytearrays: Python copies at most 1024 bytes of an immutable one.
@@ -98,6 +98,10 @@ class Btrfs:
         """Have a second subvolume with what one holds."""
         with opened(self.mounted) as root, opened(self.mounted / source) as fd:
             fcntl.ioctl(root, SNAP_CREATE, bytearray(struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode())))
+
+    def look(self, name: str, at: Path) -> int:
+        """Open the files of a snapshot."""
+        return open_folder(self.mounted / name / "up")
 
     def limited(self, desk: str, size: int) -> Path:
         """Give a subvolume that was just made, once it is limited."""

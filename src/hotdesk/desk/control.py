@@ -8,6 +8,7 @@ POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
 POST   /desks/ID/snapshots     keep its files as they are; DELETE /desks/ID/snapshots/N forgets them
 POST   /desks/ID/halt    end what runs in it; `boot` starts it anew, with a snapshot's files if the body names one
 POST   /desks/ID/forks   open others that begin with its files
+POST   /desks/ID/images  keep its files as an image
 GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
 GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
 GET    /questions        what desks ask for and nobody has answered
@@ -36,7 +37,7 @@ from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import join, relay
-from hotdesk.desk.request import parse_port, parse_snapshot, parse_spec
+from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
 from hotdesk.desk.seam import SnapshotId, Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
@@ -177,6 +178,10 @@ class Control:
                 return {"snapshot": await desk.snapshot()}
             case "DELETE", ["snapshots", name]:
                 await desk.forget(SnapshotId(parse_snapshot(name)))
+            case "POST", ["images"] if self.everyone:
+                raise BriefError("only whoever runs this machine keeps images on it")
+            case "POST", ["images"]:
+                await desk.save(parse_name(told.get("name")), snapshot or None)
             case "POST", ["halt"]:
                 await desk.pause(memory=False)
             case "POST", ["boot"] if snapshot:

@@ -42,6 +42,10 @@ class Disk(Protocol):
         """Make a layer as `make` does, with what a snapshot holds."""
         ...
 
+    def look(self, name: str, at: Path) -> int:
+        """Open the files of a snapshot to read; a mount, if any, is made at `at`, and is seen nowhere after."""
+        ...
+
     def drop(self, name: str) -> None:
         """Delete a snapshot, or a layer already unmounted. Absent is no error."""
         ...
@@ -76,6 +80,10 @@ class Memory:
         raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
+        """Refuse: there is no snapshot."""
+        raise DeskError("a disk in memory has no snapshots")
+
+    def look(self, name: str, at: Path) -> int:
         """Refuse: there is no snapshot."""
         raise DeskError("a disk in memory has no snapshots")
 

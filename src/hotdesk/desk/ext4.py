@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hotdesk.config import MIB
 from hotdesk.desk import kernel, loop
-from hotdesk.desk.filesystem import FLAGS, opened, taken, tool
+from hotdesk.desk.filesystem import FLAGS, open_folder, opened, taken, tool
 from hotdesk.errors import DeskError
 
 FREEZE, THAW = 0xC0045877, 0xC0045878
@@ -70,6 +70,15 @@ class Ext4:
         self.files[desk] = self.copy(self.files[name])
         self.mount(desk, at)
         return at
+
+    def look(self, name: str, at: Path) -> int:
+        """Mount a snapshot for as long as somebody has it open."""
+        at.mkdir(exist_ok=True)
+        self.mount(name, at)
+        try:
+            return open_folder(at / "up")
+        finally:
+            kernel.umount(str(at))
 
     def copy(self, source: int) -> int:
         """Copy a sparse file into one without a name."""

@@ -36,10 +36,15 @@ def taken(folder: Path) -> int:
     return (info.f_blocks - info.f_bfree) * info.f_frsize
 
 
+def open_folder(folder: Path) -> int:
+    """Open a directory, which is no link."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[int]:
     """Hold a directory open."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_folder(folder)
     try:
         yield fd
     finally:

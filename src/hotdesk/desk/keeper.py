@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.desk import kernel, state, uids, upkeep
+from hotdesk.desk import kernel, reap, state, uids, upkeep
 from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.held import Held, now
@@ -26,7 +26,7 @@ from hotdesk.desk.opening import Opening
 from hotdesk.desk.reboots import Reboots
 from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.roots import Roots
-from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.desk.saves import Saves
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError
@@ -63,6 +63,7 @@ class Keeper:
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning)
+        self.saves = Saves(settings, self)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.open_for_business = True
@@ -115,7 +116,7 @@ class Keeper:
     def warm(self) -> None:
         """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
         try:
-            self.collect()
+            reap.collect(self.settings, self.opening.hierarchies, self.opening.disk)
             self.opening.disk()
         except (OSError, HostError):
             pass
@@ -222,6 +223,8 @@ class Keeper:
                 self.reboots.halt(number, self.find(request.desk), request.snapshot)
             case "boot":
                 self.reboots.boot(number, self.find(request.desk), request.snapshot)
+            case "save":
+                self.saves.begin(number, self.find(request.desk), request)
             case "dial":
                 with upkeep.dial(self.find(request.desk), request.port) as caller:
                     self.send({"re": number, "ok": {}}, caller.fileno())
@@ -302,7 +305,7 @@ class Keeper:
                 return
             if pid == 0:
                 return
-            if self.doorman.ended(pid):
+            if self.doorman.ended(pid) or self.saves.ended(pid):
                 continue
             self.early.add(pid)
             for held in list(self.held.values()):
@@ -356,24 +359,6 @@ class Keeper:
             self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
         for number in fire.asked:
             self.send({"re": number, "ok": {}})
-
-    def collect(self) -> None:
-        """Burn what keepers left that were killed; what resists stays listed, for the next one."""
-        for desk in state.orphans(self.settings):
-            state.bury(self.settings, self.opening.hierarchies, desk, self.opening.disk)
-        state.sweep(self.settings)
-        uids.sweep(self.settings.run / "desks")
-        self.drop_layers()
-
-    def drop_layers(self) -> None:
-        """Delete disks of desks that are no more: a machine that lost power forgot the desks, not the pool."""
-        if not (self.settings.lib / "pool.btrfs").exists():
-            return
-        pool = self.opening.disk()
-        for desk in pool.left():
-            owner = desk.partition(".")[0]
-            if ID_SHAPE.fullmatch(owner) and not (self.settings.run / "desks" / owner).exists():
-                pool.drop(desk)
 
 
 def main() -> None:

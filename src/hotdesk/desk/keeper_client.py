@@ -33,6 +33,8 @@ ERRORS: dict[str, type[HotdeskError]] = {
 }
 ANSWER_SECONDS = 60.0
 """Beyond what any request takes: a keeper that is silent for so long is stopped or broken."""
+SAVE_SECONDS = 3600.0
+"""Seconds an image may take to be saved."""
 REMEMBERED = 1024
 """Ends of desks that are kept in mind."""
 BURN_SECONDS = 20.0
@@ -130,17 +132,17 @@ class KeeperClient:
         why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
-    async def ask(self, request: Request, descriptors: int = 0) -> Answer:
+    async def ask(self, request: Request, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
         """Send a request and wait for its answer, which comes with so many descriptors."""
         self.number += 1
         number = self.number
         self.waiting[number] = anyio.Event()
         try:
-            with anyio.move_on_after(ANSWER_SECONDS):
+            with anyio.move_on_after(seconds):
                 await self.send(write(number, request))
                 await self.waiting[number].wait()
             if number not in self.answers:
-                silent = f"the keeper did not answer within {ANSWER_SECONDS:.0f} s; is it stopped?"
+                silent = f"the keeper did not answer within {seconds:.0f} s; is it stopped?"
                 raise self.failure or KeeperError(silent)
             message, fds = self.answers.pop(number)
         finally:

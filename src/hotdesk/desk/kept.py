@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from hotdesk.brief.data import Scope
-from hotdesk.desk.keeper_client import BURN_SECONDS, closing
+from hotdesk.desk.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request
@@ -79,6 +79,10 @@ class Kept:
     async def forget(self, snapshot: str) -> None:
         """Have the keeper delete a snapshot."""
         await self.runtime.keeper.ask(Request("forget", self.desk, snapshot=snapshot))
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Have the keeper keep the desk's files as an image."""
+        await self.runtime.keeper.ask(Request("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
         """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none.

@@ -13,6 +13,7 @@ import anyio
 from hotdesk.config import MIB
 from hotdesk.desk.answers import as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
+from hotdesk.desk.image import as_name
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.linked_watch import LinkedWatch
@@ -301,6 +302,10 @@ class LinkedDesk:
     async def forget(self, snapshot: SnapshotId) -> None:
         """Delete a snapshot."""
         await self.outside.forget(snapshot)
+
+    async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
+        """Keep the desk's files as an image."""
+        await self.outside.save(as_name(name), snapshot or "")
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
         """Open desks that begin with this one's files."""

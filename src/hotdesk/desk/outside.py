@@ -38,6 +38,10 @@ class Outside(Protocol):
         """Delete a snapshot."""
         ...
 
+    async def save(self, name: str, snapshot: str) -> None:
+        """Keep what a snapshot has, or the desk has now, as an image."""
+        ...
+
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
         """Open desks that begin with what a snapshot has; none is what the desk has now."""
         ...
@@ -77,6 +81,10 @@ class Unheld:
     async def forget(self, snapshot: str) -> None:
         """Refuse."""
         raise HostError("a desk without a keeper has no snapshots")
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be saved")
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
         """Refuse."""

@@ -14,7 +14,7 @@ import h11
 
 from hotdesk.brief import CLOSED, Scope, scope_json
 from hotdesk.desk.background import Background, background
-from hotdesk.desk.keeper_client import ERRORS
+from hotdesk.desk.keeper_client import ERRORS, SAVE_SECONDS
 from hotdesk.desk.kept import as_usage
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
@@ -66,6 +66,11 @@ class Lent:
     async def forget(self, snapshot: str) -> None:
         """Have the owner delete a snapshot."""
         await self.runtime.call("DELETE", f"/desks/{self.desk}/snapshots/{snapshot}")
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Have the owner keep the desk's files as an image."""
+        told = {"name": name, "snapshot": snapshot}
+        await self.runtime.call("POST", f"/desks/{self.desk}/images", told, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
         """Have the owner open desks that begin with a snapshot's files, and link to each."""
@@ -165,14 +170,16 @@ class RemoteRuntime:
         """Give the owner's keys the vault's root key, in base64."""
         await self.call("POST", "/unlock", {"root": root})
 
-    async def call(self, method: str, target: str, value: object = None) -> dict[str, object]:
+    async def call(
+        self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
+    ) -> dict[str, object]:
         """Make one request and give its answer."""
         body = b"" if value is None else json.dumps(value).encode()
         if len(body) > MESSAGE:
             raise BriefError(f"a request of {len(body)} bytes is more than an owner takes; put it in a file")
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
         with await self.dial() as sock:
-            status, answer, _ = await self.exchange(sock, head.encode() + body)
+            status, answer, _ = await self.exchange(sock, head.encode() + body, seconds)
         if status >= 400:
             raise failure(answer)
         try:
@@ -181,15 +188,17 @@ class RemoteRuntime:
             raise KeeperError("the owner answered strangely") from e
         return found if isinstance(found, dict) else {"items": found}
 
-    async def exchange(self, sock: socket.socket, data: bytes) -> tuple[int, bytes, bytes]:
+    async def exchange(
+        self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS
+    ) -> tuple[int, bytes, bytes]:
         """Say something, and wait for the answer but not for ever."""
         try:
-            with anyio.move_on_after(CALL_SECONDS):
+            with anyio.move_on_after(seconds):
                 await send(sock, data)
                 return await read_answer(sock)
         except (OSError, h11.RemoteProtocolError) as e:
             raise DeskGone("the owner hung up, or speaks another language") from e
-        raise KeeperError(f"the owner at {self.path} did not answer in {CALL_SECONDS:.0f} s")
+        raise KeeperError(f"the owner at {self.path} did not answer in {seconds:.0f} s")
 
     async def dial(self) -> socket.socket:
         """Call the owner; one that is busy has its caller wait in a queue, and when that is full, here."""

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Literal, cast, get_args
 
+from hotdesk.desk.image import as_name
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
-    "claim", "snapshot", "forget", "halt", "boot",
+    "claim", "snapshot", "forget", "halt", "boot", "save",
 ]  # fmt: skip
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),
@@ -50,6 +51,8 @@ class Request:
     origin: str = ""
     """The desk whose snapshot a fork begins with."""
     snapshot: str = ""
+    name: str = ""
+    """What an image shall be called."""
 
 
 def write(number: int, request: Request) -> bytes:
@@ -143,6 +146,13 @@ def parse_snapshot(value: object) -> str:
     return value
 
 
+def parse_name(value: object) -> str:
+    """Read what an image shall be called."""
+    if not isinstance(value, str):
+        raise BriefError("an image has no name")
+    return as_name(value)
+
+
 READERS: dict[str, Callable[[object], object]] = {
     "spec": parse_spec,
     "ca": parse_certificate,
@@ -150,6 +160,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "spare": parse_flag,
     "origin": parse_origin,
     "snapshot": parse_snapshot,
+    "name": parse_name,
 }
 FIELDS: dict[str, tuple[str, ...]] = {
     "open": ("spec", "ca", "spare", "origin", "snapshot"),
@@ -158,5 +169,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "halt": ("snapshot",),
     "boot": ("snapshot",),
     "forget": ("snapshot",),
+    "save": ("snapshot", "name"),
 }
 """What a verb says beside whom it is about."""

@@ -377,6 +377,13 @@ class Desk(Protocol):
         """Delete a snapshot."""
         ...
 
+    async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
+        """Keep the desk's files, as they are or as a snapshot has them, as an image that other desks open from.
+
+        What makes the desk itself (its name, machine id, certificates) is not in it, nor are devices and setuid bits.
+        """
+        ...
+
     async def usage(self) -> Usage:
         """Say what the desk uses."""
         ...
