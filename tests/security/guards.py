@@ -934,7 +934,7 @@ ENDS = (
     ),
     Guard(
         "an end by the next keeper",
-        (Removal(KEEPER, "for desk in state.orphans(self.settings):", "for desk in list[str]():"),),
+        (Removal("hotdesk/desk/reap.py", "for desk in state.orphans(settings):", "for desk in list[str]():"),),
         (f"{LIFE}::test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_keeper",),
     ),
     Guard(
