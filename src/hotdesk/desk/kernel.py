@@ -99,14 +99,23 @@ def prctl(option: int, value: int) -> None:
 
 def mount_idmapped(source: str, target: str, userns: int, attributes: int = ATTR_RDONLY) -> None:
     """Show a directory at target, its owners shifted into a user namespace, without devices or setuid."""
+    mount_copy(source, target, MountAttr(attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns))
+
+
+def mount_readonly(source: str, target: str) -> None:
+    """Show a file or directory at target, where nobody can write to it."""
+    mount_copy(source, target, MountAttr(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, 0, 0, 0))
+
+
+def mount_copy(source: str, target: str, attr: MountAttr) -> None:
+    """Show a file or directory at target, with these attributes from the first moment."""
     flags = ctypes.c_uint(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
     tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open_tree {source}")
     try:
-        attr = MountAttr(attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns)
         size = ctypes.c_size_t(ctypes.sizeof(attr))
         check(
             libc.syscall(SYS_MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, ctypes.byref(attr), size),
-            f"idmap {source}",
+            f"mount_setattr {source}",
         )
         check(
             libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH),

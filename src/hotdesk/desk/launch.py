@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
+from dataclasses import dataclass
 
 from hotdesk.config import Config
 from hotdesk.desk import bundle, kernel
@@ -15,13 +17,46 @@ SCRATCH = "_LIBCONTAINER_STATEDIR"
 """Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
 LOG_LIMIT = 4096
 ROOT_LOG = "root.log"
+GO = b"1"
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A process of ours in the desk's cgroup, about to become the runtime."""
+
+    pid: int
+    go: int
+    """Where it is told to; it ends when nobody holds this any more."""
+    console: int
+    """The read end of the desk's standard output."""
+
+    def run(self) -> tuple[int, int]:
+        """Have it become the runtime; give its pid, and the read end of the desk's standard output."""
+        try:
+            os.write(self.go, GO)
+        except BrokenPipeError:
+            pass  # it could not join its cgroup, and ended: its exit tells
+        finally:
+            os.close(self.go)
+        return self.pid, self.console
+
+    def dismiss(self) -> None:
+        """Have it end without ever becoming the runtime."""
+        kernel.close_all((self.go, self.console))
+
+
+def stand_by(settings: Config, room: Room) -> Standby:
+    """Have a process join the desk's cgroup, to run the desk from its bundle once that is written.
+
+    Joining waits for the whole machine (5 ms and more): meanwhile the room can be made.
+    """
+    folder = room.folder
+    return begin(settings, room, "run", "--detach", f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
 
 
 def run(settings: Config, room: Room) -> tuple[int, int]:
     """Start a desk from its bundle; give the runtime's pid, and the read end of the desk's standard output."""
-    return start(
-        settings, room, "run", "--detach", f"--bundle={room.folder / 'bundle'}", f"--pid-file={room.folder / 'pid'}"
-    )
+    return stand_by(settings, room).run()
 
 
 def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
@@ -32,20 +67,20 @@ def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
     log, process = room.folder / ROOT_LOG, room.folder / "bundle/root.json"
     log.unlink(missing_ok=True)
     arguments = ("--detach", f"--process={process}", f"--pid-file={room.folder / 'root.pid'}", "--preserve-fds=1")
-    pid, console = start(settings, room, "exec", *arguments, log=str(log), passed=sudo)
+    pid, console = begin(settings, room, "exec", *arguments, log=str(log), passed=sudo).run()
     os.close(console)
     return pid
 
 
-def start(
+def begin(
     settings: Config, room: Room, verb: str, *arguments: str, log: str = "", passed: socket.socket | None = None
-) -> tuple[int, int]:
-    """Start the runtime inside the desk's cgroup.
+) -> Standby:
+    """Have a process join the desk's cgroup, which starts the runtime there when it is told to.
 
     Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
     """
     argv = [
-        settings.runtime,
+        guarded(settings),
         f"--root={settings.run / 'runtime'}",
         f"--log={log or room.folder / 'runtime.log'}",
         "--cgroup-manager=disabled",
@@ -53,15 +88,18 @@ def start(
         *arguments,
         room.desk,
     ]
-    (stdin_r, stdin_w), (console_r, console_w) = kernel.two_pipes()
+    (stdin_r, go), (console_r, console_w) = kernel.two_pipes()
     try:
         child = os.fork()
     except OSError:
-        kernel.close_all((stdin_r, stdin_w, console_r, console_w))
+        kernel.close_all((stdin_r, go, console_r, console_w))
         raise
     if child == 0:
         try:
+            os.close(go)
             room.cgroup.join()
+            if os.read(stdin_r, len(GO)) != GO:
+                os._exit(0)
             for source, target in ((stdin_r, 0), (console_w, 1), (console_w, 2)):
                 os.dup2(source, target)
             if passed is not None:
@@ -71,8 +109,29 @@ def start(
             os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
             os._exit(127)
-    kernel.close_all((stdin_r, stdin_w, console_w))
-    return child, console_r
+    kernel.close_all((stdin_r, console_w))
+    return Standby(child, go, console_r)
+
+
+def guarded(settings: Config) -> str:
+    """Give the runtime as a desk may meet it: crun through a mount that nobody can write to.
+
+    crun makes such a mount for itself and starts again from it, at every start; one made once serves them all.
+    """
+    if os.path.basename(settings.runtime) != "crun":
+        return settings.runtime
+    at = settings.run / "private/crun"
+    if not at.exists():
+        found = shutil.which(settings.runtime, path=bundle.PATH)
+        if found is None:
+            return settings.runtime
+        at.touch(0o400)
+        try:
+            kernel.mount_readonly(found, str(at))
+        except OSError:
+            at.unlink()
+            raise
+    return str(at)
 
 
 def complaint(settings: Config, room: Room, status: int, log: str = "runtime.log") -> str:
