@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ SYS_FSCONFIG, SYS_FSPICK = 431, 433
 FSPICK_CLOEXEC, FSCONFIG_SET_STRING, FSCONFIG_CMD_RECONFIGURE = 1, 1, 7
 OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+RENAME_EXCHANGE = 2
 MOVE_MOUNT_F_EMPTY_PATH = 4
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
 
@@ -85,6 +87,12 @@ def resize_tmpfs(at: str, size: int) -> None:
             check(libc.syscall(SYS_FSCONFIG, fs, command, key, value, 0), f"resize {at}")
     finally:
         os.close(fs)
+
+
+def exchange(first: str, second: str) -> None:
+    """Have two files change places."""
+    result = libc.renameat2(AT_FDCWD, first.encode(), AT_FDCWD, second.encode(), ctypes.c_uint(RENAME_EXCHANGE))
+    check(result, f"exchange {first} and {second}")
 
 
 def unshare(flags: int) -> None:
@@ -204,8 +212,39 @@ def raise_loopback() -> None:
         fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | IFF_UP))
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A child in a user namespace of its own, until that is held open. Whoever reaps children collects it."""
+
+    pid: int
+    ready: int
+    held: int
+
+    def open(self, uid_map: str, gid_map: str) -> int:
+        """Map the namespace's ids, and hold it open; the child ends."""
+        try:
+            if os.read(self.ready, 1) != b"1":
+                raise OSError(
+                    "no user namespace: see user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
+                )
+            for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
+                fd = os.open(f"/proc/{self.pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+                try:
+                    os.write(fd, text.encode())
+                finally:
+                    os.close(fd)
+            return os.open(f"/proc/{self.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            close_all((self.ready, self.held))
+
+
 def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
-    """Make a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.
+    """Make a user namespace owned by `creator`, and hold it open."""
+    return anchor(creator).open(uid_map, gid_map)
+
+
+def anchor(creator: int) -> Anchor:
+    """Begin a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.
 
     A namespace made by root would charge root's own inotify, signal and other limits with all desks' use.
     """
@@ -226,19 +265,8 @@ def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
             os.read(held_r, 1)
         finally:
             os._exit(0)
-    try:
-        os.close(ready_w)
-        if os.read(ready_r, 1) != b"1":
-            raise OSError(
-                "no user namespace: see user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
-            )
-        for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
-            with open(f"/proc/{child}/{name}", "w") as file:
-                file.write(text)
-        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        close_all((ready_r, held_r, held_w))
-        os.waitpid(child, 0)
+    close_all((ready_w, held_r))
+    return Anchor(child, ready_r, held_w)
 
 
 def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
-from hotdesk.desk import uids
+from hotdesk.desk import kernel, uids
 from hotdesk.desk.cgroup import Cgroup, Hierarchies
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.seam import ID_SHAPE
@@ -36,11 +36,20 @@ class Record:
     facts: dict[str, object] = field(default_factory=dict)
 
     def note(self, **facts: object) -> None:
-        """Write down what is true now, whole or not at all."""
+        """Write down what is true now, whole or not at all.
+
+        The files change places: ext4 writes one that replaces another to disk at once, and whoever removes it waits.
+        """
         self.facts.update(facts)
-        fresh = self.folder / "desk.json.new"
-        fresh.write_text(json.dumps(self.facts))
-        fresh.replace(self.folder / "desk.json")
+        file, fresh = f"{self.folder}/desk.json", f"{self.folder}/desk.json.new"
+        with open(fresh, "w") as out:
+            out.write(json.dumps(self.facts))
+        try:
+            kernel.exchange(fresh, file)
+        except OSError:
+            os.replace(fresh, file)  # the first, or a file system where files cannot change places
+        else:
+            os.unlink(fresh)
 
     def leave(self) -> None:
         """Remove the folder: the desk no longer exists."""
