@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 import _signal  # type: ignore[import-not-found]
 import errno
-import os
+import posix
 import select
 
 from hotdesk_guest import files
@@ -75,9 +75,9 @@ class Guest:
         self.watches: dict[int, Channel] = {}
         """Channels that watch files, by the descriptor that tells of them."""
         self.acts: Acts | None = None
-        self.wake, wake_w = os.pipe()
-        os.set_blocking(self.wake, False)
-        os.set_blocking(wake_w, False)
+        self.wake, wake_w = posix.pipe()
+        posix.set_blocking(self.wake, False)
+        posix.set_blocking(wake_w, False)
         _signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         _signal.signal(_signal.SIGCHLD, lambda number, at: None)
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
@@ -294,7 +294,7 @@ class Guest:
     def ready(self, fd: int, event: int) -> None:
         """Turn to whoever a descriptor belongs to."""
         if fd == self.wake:
-            os.read(self.wake, 4096)
+            posix.read(self.wake, 4096)
             self.programs.reap()
         elif fd == self.line.number():
             if event & select.EPOLLOUT:

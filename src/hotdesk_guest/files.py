@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     Steps = Iterator[tuple[int, bytes]]
 
 import errno
-import os
-import stat
+import posix
+from _stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
 
+from hotdesk_guest.process import HOME
 from hotdesk_guest.wire import CHUNK, DATA, EVENT, encode
 
 MOST = 10**18
 BATCH = 8192
 """Bytes of a listing sent together."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
 NOTHING = (0, b"")
 """A step that says nothing: it only lets others have their turn."""
 
@@ -48,20 +49,46 @@ def reason(error: OSError) -> str:
 
 def resolve(path: str) -> str:
     """Give a path from the root; relative ones and `~` mean the home folder."""
-    home = os.environ.get("HOME", "/")
     if path == "~" or path.startswith("~/"):
-        path = home + path[1:]
+        path = HOME + path[1:]
     if "\0" in path:
         raise OSError(errno.EINVAL, "a name with a zero byte")
-    return os.path.normpath(os.path.join(home, path))
+    parts: list[str] = []
+    for part in (path if path.startswith("/") else "%s/%s" % (HOME, path)).split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
 
 
-def make_parents(path: str) -> None:
-    """Make the folders above a path."""
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    except FileExistsError:
-        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+def above(path: str) -> str:
+    """Give the folder a path from the root lies in."""
+    return path.rpartition("/")[0] or "/"
+
+
+def make_folders(path: str) -> bool:
+    """Make a folder and those above it; say whether it was missing."""
+    missing: list[str] = []
+    while True:
+        try:
+            posix.mkdir(path, 0o755)
+        except FileNotFoundError:
+            missing.append(path)
+            path = above(path)
+            continue
+        except FileExistsError:
+            if not S_ISDIR(posix.stat(path).st_mode):
+                raise OSError(errno.ENOTDIR, posix.strerror(errno.ENOTDIR)) from None
+            if not missing:
+                return False
+        break
+    for each in reversed(missing):
+        try:
+            posix.mkdir(each, 0o755)
+        except FileExistsError:
+            pass  # somebody else was as quick
+    return True
 
 
 class Sink:
@@ -69,87 +96,79 @@ class Sink:
 
     def __init__(self, path: str, mode: int | None) -> None:
         path = resolve(path)
-        make_parents(path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
-        self.fd = os.open(path, flags, 0o644 if mode is None else mode)
+        make_folders(above(path))
+        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_CLOEXEC
+        self.fd = posix.open(path, flags, 0o644 if mode is None else mode)
         if mode is not None:
-            os.fchmod(self.fd, mode)
+            posix.fchmod(self.fd, mode)
 
     def write(self, data: bytes) -> None:
         """Write all of it."""
         while data:
-            data = data[os.write(self.fd, data) :]
+            data = data[posix.write(self.fd, data) :]
 
     def finish(self) -> None:
         """Close it; a file system may tell only now that it is full."""
         fd, self.fd = self.fd, -1
-        os.close(fd)
+        posix.close(fd)
 
     def close(self) -> None:
         """Close it, whatever happened."""
         if self.fd >= 0:
-            os.close(self.fd)
+            posix.close(self.fd)
             self.fd = -1
 
 
 def read(ask: Ask) -> Steps:
     """Step through a file's bytes."""
     path = resolve(ask["path"])
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     try:
-        if stat.S_ISDIR(os.fstat(fd).st_mode):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        if S_ISDIR(posix.fstat(fd).st_mode):
+            raise OSError(errno.EISDIR, posix.strerror(errno.EISDIR))
+        if not S_ISREG(posix.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         while True:
-            data = os.read(fd, CHUNK)
+            data = posix.read(fd, CHUNK)
             if not data:
                 return
             yield DATA, b"\0" + data
     finally:
-        os.close(fd)
+        posix.close(fd)
 
 
-def entry(path: str, name: str, info: os.stat_result) -> dict[str, object]:
+def entry(path: str, name: str, info: posix.stat_result) -> dict[str, object]:
     """Describe one path."""
     mode = info.st_mode
-    kind = (
-        "file"
-        if stat.S_ISREG(mode)
-        else "directory"
-        if stat.S_ISDIR(mode)
-        else "symlink"
-        if stat.S_ISLNK(mode)
-        else "other"
-    )
+    kind = "file" if S_ISREG(mode) else "directory" if S_ISDIR(mode) else "symlink" if S_ISLNK(mode) else "other"
     return {
         "name": name,
         "path": path,
         "kind": kind,
         "size": min(info.st_size, MOST),
-        "mode": stat.S_IMODE(mode),
+        "mode": S_IMODE(mode),
         "uid": info.st_uid,
         "gid": info.st_gid,
         "modified": max(-MOST, min(info.st_mtime_ns // 1000, MOST)),
-        "target": os.readlink(path) if kind == "symlink" else None,
+        "target": posix.readlink(path) if kind == "symlink" else None,
     }
 
 
 def list_folder(ask: Ask) -> Steps:
     """Step through a folder, depth first, sorted by name."""
     top = resolve(ask["path"])
-    waiting = [(top, name, ask["depth"]) for name in sorted(os.listdir(top), reverse=True)]
+    waiting = [(top, name, ask["depth"]) for name in sorted(posix.listdir(top), reverse=True)]
     batch: list[dict[str, object]] = []
     size = 0
     while waiting:
         folder, name, depth = waiting.pop()
-        path = os.path.join(folder, name)
+        path = "%s/%s" % (folder.rstrip("/"), name)
         try:
-            info = os.lstat(path)
+            info = posix.lstat(path)
             batch.append(entry(path, name, info))
             size += len(encode(batch[-1]))
-            if depth > 1 and stat.S_ISDIR(info.st_mode):
-                waiting += [(path, each, depth - 1) for each in sorted(os.listdir(path), reverse=True)]
+            if depth > 1 and S_ISDIR(info.st_mode):
+                waiting += [(path, each, depth - 1) for each in sorted(posix.listdir(path), reverse=True)]
         except OSError:
             continue  # it went, or is closed to us
         if size >= BATCH:
@@ -163,14 +182,14 @@ def remove(ask: Ask) -> Steps:
     """Step through a removal; symbolic links are removed, never followed."""
     top = resolve(ask["path"])
     try:
-        info = os.lstat(top)
+        info = posix.lstat(top)
     except FileNotFoundError:
         return
-    if not stat.S_ISDIR(info.st_mode):
-        os.unlink(top)
+    if not S_ISDIR(info.st_mode):
+        posix.unlink(top)
         return
     # by descriptor, one open at a time: a tree may be deeper than a path is long
-    fd = os.open(top, FOLDER)
+    fd = posix.open(top, FOLDER)
     above: list[list[str]] = []
     try:
         left = _empty(fd)
@@ -182,56 +201,49 @@ def remove(ask: Ask) -> Steps:
             else:
                 fd = _change(fd, "..")
                 left = above.pop()
-                os.rmdir(left.pop(), dir_fd=fd)
+                posix.rmdir(left.pop(), dir_fd=fd)
             yield NOTHING
     finally:
-        os.close(fd)
-    os.rmdir(top)
+        posix.close(fd)
+    posix.rmdir(top)
 
 
 def _empty(fd: int) -> list[str]:
     """Unlink what is no folder; give the names of the folders that are left."""
     below = []
-    with os.scandir(fd) as entries:
+    with posix.scandir(fd) as entries:
         for each in entries:
             if each.is_dir(follow_symlinks=False):
                 below.append(each.name)
             else:
-                os.unlink(each.name, dir_fd=fd)
+                posix.unlink(each.name, dir_fd=fd)
     return below
 
 
 def _change(fd: int, name: str) -> int:
     """Go to a folder beside an open one, which is closed."""
-    there = os.open(name, FOLDER, dir_fd=fd)
-    os.close(fd)
+    there = posix.open(name, FOLDER, dir_fd=fd)
+    posix.close(fd)
     return there
 
 
 def describe(ask: Ask) -> dict[str, object]:
     """Describe one path, a link itself."""
     path = resolve(ask["path"])
-    return {"entry": entry(path, os.path.basename(path), os.lstat(path))}
+    return {"entry": entry(path, path.rpartition("/")[2], posix.lstat(path))}
 
 
 def make_folder(ask: Ask) -> dict[str, object]:
     """Make a folder with its parents."""
-    path = resolve(ask["path"])
-    try:
-        os.makedirs(path, mode=0o755)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
-        return {"made": False}
-    return {"made": True}
+    return {"made": make_folders(resolve(ask["path"]))}
 
 
 def move(ask: Ask) -> dict[str, object]:
     """Rename, making the destination's folders."""
     source, destination = resolve(ask["source"]), resolve(ask["destination"])
-    os.lstat(source)
-    make_parents(destination)
-    os.rename(source, destination)
+    posix.lstat(source)
+    make_folders(above(destination))
+    posix.rename(source, destination)
     return {}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import _socket
-import os
+import posix
 import select
 
+from hotdesk_guest.process import HOME
 from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, Reader, encode, frame
 
 READ = 1 << 16
@@ -46,7 +47,7 @@ class Line:
         self.out = bytearray()
         self.listening = select.EPOLLIN
         self.poll.register(sock.fileno(), select.EPOLLIN)
-        hello = {"version": VERSION, "pid": os.getpid(), "home": os.environ.get("HOME", "/")}
+        hello = {"version": VERSION, "pid": posix.getpid(), "home": HOME}
         self.send(HELLO, 0, encode(hello))
         return True
 

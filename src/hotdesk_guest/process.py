@@ -13,21 +13,27 @@ if TYPE_CHECKING:
 import _signal  # type: ignore[import-not-found]
 import errno
 import fcntl
-import os
+import posix
 import sys
 import time
+from _stat import S_ISREG
 
 from hotdesk_guest.wire import CHUNK, OVERHEAD, STDERR, STDOUT, STEP, WINDOW, cost
 
 MARK = "HOTDESK_PROCESS"
 """Variable that marks a program and its descendants, so that a timeout finds those that left its session."""
 TREE_ROUNDS = 20
-ENVIRONMENT = dict(os.environ)
+ENCODING = sys.getfilesystemencoding()
+ENVIRONMENT = {
+    key.decode(ENCODING, "surrogateescape"): value.decode(ENCODING, "surrogateescape")
+    for key, value in posix.environ.items()
+}
 HOME = ENVIRONMENT.get("HOME", "/")
-NOTHING = os.open("/dev/null", os.O_RDONLY)
-MARKS = os.urandom(8).hex()
+NOTHING = posix.open("/dev/null", posix.O_RDONLY)
+MARKS = posix.urandom(8).hex()
 found_programs: dict[tuple[str, str], str] = {}
 """Where programs were found last; looked at again before use."""
+DEFAULT_PATH = "/bin:/usr/bin"
 TIOCSWINSZ = 0x5414
 END_OF_FILE = b"\x04"
 LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
@@ -77,30 +83,30 @@ class Process:
 
     def start(self, environment: dict[str, str], cwd: str | None, stdin: bool) -> None:
         """Spawn it with pipes; a program that cannot start leaves `error`."""
-        out_r, out_w = os.pipe()
-        err_r, err_w = os.pipe()
-        in_r, in_w = os.pipe() if stdin else (NOTHING, -1)
-        places = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((in_r, out_w, err_w))]
+        out_r, out_w = posix.pipe()
+        err_r, err_w = posix.pipe()
+        in_r, in_w = posix.pipe() if stdin else (NOTHING, -1)
+        places = [(posix.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((in_r, out_w, err_w))]
         self.spawn(environment, cwd, places)
-        os.close(out_w)
-        os.close(err_w)
+        posix.close(out_w)
+        posix.close(err_w)
         if stdin:
-            os.close(in_r)
+            posix.close(in_r)
         self.hold(in_w, out_r, err_r)
 
     def start_in_terminal(self, environment: dict[str, str], cwd: str | None, size: list[int]) -> None:
         """Spawn it with a terminal of its own: opened by the leader of a session, it becomes the controlling one."""
-        ours, theirs = os.openpty()
+        ours, theirs = posix.openpty()
         self.stdout = ours
         self.resize(size)
         places = [
-            (os.POSIX_SPAWN_OPEN, 0, os.ttyname(theirs), os.O_RDWR, 0),
-            (os.POSIX_SPAWN_DUP2, 0, 1),
-            (os.POSIX_SPAWN_DUP2, 0, 2),
+            (posix.POSIX_SPAWN_OPEN, 0, posix.ttyname(theirs), posix.O_RDWR, 0),
+            (posix.POSIX_SPAWN_DUP2, 0, 1),
+            (posix.POSIX_SPAWN_DUP2, 0, 2),
         ]
         self.spawn(environment, cwd, places)
-        os.close(theirs)
-        self.hold(os.dup(ours), ours, -1)
+        posix.close(theirs)
+        self.hold(posix.dup(ours), ours, -1)
 
     def hold(self, stdin: int, stdout: int, stderr: int) -> None:
         """Keep our ends of its streams, if it runs."""
@@ -108,10 +114,10 @@ class Process:
         if self.error is not None:
             self.stdout = -1
             for fd in held:
-                os.close(fd)
+                posix.close(fd)
             return
         for fd in held:
-            os.set_blocking(fd, False)
+            posix.set_blocking(fd, False)
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.feeding = stdin
         offer(self.pid)
@@ -119,7 +125,7 @@ class Process:
     def spawn(self, environment: dict[str, str], cwd: str | None, places: list[Any]) -> None:
         """Start it in its folder; what went wrong is kept."""
         try:
-            os.chdir(os.path.join(HOME, cwd or ""))
+            posix.chdir(cwd if cwd and cwd[0] == "/" else "%s/%s" % (HOME, cwd or ""))
         except OSError as e:
             self.error = OSError(e.errno, "working folder %r: %s" % ((cwd or "")[:200], e.strerror))
             return
@@ -144,7 +150,7 @@ class Process:
     def read(self, fd: int) -> bytes | None:
         """Read what it wrote, the stream's number first: None when there is nothing yet, b"" at the end."""
         try:
-            data = os.read(fd, min(CHUNK, self.room()))
+            data = posix.read(fd, min(CHUNK, self.room()))
         except BlockingIOError:
             return None
         except OSError:
@@ -159,7 +165,7 @@ class Process:
         return message
 
     def close_output(self, fd: int) -> None:
-        os.close(fd)
+        posix.close(fd)
         if fd == self.stdout:
             self.stdout = -1
         else:
@@ -175,7 +181,7 @@ class Process:
                 self.pending.pop(0)
                 continue
             try:
-                written = os.write(self.stdin, data)
+                written = posix.write(self.stdin, data)
             except BlockingIOError:
                 break
             except OSError:
@@ -198,14 +204,14 @@ class Process:
 
     def close_stdin(self) -> None:
         if self.stdin >= 0:
-            os.close(self.stdin)
+            posix.close(self.stdin)
             self.stdin = -1
 
     def signal(self, number: int) -> None:
         """Signal this one pid."""
         if self.status is None:
             try:
-                os.kill(self.pid, number)
+                posix.kill(self.pid, number)
             except OSError:
                 pass
 
@@ -221,10 +227,10 @@ class Process:
             code = 127 if self.error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
             return {"code": code, "text": self.error.strerror}
         status = self.status or 0
-        if not os.WIFSIGNALED(status):
-            told: dict[str, object] = {"code": os.WEXITSTATUS(status)}
+        if not posix.WIFSIGNALED(status):
+            told: dict[str, object] = {"code": posix.WEXITSTATUS(status)}
         else:
-            told = {"code": 128 + os.WTERMSIG(status), "signal": os.WTERMSIG(status)}
+            told = {"code": 128 + posix.WTERMSIG(status), "signal": posix.WTERMSIG(status)}
         if self.timed_out:
             told["timed_out"] = True
         return told
@@ -255,13 +261,13 @@ def find_program(name: str, path: str) -> str:
     if "/" in name:
         return name
     found = found_programs.get((name, path))
-    if found is not None and os.access(found, os.X_OK):
+    if found is not None and posix.access(found, posix.X_OK):
         return found
     found = None
     for place in path.split(":"):
-        candidate = os.path.join(place, name)
-        if os.path.isfile(candidate):
-            if os.access(candidate, os.X_OK):
+        candidate = "%s/%s" % (place or ".", name)
+        if is_file(candidate):
+            if posix.access(candidate, posix.X_OK):
                 if len(found_programs) < 1024:
                     found_programs[(name, path)] = candidate
                 return candidate
@@ -271,11 +277,19 @@ def find_program(name: str, path: str) -> str:
     return found
 
 
+def is_file(path: str) -> bool:
+    """Say whether a path leads to a file."""
+    try:
+        return S_ISREG(posix.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def spawn(argv: list[str], environment: dict[str, str], places: list[Any]) -> int:
     """Try a program along PATH, as a shell would, in a session of its own; give its pid."""
     try:
-        return os.posix_spawn(
-            find_program(argv[0], environment.get("PATH", os.defpath)),
+        return posix.posix_spawn(
+            find_program(argv[0], environment.get("PATH", DEFAULT_PATH)),
             argv,
             environment,
             file_actions=places,
@@ -292,9 +306,9 @@ def spawn(argv: list[str], environment: dict[str, str], places: list[Any]) -> in
 def offer(pid: int) -> None:
     """When memory is short, let a program go before its guest."""
     try:
-        fd = os.open("/proc/%d/oom_score_adj" % pid, os.O_WRONLY)
-        os.write(fd, b"700")
-        os.close(fd)
+        fd = posix.open("/proc/%d/oom_score_adj" % pid, posix.O_WRONLY)
+        posix.write(fd, b"700")
+        posix.close(fd)
     except OSError:
         pass  # it has ended already
 
@@ -313,11 +327,11 @@ def kill_tree(leader: int, mark: str, alive: bool) -> None:
             doomed |= more
             grown = bool(more)
         doomed |= {pid for pid in parents if pid not in doomed and marked in _environment(pid)}
-        doomed.discard(os.getpid())
+        doomed.discard(posix.getpid())
         killed = 0
         for pid in doomed:
             try:
-                os.kill(pid, _signal.SIGKILL)
+                posix.kill(pid, _signal.SIGKILL)
                 killed += 1
             except OSError:
                 continue
@@ -328,7 +342,7 @@ def kill_tree(leader: int, mark: str, alive: bool) -> None:
 def _survey() -> tuple[dict[int, int], dict[int, int]]:
     """Read the parent and the session of every process that is not a zombie."""
     parents, sessions = {}, {}
-    for name in os.listdir("/proc"):
+    for name in posix.listdir("/proc"):
         if not name.isdigit():
             continue
         try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Ask = dict[str, Any]
 
 import errno
-import os
+import posix
 import select
 import time
 
@@ -178,7 +178,7 @@ class Programs:
         """Collect every exit: of programs started here, and of orphans that fell to pid 1."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = posix.waitpid(-1, posix.WNOHANG)
             except OSError:
                 return
             if pid == 0:
