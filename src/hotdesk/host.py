@@ -135,10 +135,10 @@ class Host:
         if guestlib.folder(self.config.images, picture.digest, source).exists():
             return
         async with self.open_desk(Spec(image=name)) as desk:
-            done = await desk.run([picture.python, "-I", "-c", guestlib.COMPILE, *guestlib.FILES], timeout=60)
+            done = await desk.run([picture.python, "-I", "-c", guestlib.COMPILE], timeout=60)
             if not done.ok:
                 raise ImageError(f"image {name!r} opens, but its Python does not work: {done.stderr[-300:]!r}")
-            compiled = {f"{part}.pyc": await desk.read(f"{part}.pyc", limit=1 << 20) for part in guestlib.FILES}
+            compiled = {name: await desk.read(name, limit=1 << 20) for name in guestlib.SEALED}
         guestlib.keep(self.config.images, picture.digest, source, compiled)
 
 

@@ -59,8 +59,8 @@ def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None
     done = hotdesk(home, shelf, "setup")
     assert "proven anew" in done.stdout, done.stderr
     (made,) = image.ls(shelf)
-    assert sorted(guestlib.load(shelf, made.digest, guestlib.sources())) == sorted(f"{x}.pyc" for x in guestlib.FILES)
-    (guestlib.folder(shelf, made.digest, guestlib.sources()) / "agent.pyc").unlink()
+    assert sorted(guestlib.load(shelf, made.digest, guestlib.sources())) == sorted(guestlib.SEALED)
+    (guestlib.folder(shelf, made.digest, guestlib.sources()) / "modules").unlink()
     assert "proven anew" in hotdesk(home, shelf, "setup").stdout
     assert "there" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
 

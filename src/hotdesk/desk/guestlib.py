@@ -8,20 +8,27 @@ import zlib
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "hotdesk_guest"
-FILES = ("__init__", "wire", "line", "files", "process", "programs", "agent", "watch", "acts", "sudo", "start")
-COMPILE = """
-import __future__, marshal, sys
+TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
+"""What every guest needs, each after those it needs itself: sealed in one file, because finding files takes time."""
+APART = ("__init__", "wire", "watch", "acts", "sudo", "start")
+"""What only some need, what `sudo` needs, and what starts the rest."""
+FILES = (*APART, *TOGETHER[1:])
+SEALED = ("modules", *(f"{name}.pyc" for name in APART))
+COMPILE = f"""
+import __future__, marshal
 from importlib.util import MAGIC_NUMBER
 ANNOTATIONS = __future__.annotations.compiler_flag  # the import itself would cost a desk a file
-names = sys.argv[1:]
-for name in names:
-    with open(f'/run/hotdesk/lib/hotdesk_guest/{name}.py', 'rb') as file:
+def compiled(name):
+    with open(f'/run/hotdesk/lib/hotdesk_guest/{{name}}.py', 'rb') as file:
         source = file.read().replace(b'from __future__ import annotations', b'')
-    code = compile(source, f'hotdesk_guest/{name}.py', 'exec', ANNOTATIONS, dont_inherit=True, optimize=2)
-    with open(f'{name}.pyc', 'wb') as out:
-        out.write(MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
+    return compile(source, f'hotdesk_guest/{{name}}.py', 'exec', ANNOTATIONS, dont_inherit=True, optimize=2)
+for name in {APART}:
+    with open(f'{{name}}.pyc', 'wb') as out:
+        out.write(MAGIC_NUMBER + bytes(12) + marshal.dumps(compiled(name)))
+with open('modules', 'wb') as out:
+    out.write(marshal.dumps([(name, compiled(name)) for name in {TOGETHER}]))
 """
-"""Run inside a desk: leaves one .pyc a module in the working folder."""
+"""Run inside a desk: leaves what is `SEALED` in the working folder."""
 
 
 def sources() -> dict[str, bytes]:
@@ -46,7 +53,7 @@ def load(store: Path, image_digest: str, source: dict[str, bytes]) -> dict[str, 
     """Give the files to lay into a desk."""
     compiled = folder(store, image_digest, source)
     try:
-        return {f"{name}.pyc": (compiled / f"{name}.pyc").read_bytes() for name in FILES}
+        return {name: (compiled / name).read_bytes() for name in SEALED}
     except FileNotFoundError:
         return source
 

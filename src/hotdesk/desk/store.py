@@ -164,7 +164,7 @@ def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
     """Say whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
     source = guestlib.sources()
     wanted = {guestlib.folder(store, image.digest, source) for image in images}
-    return folder in wanted and all((folder / f"{name}.pyc").is_file() for name in guestlib.FILES)
+    return folder in wanted and all((folder / name).is_file() for name in guestlib.SEALED)
 
 
 def is_free(layer: Path) -> bool:
