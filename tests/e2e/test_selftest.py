@@ -99,7 +99,7 @@ QUICK = {
         "scrubbed",
         (("door/clean.py", "self.active = granted or bool(scrubber.spelt)", "self.active = False"),),
     ),
-    "a word of the canaries": Loss(ALL, (("door/canaries.py", "sys.stdout.write(", "sys.stderr.write("),)),
+    "a word of the canaries": Loss(ALL, (("../hotdesk_guest/canaries.py", "sys.stdout.write(", "sys.stderr.write("),)),
 }
 """Those that a normal run of the tests can afford."""
 SLOW = {
@@ -135,7 +135,9 @@ SLOW = {
         "another-host swapped scrubbed",
         (("desk/seed.py", 'believed + b"\\n" + ca.encode()', 'believed + b"\\n"'),),
     ),
-    "the canaries' number": Loss(ALL, (("door/canaries.py", '"nonce":"{nonce}"', '"nonce":"{nonce[1:]}"'),)),
+    "the canaries' number": Loss(
+        ALL, (("../hotdesk_guest/canaries.py", '"nonce":"{nonce}"', '"nonce":"{nonce[1:]}"'),)
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2] / "hotdesk_guest"
 TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
 """What every guest needs, each after those it needs itself: sealed in one file, because finding files takes time."""
-APART = ("__init__", "wire", "watch", "acts", "sudo", "start")
+APART = ("__init__", "wire", "watch", "acts", "sudo", "canaries", "start")
 """What only some need, what `sudo` needs, and what starts the rest."""
 FILES = (*APART, *TOGETHER[1:])
 SEALED = ("modules", *(f"{name}.pyc" for name in APART))

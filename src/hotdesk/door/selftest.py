@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import TypeAlias
 
 from hotdesk.brief import Scope
 from hotdesk.brief.names import is_address, split_authority
+from hotdesk.desk.bundle import LINK
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.desk.trust import BUNDLE
 from hotdesk.door import canary
@@ -29,7 +29,8 @@ from hotdesk.errors import DoorError
 Wanted: TypeAlias = tuple[tuple[str, str], ...]
 """What to try, each with the canary it is for."""
 
-PROGRAM = Path(__file__).with_name("canaries.py").read_text()
+PROGRAM = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import canaries;canaries.main(*sys.argv[1:])"
+"""Starts what every desk has beside its guest, compiled where its image is sealed."""
 SECONDS = 10.0
 LIMIT = 1 << 16
 """Bytes the canaries may say."""
@@ -114,7 +115,7 @@ async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> Report:
         far, near = (*FAR, *own_address()), refusable(scope, held.port, nonce)
         listed = (" ".join(where for _, where in wanted) for wanted in (far, near))
         given = (nonce, known.placeholder, canary.HOST, BUNDLE, str(held.port), held.name, *listed)
-        argv = [python, "-I", "-S", "-c", PROGRAM, *given]
+        argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *given]
         done = await desk.run(argv, timeout=SECONDS, output_limit=LIMIT)
         return judge(read(done, nonce), far, near, known.digest, held.caught())
 

@@ -1,7 +1,7 @@
 """The canaries: a program that runs inside a fresh desk, tries every way out of it, and tells what it met.
 
-It judges nothing, and imports only what Python has in C: a desk is waited for while it runs. `selftest.py` reads it as
-text, gives it its arguments, and judges.
+It judges nothing, and imports only what Python has in C: a desk is waited for while it runs. `hotdesk/door/selftest.py`
+gives it its arguments, and judges.
 """
 
 import _socket
@@ -153,7 +153,3 @@ def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: st
     numbers = f'"knocks":{knocks},"local":{local},"answers":{answers}'
     texts = f'"sni":"{said[0]}","echo":"{said[1]}","host":"{said[2]}"'
     sys.stdout.write(f'{{"nonce":"{nonce}",{numbers},{texts}}}')
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
