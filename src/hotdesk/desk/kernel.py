@@ -214,39 +214,35 @@ def raise_loopback() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A child in a user namespace of its own, until that is held open. Whoever reaps children collects it."""
+    """A child in a user namespace of its own. Whoever reaps children collects it."""
 
     pid: int
     ready: int
-    held: int
 
     def open(self, uid_map: str, gid_map: str) -> int:
-        """Map the namespace's ids, and hold it open; the child ends."""
-        try:
-            if os.read(self.ready, 1) != b"1":
-                raise OSError(
-                    "no user namespace: see user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
-                )
-            for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
-                fd = os.open(f"/proc/{self.pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
-                try:
-                    os.write(fd, text.encode())
-                finally:
-                    os.close(fd)
-            return os.open(f"/proc/{self.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            close_all((self.ready, self.held))
+        """Map the namespace's ids, and hold it open."""
+        if os.read(self.ready, 1) != b"1":
+            raise OSError(
+                "no user namespace: see user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
+            )
+        for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
+            with open(f"/proc/{self.pid}/{name}", "wb", 0) as file:
+                file.write(text.encode())
+        return os.open(f"/proc/{self.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
     """Make a user namespace owned by `creator`, and hold it open."""
-    return anchor(creator).open(uid_map, gid_map)
+    with anchored(creator) as anchor:
+        return anchor.open(uid_map, gid_map)
 
 
-def anchor(creator: int) -> Anchor:
+@contextmanager
+def anchored(creator: int) -> Iterator[Anchor]:
     """Begin a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.
 
-    A namespace made by root would charge root's own inotify, signal and other limits with all desks' use.
+    A namespace made by root would charge root's own inotify, signal and other limits with all desks' use. Its child
+    ends with the block; meanwhile there is other work to do.
     """
     (ready_r, ready_w), (held_r, held_w) = two_pipes()
     try:
@@ -266,7 +262,10 @@ def anchor(creator: int) -> Anchor:
         finally:
             os._exit(0)
     close_all((ready_w, held_r))
-    return Anchor(child, ready_r, held_w)
+    try:
+        yield Anchor(child, ready_r)
+    finally:
+        close_all((ready_r, held_w))
 
 
 def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
