@@ -1,0 +1,60 @@
+"""What a desk finds at /dev, /sys, over /proc and beside its guest: files of its own, made in its room.
+
+Plain strings and one system call each: a keeper makes forty of these for every desk.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+
+NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
+CPU, LOOPBACK = "devices/system/cpu", "class/net/lo"
+SYS_FOLDERS = ("devices", "devices/system", CPU, "class", "class/net", LOOPBACK)
+
+
+def make_dev(at: str) -> None:
+    """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
+    make_folders(at, ("pts", "shm"))
+    before = os.umask(0)
+    try:
+        for name, (major, minor) in NODES.items():
+            os.mknod(f"{at}/{name}", stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    finally:
+        os.umask(before)
+    for name, target in LINKS.items():
+        os.symlink(target, f"{at}/{name}")
+
+
+def make_sys(at: str, cpus: float) -> None:
+    """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
+    online = b"0-%d\n" % (max(1, round(cpus)) - 1) if cpus > 1 else b"0\n"
+    make_folders(at, SYS_FOLDERS)
+    write_files(f"{at}/{CPU}", dict.fromkeys(("online", "possible", "present"), online))
+    write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
+
+
+def make_folders(at: str, names: Iterable[str]) -> None:
+    """Make a folder, and these in it."""
+    os.mkdir(at, 0o755)
+    for name in names:
+        os.mkdir(f"{at}/{name}", 0o755)
+
+
+def write_files(at: str, files: Mapping[str, bytes], mode: int = 0o644) -> None:
+    """Write files that are not there yet into a folder."""
+    for name, data in files.items():
+        fd = os.open(f"{at}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+        finally:
+            os.close(fd)
