@@ -890,8 +890,8 @@ LIMITS = (
         (
             Removal(
                 CGROUP,
-                "        for folder in self.places:\n            fd = os.open",
-                "        for folder in self.places[1:]:\n            fd = os.open",
+                "        for folder in self.places:\n            write(",
+                "        for folder in self.places[1:]:\n            write(",
             ),
         ),
         ("test_resistance_attacks.py::test_no_thread_or_orphan_leaves_the_desks_cgroup",),
