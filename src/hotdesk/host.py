@@ -208,6 +208,8 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
             await runtime.burn(desk)
         return
     folder = settings.run / "desks" / desk
+    if not folder.exists():
+        return
     cgroup = Cgroup(here(), desk)
     end = time.monotonic() + seconds
     while folder.exists() and state.is_kept(folder):
