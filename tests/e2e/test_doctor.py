@@ -92,7 +92,7 @@ SLOW = {
         PROOF,
     ),
     "an owner for the user namespace": loss(
-        "own-charges signals", ("desk/room.py", "kernel.new_userns(self.base + uids.ANCHOR,", "kernel.new_userns(0,")
+        "own-charges signals", ("desk/room.py", "kernel.anchored(self.base + uids.ANCHOR)", "kernel.anchored(0)")
     ),
     "own sys": loss("own-sys", ("desk/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')),
     "a read-only /proc/sys": loss(

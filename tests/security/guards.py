@@ -478,7 +478,7 @@ PROCESSES = (
     ),
     Guard(
         "a user namespace that is not root's",
-        (Removal(ROOM, "kernel.new_userns(self.base + uids.ANCHOR,", "kernel.new_userns(0,"),),
+        (Removal(ROOM, "kernel.anchored(self.base + uids.ANCHOR)", "kernel.anchored(0)"),),
         ("test_process_attacks.py::test_a_users_inotify_instances_are_its_own", SIGNALS),
     ),
     Guard(

@@ -15,8 +15,6 @@ from tests.security.guards import (
     each,
 )
 
-LISTENING = '            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)\n        self.layers'
-
 ROOT, PAUSE = "test_root_attacks.py", "test_pause_attacks.py"
 ROOTS, LEDGER, UPKEEP = "hotdesk/desk/roots.py", "hotdesk/desk/root.py", "hotdesk/desk/upkeep.py"
 ACTS = "hotdesk_guest/acts.py"
@@ -80,13 +78,7 @@ GUARDS_OF_ROOT: tuple[Guard, ...] = (
     ),
     Guard(
         "root where it was allowed",
-        (
-            Removal(
-                ROOM,
-                f"if spec.root:\n{LISTENING}",
-                f"if spec:\n{LISTENING}",
-            ),
-        ),
+        (Removal(ROOM, "if spec.root:\n                self.sudo", "if spec:\n                self.sudo"),),
         (f"{ROOT}::test_a_desk_without_root_does_not_get_it_by_asking_itself",),
     ),
     Guard(

@@ -23,7 +23,7 @@ buddyinfo schedstat sched_debug timer_list
 EMPTY_FOLDERS = """
 acpi asound bus driver fs irq pressure scsi
 """.split()
-STEADY_FILES = {"loadavg": "0.00 0.00 0.00 1/1 1\n"}
+STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
 """What programs want to read and must not learn from."""
 
 LIMITS = {"NOFILE": 20000, "CORE": 1, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}

@@ -40,11 +40,11 @@ class Doorman:
         if self.gates.pop(desk, None) is not None:
             self.door.tell({"gate": desk})
 
-    def waiting(self) -> list[int]:
-        """List the gates at which a call must start the door."""
+    def waiting(self) -> dict[int, socket.socket]:
+        """Give the gates at which a call must start the door, by descriptor."""
         if self.door.pid or not self.door.rested():
-            return []
-        return [gate.fileno() for gate in self.gates.values()]
+            return {}
+        return {gate.fileno(): gate for gate in self.gates.values()}
 
     def resting(self) -> bool:
         """Say whether the door is away and may not be started yet."""

@@ -36,10 +36,15 @@ def make_dev(at: str) -> None:
 
 def make_sys(at: str, cpus: float) -> None:
     """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
-    online = b"0-%d\n" % (max(1, round(cpus)) - 1) if cpus > 1 else b"0\n"
     make_folders(at, SYS_FOLDERS)
-    write_files(f"{at}/{CPU}", dict.fromkeys(("online", "possible", "present"), online))
+    set_cpus(at, cpus)
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
+
+
+def set_cpus(at: str, cpus: float) -> None:
+    """Say how many CPUs the desk has."""
+    online = b"0-%d\n" % (max(1, round(cpus)) - 1) if cpus > 1 else b"0\n"
+    write_files(f"{at}/{CPU}", dict.fromkeys(("online", "possible", "present"), online))
 
 
 def make_folders(at: str, names: Iterable[str]) -> None:
@@ -50,9 +55,9 @@ def make_folders(at: str, names: Iterable[str]) -> None:
 
 
 def write_files(at: str, files: Mapping[str, bytes], mode: int = 0o644) -> None:
-    """Write files that are not there yet into a folder."""
+    """Write files into a folder that nobody else writes to."""
     for name, data in files.items():
-        fd = os.open(f"{at}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        fd = os.open(f"{at}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
             while data:
                 data = data[os.write(fd, data) :]

@@ -74,9 +74,11 @@ class Held:
 
     def knocks(self) -> int | None:
         """Give the socket at which `sudo` calls, while nobody answers there."""
-        if self.knocked or self.root is not None or self.runtime or self.paused or self.down or self.rest > now():
+        if self.room.sudo is None or self.knocked or self.root is not None:
             return None
-        return self.room.sudo.fileno() if self.room.sudo is not None else None
+        if self.runtime or self.paused or self.down or self.rest > now():
+            return None
+        return self.room.sudo.fileno()
 
 
 def now() -> float:

@@ -6,9 +6,10 @@ every desk at once; deadlines hold even while the owner is stopped. Standard lib
 
 from __future__ import annotations
 
+import gc
 import json
+import math
 import os
-import select
 import signal
 import socket
 import sys
@@ -21,6 +22,7 @@ from hotdesk import config
 from hotdesk.desk import kernel, reap, state, uids, upkeep
 from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.doorman import Doorman
+from hotdesk.desk.ears import Ears
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
 from hotdesk.desk.reboots import Reboots
@@ -67,6 +69,9 @@ class Keeper:
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.open_for_business = True
+        self.ears = Ears()
+        self.nearest = 0.0
+        """Before this no desk's time is up; in the past when one must be looked for."""
 
     # -- the loop ---------------------------------------------------------------------------------------------
 
@@ -123,10 +128,9 @@ class Keeper:
 
     def listen(self, wake: int) -> set[int]:
         """Wait for the owner, a signal, a deadline, or a first call at a gate or of `sudo`; no call is ever read."""
-        poll = select.poll()
-        for fd in (self.owner.fileno(), wake, *self.doorman.waiting(), *self.knocking()):
-            poll.register(fd, select.POLLIN)
-        return {fd for fd, _ in poll.poll(self.patience() * 1000 + 1)}
+        own = {self.owner.fileno(): self.owner, wake: self}
+        self.ears.turn_to({**own, **self.doorman.waiting(), **self.knocking()})
+        return self.ears.hear(self.patience())
 
     def knocking(self) -> dict[int, Held]:
         """Give the desks whose root is not up yet, by the socket at which `sudo` would call."""
@@ -149,7 +153,7 @@ class Keeper:
 
     def patience(self) -> float:
         """Give seconds until something is due."""
-        waits = [held.due()[0] - now() for held in self.held.values()]
+        waits = [self.nearest - now()] if self.held else []
         waits += [*self.roots.patience(), *self.reboots.patience()]
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
@@ -187,6 +191,8 @@ class Keeper:
 
     def attempt(self, number: int, request: Request, work: Callable[[int, Request], None]) -> None:
         """Carry a request out, or say why not."""
+        if request.verb != "touch":
+            self.nearest = 0.0
         try:
             work(number, request)
         except HotdeskError as e:
@@ -275,6 +281,7 @@ class Keeper:
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
         held.runtime = 0
+        self.nearest = 0.0
         try:
             self.opening.prove(held, status, self.early)
             self.hand_over(held)
@@ -326,11 +333,14 @@ class Keeper:
             self.roots.ended(held, pid, status)
 
     def burn_due(self) -> None:
-        """Burn desks whose time is up."""
+        """Burn desks whose time is up. Use only puts an end off, so nothing is due before the nearest end known."""
+        if self.nearest > now():
+            return
         for desk, held in list(self.held.items()):
             at, why = held.due()
             if at <= now():
                 self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
+        self.nearest = min((held.due()[0] for held in self.held.values()), default=math.inf)
 
     def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
@@ -379,6 +389,8 @@ def main() -> None:
     except (OSError, HostError) as e:
         complain(str(e))
         return
+    gc.collect()
+    gc.freeze()  # what is there now is never looked at again, so that a forked child copies little
     keeper.serve()
     os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting
 

@@ -231,12 +231,6 @@ class Anchor:
         return os.open(f"/proc/{self.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def new_userns(creator: int, uid_map: str, gid_map: str) -> int:
-    """Make a user namespace owned by `creator`, and hold it open."""
-    with anchored(creator) as anchor:
-        return anchor.open(uid_map, gid_map)
-
-
 @contextmanager
 def anchored(creator: int) -> Iterator[Anchor]:
     """Begin a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.

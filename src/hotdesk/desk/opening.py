@@ -12,8 +12,9 @@ from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, now
+from hotdesk.desk.image import Image
 from hotdesk.desk.request import Request
-from hotdesk.desk.room import Room
+from hotdesk.desk.room import Room, limits_of
 from hotdesk.errors import KeeperError
 
 OPENING = 20.0
@@ -28,6 +29,8 @@ class Opening:
         self.burning = burning
         self.hierarchies = here()
         self.guest_sources = guestlib.sources()
+        self.guests: dict[str, dict[str, bytes]] = {}
+        """Guests as images' own Pythons compiled them, by the image's digest."""
         self.filters = Filters(settings.lib / "cache", settings.runtime)
         self.pool: Disk | None = None
 
@@ -47,22 +50,25 @@ class Opening:
         source = origin.layers.find(request.snapshot) if origin is not None else None
         state.check_floors(self.settings)
         record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
-        room = None
-        base = None
+        room = standby = base = None
         try:
             base = uids.claim(record.folder)
             record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec)
-            guest = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
-            room.prepare(guest, self.filters.compiled, request.ca, source)
+            cgroup.make(limits_of(spec))
             if request.spare:
                 cgroup.favour(False)
-            runtime, console = launch.run(self.settings, room)
+            standby = launch.stand_by(self.settings, room)
+            room.prepare(self.guest(picture), self.filters.compiled, request.ca, source)
+            runtime, console = standby.run()
         except BaseException:
+            if standby is not None:
+                standby.dismiss()
             if room is not None:
-                self.burning.begin(Held(room, record, spec, 0, -1, number, 0.0, 0.0), "did not start")
+                pid = standby.pid if standby is not None else 0
+                self.burning.begin(Held(room, record, spec, pid, -1, number, 0.0, 0.0), "did not start")
             else:
                 record.leave()
                 if base is not None:
@@ -71,6 +77,15 @@ class Opening:
         start = now()
         hard = start + min(OPENING, spec.deadline)
         return Held(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+
+    def guest(self, picture: Image) -> dict[str, bytes]:
+        """Give the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
+        if picture.digest not in self.guests:
+            found = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
+            if found is self.guest_sources:
+                return found
+            self.guests[picture.digest] = found
+        return self.guests[picture.digest]
 
     def begin_again(self, number: int, held: Held) -> None:
         """Start a desk that was halted."""

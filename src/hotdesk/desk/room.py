@@ -11,12 +11,12 @@ import os
 import resource
 import select
 import socket
-import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotdesk.desk import bundle, filters, kernel, seed, trust, uids
+from hotdesk.desk import bundle, filters, furniture, kernel, seed, trust, uids
 from hotdesk.desk.cgroup import Cgroup, Limits
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.filesystem import opened
@@ -27,14 +27,6 @@ from hotdesk.desk.seam import Spec
 GATE = ("127.0.0.1", 3128)
 CALL_MOMENT = 10
 """Milliseconds a server of a desk may take to refuse a call before its caller has to wait for it."""
-NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-LINKS = {
-    "fd": "/proc/self/fd",
-    "stdin": "/proc/self/fd/0",
-    "stdout": "/proc/self/fd/1",
-    "stderr": "/proc/self/fd/2",
-    "ptmx": "pts/ptmx",
-}
 HIDDEN = frozenset(name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}"))
 
 
@@ -62,68 +54,33 @@ class Room:
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
-        """Make every piece; `source` is the disk's snapshot to begin with. On failure the caller runs `clear`."""
+        """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
         spec = self.spec
-        self.userns = kernel.new_userns(self.base + uids.ANCHOR, uids.id_map(self.base), uids.id_map(self.base))
-        self.netns, self.gate = kernel.in_new_netns(open_gate)
-        self.folder.mkdir(mode=0o711)
-        self.undo.append(self.folder.rmdir)
-        kernel.mount("room", str(self.folder), "tmpfs", kernel.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
-        self.undo.append(lambda: kernel.umount(str(self.folder)))
-        self.make_dev()
-        self.make_sys(spec)
-        self.make_proc()
-        self.make_link(guest)
-        if spec.root:
-            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+        with kernel.anchored(self.base + uids.ANCHOR) as anchor:
+            self.netns, self.gate = kernel.in_new_netns(open_gate)
+            self.furnish(guest)
+            if spec.root:
+                self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+            self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo)
         files = seed.identity(self.desk) | seed.privileges(spec.root, ca, self.image.python)
         self.layers.put_up(self.image, spec.disk, files, source)
-        self.cgroup.make(limits_of(spec))
         self.write_config(guest, compiled, trust.environment() if ca else {})
 
-    def make_dev(self) -> None:
-        """Make device nodes of its own: on the host's, desks could see each other's and the host's use of them."""
-        dev = self.folder / "dev"
-        dev.mkdir(mode=0o755)
-        for name, (major, minor) in NODES.items():
-            os.mknod(dev / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
-            os.chmod(dev / name, 0o666)  # noqa: S103 - as /dev/null is everywhere
-        for name, target in LINKS.items():
-            os.symlink(target, dev / name)
-        for name in ("pts", "shm"):
-            (dev / name).mkdir(mode=0o755)
-
-    def make_sys(self, spec: Spec) -> None:
-        """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
-        cpus = f"0-{max(1, round(spec.cpus)) - 1}\n" if spec.cpus > 1 else "0\n"
-        files = {f"devices/system/cpu/{name}": cpus for name in ("online", "possible", "present")}
-        files |= {"class/net/lo/mtu": "65536\n", "class/net/lo/operstate": "unknown\n"}
-        for name, text in files.items():
-            file = self.folder / "sys" / name
-            file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            file.write_text(text)
-
-    def make_proc(self) -> None:
-        """Make what covers the parts of /proc that tell of the host."""
-        proc = self.folder / "proc"
-        (proc / "none").mkdir(mode=0o755, parents=True)
-        for name, text in {"empty": "", "boot_id": "", **bundle.STEADY_FILES}.items():
-            file = proc / name
-            file.write_text(text)
-            file.chmod(0o444)
-        self.be_reborn()
-
-    def be_reborn(self) -> None:
-        """Have a boot id nobody had before."""
-        (self.folder / "proc/boot_id").write_text(random_uuid())
-
-    def make_link(self, guest: dict[str, bytes]) -> None:
-        """Make the folder the guest's code lies in, and the socket it dials. Only the desk's own user may dial."""
-        link = self.folder / "link"
-        (link / "lib/hotdesk_guest").mkdir(mode=0o755, parents=True)
-        for name, data in guest.items():
-            (link / "lib/hotdesk_guest" / name).write_bytes(data)
+    def furnish(self, guest: dict[str, bytes]) -> None:
+        """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
+        at = str(self.folder)
+        os.mkdir(at, 0o711)
+        self.undo.append(self.folder.rmdir)
+        kernel.mount("room", at, "tmpfs", kernel.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
+        self.undo.append(lambda: kernel.umount(at))
+        furniture.make_dev(f"{at}/dev")
+        furniture.make_sys(f"{at}/sys", self.spec.cpus)
+        furniture.make_folders(f"{at}/proc", ("none",))
+        covers = {"empty": b"", "boot_id": random_uuid(), **bundle.STEADY_FILES}
+        furniture.write_files(f"{at}/proc", covers, 0o444)
+        furniture.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
+        furniture.write_files(f"{at}/link/lib/hotdesk_guest", guest)
         self.await_guest()
 
     def await_guest(self) -> None:
@@ -133,12 +90,13 @@ class Room:
     def listen(self, name: str, uid: int, mode: int) -> socket.socket:
         """Listen in the folder a desk can read and not write, where this user inside finds it."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        link = self.folder / "link"
-        (link / name).unlink(missing_ok=True)
-        with opened(link) as fd:
+        path = f"{self.folder}/link/{name}"
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        with opened(self.folder / "link") as fd:
             listener.bind(f"/proc/self/fd/{fd}/{name}")  # a socket's path is at most 107 bytes
-        os.chmod(link / name, mode)
-        os.chown(link / name, self.base + uid, self.base + uid)
+        os.chmod(path, mode)
+        os.chown(path, self.base + uid, self.base + uid)
         listener.listen(16)
         return listener
 
@@ -162,7 +120,7 @@ class Room:
         if spec.disk != self.spec.disk:
             self.disk.resize(self.desk, spec.disk)
         if spec.cpus != self.spec.cpus:
-            self.make_sys(spec)
+            furniture.set_cpus(f"{self.folder}/sys", spec.cpus)
         if spec.memory != self.spec.memory:
             kernel.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
         if spec.root:
@@ -177,7 +135,7 @@ class Room:
     def reboot(self) -> None:
         """Prepare for the runtime to start the desk anew."""
         assert self.plan is not None
-        self.be_reborn()
+        (self.folder / "proc/boot_id").write_bytes(random_uuid())
         self.await_guest()
         (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
 
@@ -279,7 +237,7 @@ def hard_limits() -> dict[str, int]:
     return {name: value for name, value in held.items() if value != resource.RLIM_INFINITY}
 
 
-def random_uuid() -> str:
+def random_uuid() -> bytes:
     """Give a random uuid as the kernel prints its boot id."""
     text = os.urandom(16).hex()
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n"
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n".encode()

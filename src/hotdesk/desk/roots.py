@@ -70,9 +70,10 @@ class Roots:
         """Give seconds until something is due."""
         for _, root in self.rising():
             yield root.hard - now() if root.runtime else LOOK
+        moment = now()
         for held in self.desks.values():
-            if held.root is None and held.rest > now():
-                yield held.rest - now()
+            if held.rest > moment and held.root is None:
+                yield held.rest - moment
 
     def turn(self) -> None:
         """Look at those that were just started: one that never looks right must keep nobody waiting."""
