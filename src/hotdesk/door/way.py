@@ -112,6 +112,8 @@ class Way:
         self.may_ask = scope.may_ask
         self.approval_seconds = float(told["approval_seconds"])
         self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
+        if tried:
+            self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
         for each in told["grants"]:
             values = each["values"]
             signer = None
