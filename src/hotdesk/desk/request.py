@@ -28,6 +28,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "env": (dict,),
     "root": (bool,),
     "tenant": (str,),
+    "sterile": (bool,),
 }
 SNAPSHOT_SHAPE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 CERTIFICATE_SHAPE = re.compile(

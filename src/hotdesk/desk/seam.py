@@ -70,6 +70,8 @@ class Spec:
     """Whose desk it is: nothing that was prepared for one tenant is given to another."""
     root: bool = False
     """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it is nobody all the same."""
+    sterile: bool = False
+    """Whether it stands on a copy of its image that no working desk ever stands on: for verifying what one made."""
 
     def __post_init__(self) -> None:
         checks = {

@@ -30,7 +30,7 @@ def test_a_request_makes_the_round_trip(verb: Verb) -> None:
 
 
 def test_a_whole_spec_makes_the_round_trip() -> None:
-    spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""}, root=True)
+    spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""}, root=True, sterile=True)
     assert parse(write(0, Request("open", DESK, spec))) == (0, Request("open", DESK, spec))
 
 
