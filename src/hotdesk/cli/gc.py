@@ -39,6 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
         told = {
             "desks": buried,
             "layers": [each.name for each in layers],
+            "copies": [each.name for each in swept if each.kind == "copy"],
             "guest": [each.name for each in swept if each.kind == "guest"],
             "bytes": size,
         }
@@ -46,7 +47,9 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     print(f"desks: {len(buried)} buried")
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
-    print(f"guest bytecode: {len(swept) - len(layers)} stale removed")
+    copies = [each for each in swept if each.kind == "copy"]
+    print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
+    print(f"guest bytecode: {len(swept) - len(layers) - len(copies)} stale removed")
     return 0
 
 

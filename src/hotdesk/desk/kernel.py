@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
-MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_SLAVE = 4096, 16384, 1 << 19
 MS_NOATIME, MS_PRIVATE = 1024, 1 << 18
 MNT_DETACH = 2

@@ -16,8 +16,8 @@ SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubu
 ARCHITECTURES = ("aarch64", "x86_64")
 ANY_HOST = "HOTDESK_ANY_HOST"
 """Set to 1, it lets set-up go on where nothing is promised."""
-PACKAGES = ("crun", "btrfs-progs", "e2fsprogs", "mmdebstrap", "mount", "util-linux")
-"""What the code calls: the runtime, mkfs.btrfs, mkfs.ext4, and what builds images."""
+PACKAGES = ("crun", "btrfs-progs", "e2fsprogs", "erofs-utils", "mmdebstrap", "mount", "util-linux")
+"""What the code calls: the runtime, mkfs.btrfs, mkfs.ext4, mkfs.erofs, and what builds images."""
 KEYRINGS = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
 OLDEST_KERNEL = (5, 19)
 """The first whose overlay takes idmapped layers."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hotdesk.desk import guestlib
+from hotdesk.desk import guestlib, sterile
 from hotdesk.desk.image import Image, as_name, dump, find, ls, parse, record_path
 from hotdesk.errors import HostError, ImageError
 
@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 class Swept:
     """One tree that was removed because nothing needed it."""
 
-    kind: Literal["layer", "guest"]
+    kind: Literal["layer", "copy", "guest"]
     name: str
     size: int
     """Bytes it took on disk."""
@@ -110,6 +110,7 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
             record_path(store, name).unlink()
             for layer in own:
                 layer.rename(work / layer.name)
+                sterile.forget(store, layer.name)
 
 
 def restore(store: Path, image: Image) -> None:
@@ -132,7 +133,7 @@ def unused(layer: Path, name: str) -> Iterator[None]:
 
 
 def sweep(store: Path, progress: Progress) -> list[Swept]:
-    """Remove layers that no image names and no desk stands on, and guest bytecode that no desk would load."""
+    """Remove layers that no image names and no desk stands on, their copies, and guest bytecode no desk would load."""
     if not store.is_dir():
         return []
     with writing(store, progress) as (work, _):
@@ -143,6 +144,8 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
             for layer in sorted((store / "layers").iterdir())
             if layer not in named and is_free(layer)
         ]
+        here = set(os.listdir(store / "layers"))
+        swept += [Swept("copy", each, sterile.forget(store, each)) for each in sorted(sterile.copied(store) - here)]
         for folder in sorted((store / "guest").glob("*/*")):
             if not serves(folder, store, images):
                 swept.append(sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))

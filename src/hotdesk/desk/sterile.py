@@ -1,0 +1,168 @@
+"""Copies of image layers that no working desk ever stands on, each a file and a superblock of its own.
+
+A flaw that writes the page cache of a file one may only read reaches whoever reads that file. Desks in which results
+are verified stand on these copies, so that nothing a working desk did to its own image is there. Made in `sterilize`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.desk import kernel, loop
+from hotdesk.desk.image import Image
+from hotdesk.errors import ImageError
+
+KINDS = {"erofs": None, "ext4": "noload"}
+"""File systems a copy may have, the best first, and what each is mounted with."""
+FLAGS = kernel.MS_RDONLY | kernel.MS_NODEV | kernel.MS_NOSUID
+OOPSED = 1 << 7
+"""The kernel's own mark that it has oopsed since it was booted."""
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """What a mounted copy was when it was mounted."""
+
+    device: int
+    inode: int
+    written: int
+    suspect: bool
+    """Whether the kernel had oopsed by then, and the file was looked at because of it."""
+
+
+class Sterile:
+    """The copies one keeper has mounted, in its private mount namespace and until its end."""
+
+    def __init__(self, store: Path, private: Path) -> None:
+        self.store = store
+        self.private = private
+        self.mounted: dict[str, Mounted] = {}
+
+    def show(self, image: Image) -> dict[Path, Path]:
+        """Give where each layer of an image is to be read instead, mounted on first need."""
+        missing = lacking(self.store, image)
+        if missing:
+            raise ImageError(
+                f"image {image.name!r} has no sterile copy of its layer {missing[0].name[:12]}: "
+                f"`hotdesk image build {image.name}`, or import it again"
+            )
+        return {layer: self.mount(layer.name, taint()) for layer in image.layers}
+
+    def mount(self, digest: str, tainted: int) -> Path:
+        """Mount a layer's copy, unless it is; anew when the file is another, or the kernel oopsed since."""
+        file, kind = found(self.store, digest)
+        at = self.private / f"sterile-{digest}"
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            info = os.fstat(fd)
+            wanted = Mounted(info.st_dev, info.st_ino, info.st_mtime_ns, is_suspect(tainted))
+            if self.mounted.get(digest) == wanted:
+                return at
+            if self.mounted.pop(digest, None):
+                kernel.umount(str(at))
+            if wanted.suspect:
+                verify(fd, file)
+            at.mkdir(mode=0o700, exist_ok=True)
+            attach(fd, kind, at)
+        finally:
+            os.close(fd)
+        self.mounted[digest] = wanted
+        return at
+
+
+def attach(fd: int, kind: str, at: Path) -> None:
+    """Mount an open file, read-only, through a loop device of its own that goes with the mount."""
+    device, held = loop.attach(fd, "hotdesk-sterile")
+    try:
+        kernel.mount(device, str(at), kind, FLAGS, KINDS[kind])
+    except OSError as e:
+        raise ImageError(
+            f"the sterile copy {os.readlink(f'/proc/self/fd/{fd}')} cannot be mounted: {e}; remove it, then "
+            "`hotdesk image build`, or import its image again"
+        ) from e
+    finally:
+        os.close(held)
+
+
+def taint() -> int:
+    """Read what the kernel says of its own health."""
+    return int(Path("/proc/sys/kernel/tainted").read_text())
+
+
+def is_suspect(tainted: int) -> bool:
+    """Say whether what the kernel caches may have been written by whoever made it oops."""
+    return bool(tainted & OOPSED)
+
+
+def verify(fd: int, file: Path) -> None:
+    """Have an open copy read from the disk again, and make sure that it is what was written there."""
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        wanted = digest_file(file).read_text().strip()
+    except OSError:
+        wanted = "nothing"
+    if digest_of(fd) != wanted:
+        raise ImageError(
+            f"the kernel has oopsed, and {file} is not what was written there: reboot; if it is the same "
+            "then, remove that file, then `hotdesk image build`, or import its image again"
+        )
+
+
+def digest_of(fd: int) -> str:
+    """Give the sha256 of an open file."""
+    told, at = hashlib.sha256(), 0
+    while data := os.pread(fd, CHUNK, at):
+        told.update(data)
+        at += len(data)
+    return told.hexdigest()
+
+
+# -- where copies lie -------------------------------------------------------------------------------------------
+
+
+def folder(store: Path) -> Path:
+    """Give where copies lie."""
+    return store / "sterile"
+
+
+def place(store: Path, digest: str, kind: str) -> Path:
+    """Give where a layer's copy of one kind lies."""
+    return folder(store) / f"{digest}.{kind}"
+
+
+def digest_file(file: Path) -> Path:
+    """Give where a copy's own sha256 is written."""
+    return file.with_name(f"{file.name}.sha256")
+
+
+def found(store: Path, digest: str) -> tuple[Path, str]:
+    """Give a layer's copy, and its kind."""
+    for kind in KINDS:
+        if (file := place(store, digest, kind)).is_file():
+            return file, kind
+    raise ImageError(f"layer {digest[:12]} has no sterile copy: `hotdesk image build`, or import its image again")
+
+
+def lacking(store: Path, image: Image) -> list[Path]:
+    """Name the layers of an image that have no copy."""
+    return [layer for layer in image.layers if not any(place(store, layer.name, kind).is_file() for kind in KINDS)]
+
+
+def copied(store: Path) -> set[str]:
+    """Name the layers of which there is a copy, or a part of one."""
+    names = os.listdir(folder(store)) if folder(store).is_dir() else []
+    return {name.partition(".")[0] for name in names if "." in name}
+
+
+def forget(store: Path, digest: str) -> int:
+    """Remove all copies of a layer; give the bytes they took. Who has one mounted keeps it."""
+    size = 0
+    for file in folder(store).glob(f"{digest}.*"):
+        size += file.lstat().st_blocks * 512
+        file.unlink(missing_ok=True)
+    return size

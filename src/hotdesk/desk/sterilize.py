@@ -1,0 +1,226 @@
+"""Make sterile copies of image layers: `python -m hotdesk.desk.sterilize`, in a mount namespace of its own.
+
+A copy is kept only when this kernel mounts it and shows it with other owners, as a desk needs it: erofs where that
+works, ext4 where it does not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hotdesk.config import MIB
+from hotdesk.desk import kernel, loop, sterile, uids
+from hotdesk.desk.image import Image
+from hotdesk.desk.lock import locked
+from hotdesk.errors import HostError, ImageError, printable
+
+TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
+SECONDS = 900.0
+"""What copying one layer may take."""
+BLOCK = 4096
+SLACK = 64 * MIB
+"""Room for an ext4's own tables; the file is sparse."""
+
+
+def make(
+    store: Path,
+    image: Image,
+    progress: Callable[[str], None],
+    kinds: Iterable[str] = sterile.KINDS,
+    tainted: int | None = None,
+) -> bool:
+    """Copy the layers of an image that have no sterile copy; False when all have one."""
+    missing = sterile.lacking(store, image)
+    if missing and sterile.is_suspect(sterile.taint() if tainted is None else tainted):
+        raise HostError(
+            f"no sterile copy of image {image.name!r} can be made: the kernel has oopsed, and what it caches of the "
+            "image may be another's work; reboot, then again"
+        )
+    for layer in missing:
+        progress(f"{image.name}: making a sterile copy of layer {layer.name[:12]}")
+        carry_out(store, layer.name, tuple(kinds))
+    return bool(missing)
+
+
+def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
+    """Copy one layer in a process that dies with this one, and its mounts with it."""
+    alone = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]
+    argv = [*alone, sys.executable, "-P", "-m", "hotdesk.desk.sterilize", str(store), digest, *kinds]
+    env = {"PATH": TOOLS} | {name: value for name in ("PYTHONPATH",) if (value := os.environ.get(name))}
+    try:
+        done = subprocess.run(
+            argv, check=False, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {e}") from e
+    if done.returncode:
+        said = printable(done.stderr.decode(errors="replace").strip()[-600:])
+        raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {said or 'the process was killed'}")
+
+
+def main() -> None:
+    """Make one copy, of the first kind that works here."""
+    store, digest, *kinds = sys.argv[1:]
+    os.umask(0o077)
+    try:
+        copy(Path(store), digest, kinds)
+    except (OSError, HostError, ImageError) as e:
+        sys.exit(str(e))
+
+
+def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
+    """Copy a layer, unless another process just did; what does not work leaves nothing."""
+    place = sterile.folder(store)
+    place.mkdir(mode=0o700, exist_ok=True)
+    failures = []
+    with locked(place / "lock"), standing(store / "layers" / digest) as layer:
+        if any(sterile.place(store, digest, kind).is_file() for kind in sterile.KINDS):
+            return
+        drop_cached(layer)
+        for kind in kinds:
+            fresh = sterile.place(store, digest, f"{kind}.new")
+            fresh.unlink(missing_ok=True)  # the tool of a copier that was killed may write to it still
+            try:
+                write(kind, layer, fresh)
+                prove(kind, fresh, place / "proof")
+                keep(fresh, sterile.place(store, digest, kind))
+                return
+            except (OSError, HostError, ImageError) as e:
+                failures.append(f"{kind}: {e}")
+            finally:
+                fresh.unlink(missing_ok=True)
+    raise HostError("; ".join(failures))
+
+
+@contextmanager
+def standing(layer: Path) -> Iterator[Path]:
+    """Hold a layer as a desk does, so that nobody removes it meanwhile."""
+    try:
+        fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError as e:
+        raise ImageError(f"layer {layer.name[:12]} is gone: build or import its image again") from e
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield layer
+    finally:
+        os.close(fd)
+
+
+def drop_cached(layer: Path) -> None:
+    """Have the layer read from the disk: what is cached of it and not in use is forgotten."""
+    for _, _, names, folder in os.fwalk(layer):
+        for name in names:
+            with suppress(OSError):  # a link, or a device
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(fd)
+
+
+def write(kind: str, layer: Path, file: Path) -> None:
+    """Write a layer's tree as a file system of this kind."""
+    if kind == "erofs":
+        tool("mkfs.erofs", "--quiet", str(file), str(layer))
+    elif kind == "ext4":
+        write_ext4(layer, file)
+    else:
+        raise HostError(f"nothing here writes {kind}")
+    file.chmod(0o600)
+
+
+def write_ext4(layer: Path, file: Path) -> None:
+    """Write an ext4 without journal or lost+found; its root folder is made like the layer's."""
+    size, count = measure(layer)
+    with file.open("wb") as out:
+        out.truncate((size + size // 8 + SLACK) // MIB * MIB)
+    options = ["-q", "-F", "-m0", f"-b{BLOCK}", f"-N{count + 1024}", "-O", "^has_journal", "-E", "nodiscard"]
+    tool("mkfs.ext4", *options, "-d", str(layer), str(file))
+    at = file.with_suffix(".rw")
+    with mounted("ext4", file, at, sterile.FLAGS & ~kernel.MS_RDONLY):
+        (at / "lost+found").rmdir()
+        info = layer.stat()
+        os.chown(at, info.st_uid, info.st_gid)
+        at.chmod(info.st_mode & 0o7777)
+        os.utime(at, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def measure(layer: Path) -> tuple[int, int]:
+    """Count the bytes a tree takes in whole blocks, with room for what describes each file, and its files."""
+    size = count = 0
+    for _, folders, names, folder in os.fwalk(layer):
+        for name in (*folders, *names):
+            size += -(-os.lstat(name, dir_fd=folder).st_size // BLOCK) * BLOCK + 2 * BLOCK
+            count += 1
+    return size, count
+
+
+def prove(kind: str, file: Path, at: Path) -> None:
+    """Mount a copy as a keeper does, and show it with a desk's owners: what this kernel refuses is no copy."""
+    with mounted(kind, file, at, sterile.FLAGS):
+        owner = os.stat(at).st_uid
+        ids = uids.id_map(uids.FIRST)
+        userns = kernel.new_userns(uids.FIRST + uids.ANCHOR, ids, ids)
+        try:
+            kernel.mount_idmapped(str(at), str(at), userns)
+        finally:
+            os.close(userns)
+        try:
+            if os.stat(at).st_uid == owner:
+                raise HostError("its owners are not shifted")
+        finally:
+            kernel.umount(str(at))
+
+
+@contextmanager
+def mounted(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
+    """Mount a file for the length of a block."""
+    at.mkdir(mode=0o700, exist_ok=True)
+    is_read = bool(flags & kernel.MS_RDONLY)
+    fd = os.open(file, (os.O_RDONLY if is_read else os.O_RDWR) | os.O_CLOEXEC)
+    try:
+        device, held = loop.attach(fd, "hotdesk-sterile")
+    finally:
+        os.close(fd)
+    try:
+        kernel.mount(device, str(at), kind, flags, sterile.KINDS[kind] if is_read else None)
+    finally:
+        os.close(held)
+    try:
+        yield
+    finally:
+        kernel.umount(str(at))
+        at.rmdir()
+
+
+def keep(fresh: Path, file: Path) -> None:
+    """Put a copy in place, its sha256 first: a copy that is there has one."""
+    fd = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+        told = sterile.digest_of(fd)
+    finally:
+        os.close(fd)
+    with sterile.digest_file(file).open("w") as out:
+        out.write(f"{told}\n")
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.rename(file)
+
+
+def tool(*argv: str) -> None:
+    """Run what writes a file system."""
+    try:
+        done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+    except FileNotFoundError as e:
+        raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
+    if done.returncode:
+        raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
+
+
+if __name__ == "__main__":
+    main()
