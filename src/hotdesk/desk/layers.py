@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class Layers:
     userns: int
     undo: list[Callable[[], object]]
     """Takes down what was put up, last first; the room's."""
+    shown: Mapping[Path, Path] = field(default_factory=dict)
+    """Where a layer is read instead of in the store."""
     lowers: list[str] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
     """Mounts that make up the writable layer and `/`, in order."""
@@ -54,7 +56,7 @@ class Layers:
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.undo.append(lambda: os.close(fd))
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        kernel.mount_idmapped(str(layer), str(at), self.userns)
+        kernel.mount_idmapped(str(self.shown.get(layer, layer)), str(at), self.userns)
         self.undo.append(lambda: kernel.umount(str(at)))
         self.lowers.append(at.name)
 

@@ -15,6 +15,7 @@ from hotdesk.desk.held import Held, now
 from hotdesk.desk.image import Image
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import Room, limits_of
+from hotdesk.desk.sterile import Sterile
 from hotdesk.errors import KeeperError
 
 OPENING = 20.0
@@ -32,6 +33,7 @@ class Opening:
         self.guests: dict[str, dict[str, bytes]] = {}
         """Guests as images' own Pythons compiled them, by the image's digest."""
         self.filters = Filters(settings.lib / "cache", settings.runtime)
+        self.sterile = Sterile(settings.images, settings.run / "private")
         self.pool: Disk | None = None
 
     def disk(self) -> Disk:
@@ -47,6 +49,7 @@ class Opening:
         """
         spec, desk = request.spec, request.desk
         picture = origin.image if origin is not None else image.find(self.settings.images, spec.image)
+        shown = self.sterile.show(picture) if spec.sterile else {}
         source = origin.layers.find(request.snapshot) if origin is not None else None
         state.check_floors(self.settings)
         record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
@@ -56,7 +59,7 @@ class Opening:
             record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
-            room = Room(desk, folder, cgroup, disk, base, picture, spec)
+            room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
             cgroup.make(limits_of(spec))
             if request.spare:
                 cgroup.favour(False)

@@ -11,7 +11,7 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,6 +51,8 @@ class Room:
     sudo: socket.socket | None = None
     """Where `sudo` calls, in a desk that may have root."""
     plan: bundle.Room | None = None
+    shown: Mapping[Path, Path] = field(default_factory=dict)
+    """Where a layer is read instead of in the store: a sterile desk's copies."""
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
@@ -62,7 +64,7 @@ class Room:
             if spec.root:
                 self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
             self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
-        self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo)
+        self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
         files = seed.identity(self.desk) | seed.privileges(spec.root, ca, self.image.python)
         self.layers.put_up(self.image, spec.disk, files, source)
         self.write_config(guest, compiled, trust.environment() if ca else {})
