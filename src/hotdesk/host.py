@@ -38,6 +38,9 @@ PARTS = {
 DOORS = "hotdesk.keys.supervisor"
 """What gives desks their way out: most owners open none that has one."""
 
+STERILIZE = "hotdesk.desk.sterilize"
+"""What makes images' copies for verifying: once for an image."""
+
 
 class Host:
     """This machine, as one owner uses it. `async with Host() as host:`; its desks burn with it."""
@@ -102,7 +105,10 @@ class Host:
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
-        return await self.runtime.open(spec or Spec(), scope)
+        wanted = spec or Spec()
+        if wanted.sterile:
+            await self.sterilize(wanted.image)
+        return await self.runtime.open(wanted, scope)
 
     @contextlib.asynccontextmanager
     async def open_desk(self, spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIterator[Desk]:
@@ -127,6 +133,13 @@ class Host:
         await self.runtime.burn(desk)
         if isinstance(self.runtime, ContainerRuntime):
             await burn(self.config, desk)
+
+    async def sterilize(self, name: str) -> None:
+        """Make what is missing of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
+        if isinstance(self.runtime, ContainerRuntime):
+            picture = image.find(self.config.images, name)
+            make = import_module(STERILIZE).make
+            await anyio.to_thread.run_sync(make, self.config.images, picture, lambda line: None)
 
     async def seal(self, name: str) -> None:
         """Open a desk from an image, prove that it works, and keep the guest as its own Python compiled it."""

@@ -56,7 +56,7 @@ async def work(host: Host, job: Job, brain: Brain, heard: Note = ignore) -> Rece
                 await line.act(brain, step, desk)
             made = [(item, await line.fetch(desk, item.path)) for item in job.deliverables]
             for item, data in made:
-                async with line.desk("clean, for the deliverable alone", CLOSED) as second:
+                async with line.desk("clean, for the deliverable alone", CLOSED, sterile=True) as second:
                     await line.verify(checks[item.path], second, item, data)
             for item, data in made:
                 line.keep(item.path, data)
@@ -137,9 +137,10 @@ class Line:
                 raise Stopped(wrong)
 
     @asynccontextmanager
-    async def desk(self, what: str, scope: Scope) -> AsyncIterator[Desk]:
+    async def desk(self, what: str, scope: Scope, *, sterile: bool = False) -> AsyncIterator[Desk]:
         """Open a desk for a part of the line; it is burnt when that ends, and it is written down whether it is gone."""
-        spec = Spec(image=self.job.image, deadline=self.job.seconds + GRACE, idle=self.job.seconds + GRACE)
+        longest = self.job.seconds + GRACE
+        spec = Spec(image=self.job.image, deadline=longest, idle=longest, sterile=sterile)
         desk = await self.host.open(spec, scope)
         try:
             self.note(StepBegun(self.id, "desk", what, desk.id))

@@ -14,7 +14,7 @@ from hotdesk.cli import options
 from hotdesk.cli.parser import dedent
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, recipe, state, store
+from hotdesk.desk import guestlib, image, recipe, state, sterilize, store
 from hotdesk.desk.build import build as build_image
 from hotdesk.desk.image import Image
 from hotdesk.desk.unpack import import_image
@@ -138,10 +138,14 @@ def found(settings: Config, name: str) -> Image | None:
 
 
 def seal(settings: Config, made: Image) -> bool:
-    """Open a desk from an image, and keep the guest as its Python compiles it; False when that was done."""
+    """Make an image's sterile copy; open a desk from it, and keep the guest as its Python compiles it.
+
+    False when all that was done.
+    """
+    copied = sterilize.make(settings.images, made, say)
     place = guestlib.folder(settings.images, made.digest, guestlib.sources())
     if store.serves(place, settings.images, [made]):
-        return False
+        return copied
     if shutil.which(settings.runtime) is None:
         raise HostError(f"{settings.runtime}, which opens desks, is not installed: `hotdesk setup`")
     store.discard(place)  # half of it, left by a process that was killed

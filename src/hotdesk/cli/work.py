@@ -17,6 +17,7 @@ from hotdesk.cli import options, unlock
 from hotdesk.cli.run import asks, show
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.desk import image, sterilize
 from hotdesk.desk.confine import confine
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.keep import Drive
@@ -53,6 +54,8 @@ def main(arguments: argparse.Namespace) -> int:
     """
     job, settings, progress = read_job(arguments.brief, scope_of), config.load(), Progress()
     key = unlock.find(settings, job.scope)
+    if os.geteuid() == 0:
+        sterilize.make(settings.images, image.find(settings.images, job.image), say)
 
     async def carry_out() -> int:
         async with Host(settings, control=asks(job.scope)) as host:
