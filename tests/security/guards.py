@@ -1066,6 +1066,22 @@ COPIES = (
     ),
 )
 
+CLEAN = (
+    Guard(
+        "a copy of its own for a desk that verifies",
+        (Removal(ROOM, "self.shown.get(layer, layer)", "layer"),),
+        (
+            "test_sterile_attacks.py::test_a_desk_that_verifies_shares_no_superblock_with_one_that_works",
+            "test_sterile_attacks.py::test_a_changed_image_is_not_what_a_verifying_desk_sees",
+        ),
+    ),
+    Guard(
+        "a look at a copy after an oops",
+        (Removal("hotdesk/desk/sterile.py", "                verify(fd, file)\n", "                pass\n"),),
+        ("test_sterile_attacks.py::test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on",),
+    ),
+)
+
 COMMANDS = (
     Guard(
         "Landlock for commands",
@@ -1102,6 +1118,7 @@ GUARDS: tuple[Guard, ...] = (
     *LIMITS,
     *ENDS,
     *COPIES,
+    *CLEAN,
     *COMMANDS,
 )
 

@@ -1,0 +1,97 @@
+"""What a working desk does to its image, in the cache or on the disk, is not there where its results are verified."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import image, state, sterile, sterilize
+from hotdesk.desk.seam import Desk, Spec
+from tests.security.conftest import Craft, Owning
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+
+JUDGE = "usr/local/bin/judge"
+WORKING, VERIFYING = Spec(image="judged"), Spec(image="judged", sterile=True)
+AFTER_AN_OOPS = """
+import sys
+from pathlib import Path
+from hotdesk.desk.sterile import Sterile
+from hotdesk.errors import ImageError
+try:
+    at = Sterile(Path(sys.argv[1]), Path(sys.argv[2])).mount(sys.argv[3], 128)
+    print("mounted", (at / "usr/local/bin/judge").read_text()[:10])
+except ImageError as e:
+    print("refused", e)
+"""
+
+
+@pytest.fixture
+def judged(crafted: Craft) -> Config:
+    """Give settings that know an image with a program of its own on top, and its sterile copy."""
+
+    def fill(layer: Path) -> None:
+        (layer / JUDGE).parent.mkdir(parents=True)
+        (layer / JUDGE).write_text(
+            f"echo clean\n{'#' * 10_000}\n"
+        )  # longer than what lies among a file system's own data
+
+    settings = crafted("judged", fill)
+    assert sterilize.make(settings.images, image.find(settings.images, "judged"), print)
+    return settings
+
+
+async def judge(desk: Desk) -> str:
+    """Run the image's program."""
+    return (await desk.run(["sh", f"/{JUDGE}"])).text.strip()
+
+
+def superblocks(settings: Config, desk: Desk) -> set[str]:
+    """Give the devices of the layers a desk stands on, as its keeper sees them."""
+    told = state.facts(settings.run / "desks" / desk.id)
+    assert told is not None
+    lines = [line.split() for line in Path(f"/proc/{told['keeper']}/mountinfo").read_text().splitlines()]
+    return {
+        words[2]
+        for words in lines
+        if words[4].startswith(f"{settings.run}/private/{desk.id}/l") and words[4][-1].isdigit()
+    }
+
+
+async def test_a_desk_that_verifies_shares_no_superblock_with_one_that_works(judged: Config, owning: Owning) -> None:
+    async with owning(judged) as runtime:
+        working, verifying = await runtime.open(WORKING), await runtime.open(VERIFYING)
+        here, there = superblocks(judged, working), superblocks(judged, verifying)
+    assert len(there) == len(image.find(judged.images, "judged").layers)
+    assert here
+    assert here & there == set()
+
+
+async def test_a_changed_image_is_not_what_a_verifying_desk_sees(judged: Config, owning: Owning) -> None:
+    async with owning(judged) as runtime:
+        working, verifying = await runtime.open(WORKING), await runtime.open(VERIFYING)
+        assert (await judge(working), await judge(verifying)) == ("clean", "clean")
+        with (image.find(judged.images, "judged").layers[0] / JUDGE).open("r+") as file:
+            file.write("echo dirty\n")  # in place: the pages every working desk has cached
+        assert await judge(working) == "dirty"
+        assert await judge(verifying) == "clean"
+        assert await judge(await runtime.open(WORKING)) == "dirty"
+        assert await judge(await runtime.open(VERIFYING)) == "clean"
+
+
+def test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on(judged: Config, tmp_path: Path) -> None:
+    layer = image.find(judged.images, "judged").layers[0].name
+    file = sterile.found(judged.images, layer)[0]
+    place = file.read_bytes().index(b"echo clean")
+    with file.open("r+b") as opened:
+        opened.seek(place)
+        opened.write(b"echo dirty")
+    argv = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", AFTER_AN_OOPS]
+    done = subprocess.run(
+        [*argv, str(judged.images), str(tmp_path), layer], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.startswith("refused ")
