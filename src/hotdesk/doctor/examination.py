@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk import state
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.seam import Desk, Done, Process, Spec
-from hotdesk.doctor import inside, life, limits, machine, outside, view
+from hotdesk.doctor import cache, inside, life, limits, machine, outside, view
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
 from hotdesk.doctor.machine import Facts
@@ -29,6 +29,7 @@ PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120,
 SECONDS = 30.0
 NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
+PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 Work: TypeAlias = Callable[[Host, list[Result]], Awaitable[None]]
 Wanted: TypeAlias = Callable[[Finding], Iterator[Result]]
 
@@ -64,7 +65,7 @@ class Opened:
 def look_at_machine(settings: Config) -> Examination:
     """Examine what needs no desk. Called before any thread or event loop is started."""
     facts = machine.look(settings)
-    return Examination(facts, list(judge(machine.CHECKS, facts)))
+    return Examination(facts, [*judge(machine.CHECKS, facts), *judge(cache.CHECKS, cache.look())])
 
 
 async def examine(settings: Config, found: Examination) -> None:
@@ -194,6 +195,14 @@ async def rooted(host: Host, results: list[Result]) -> None:
         results += judge([outside.ROOTED], view.look_at_root(it.told, it.cgroup))
 
 
+async def verifying(host: Host, results: list[Result]) -> None:
+    """Have one desk work and one verify, both of one image."""
+    async with opened(host, PLAIN) as one, opened(host, replace(PLAIN, sterile=True)) as other:
+        mounts = Path(f"/proc/{one.told['keeper']}/mountinfo").read_text()
+        rooms = [host.config.run / "private" / it.desk.id for it in (one, other)]
+        results += judge([cache.APART], cache.Apart(*(cache.superblocks(mounts, room) for room in rooms)))
+
+
 # -- without desks ----------------------------------------------------------------------------------------------
 
 
@@ -221,6 +230,11 @@ def without_rooted(finding: Finding) -> Iterator[Result]:
     yield Result(outside.ROOTED.measure, finding)
 
 
+def without_verifying(finding: Finding) -> Iterator[Result]:
+    """Find the same for all that `verifying` looks at."""
+    yield Result(cache.APART.measure, finding)
+
+
 def without_desks(finding: Finding) -> Iterator[Result]:
     """Find the same for all that needs a desk."""
     for _, without in PARTS:
@@ -232,10 +246,12 @@ PARTS: tuple[tuple[Work, Wanted], ...] = (
     (rooted, without_rooted),
     (small, without_small),
     (short, without_short),
+    (verifying, without_verifying),
 )
 """What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.CHECKS),
+    *(check.measure for check in cache.CHECKS),
     *(check.measure for check in machine.STORES),
     *(result.measure for result in without_desks(untested(""))),
 )

@@ -54,9 +54,7 @@ def page_cache(told: Told) -> Finding:
         answers.update(told.table(group))
     wanted = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
     flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != wanted[what]]
-    return unless(
-        flaws, "what CVE-2026-31431, -43284 and -43500 need is refused; whether this kernel is fixed, not asked"
-    )
+    return unless(flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether this kernel is mended or not")
 
 
 def other_programs(told: Told) -> Finding:

@@ -1,0 +1,105 @@
+"""The page cache, which desks of one image share: is the kernel mended and sound, do verifying desks stand apart."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.desk import sterile
+from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, untested
+
+MENDED = {(6, 18): 29, (7, 0): 6}
+"""The first release of a series with mends for all of FLAWS, as distributions announced them in May 2026."""
+MENDED_SINCE = (7, 1)
+FLAWS = "CVE-2026-31431, -43284 and -43500"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What a kernel says of itself."""
+
+    release: str
+    tainted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The superblocks two desks of one image stand on, as their keeper sees them."""
+
+    working: frozenset[str]
+    verifying: frozenset[str]
+
+
+def look() -> Kernel:
+    """Look at this kernel."""
+    return Kernel(os.uname().release, sterile.taint())
+
+
+def superblocks(mountinfo: str, room: Path) -> frozenset[str]:
+    """Give the devices of the layers in a desk's room."""
+    shape = re.compile(rf"\S+ \S+ (\d+:\d+) \S+ {re.escape(str(room))}/l\d+ ")
+    return frozenset(found[1] for line in mountinfo.splitlines() if (found := shape.match(line)))
+
+
+def mended(kernel: Kernel) -> Finding:
+    """Judge a kernel by its release; what a distribution mended in an older one shows in no number."""
+    numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", kernel.release)
+    series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+    patch = int(numbers[3] or 0) if numbers else 0
+    if series >= MENDED_SINCE or patch >= MENDED.get(series, 1 << 30):
+        return held(f"{kernel.release} is newer than {FLAWS}")
+    if series in MENDED and patch:
+        return failed(f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none")
+    return untested(f"{kernel.release} does not tell whether {FLAWS} are mended in it; ask your distribution")
+
+
+def sound(kernel: Kernel) -> Finding:
+    """Judge whether the kernel has oopsed."""
+    if sterile.is_suspect(kernel.tainted):
+        return failed(f"it has oopsed (tainted {kernel.tainted}): somebody may have written what it caches")
+    return held(f"it has not oopsed (tainted {kernel.tainted})")
+
+
+def apart(seen: Apart) -> Finding:
+    """Judge whether a verifying desk shares a superblock with a working one."""
+    if not seen.working or not seen.verifying:
+        return failed("the layers of a desk were not found among its keeper's mounts")
+    if shared := seen.working & seen.verifying:
+        return failed(f"both stand on {', '.join(sorted(shared))}")
+    return held(f"one stands on {', '.join(sorted(seen.working))}, the other on {', '.join(sorted(seen.verifying))}")
+
+
+CHECKS: tuple[Check[Kernel], ...] = (
+    Check(
+        Measure(
+            "kernel-mended",
+            "machine",
+            "a kernel without the known flaws that write other desks' page cache",
+            "host: its release, against those in which they were mended",
+            "boot your distribution's newest kernel",
+        ),
+        mended,
+    ),
+    Check(
+        Measure(
+            "kernel-sound",
+            "machine",
+            "the kernel has not oopsed since it was booted",
+            "host: /proc/sys/kernel/tainted",
+            "look at `dmesg`, then reboot; until then copies for verifying desks are looked at before each mount",
+        ),
+        sound,
+    ),
+)
+APART = Check(
+    Measure(
+        "own-superblock",
+        "files",
+        "a desk that verifies shares no cached file with one that works",
+        "host: the devices of both desks' layers in their keeper's mountinfo",
+        "run `hotdesk setup`, which makes images' sterile copies",
+    ),
+    apart,
+)
