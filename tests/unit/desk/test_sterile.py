@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk import sterile, sterilize, store
-from hotdesk.desk.image import Image
+from hotdesk.desk.image import Image, dump
 from hotdesk.errors import HostError, ImageError
 
 pytestmark = pytest.mark.container
@@ -67,7 +67,7 @@ def image(tmp_path: Path) -> Image:
     layer.chmod(0o711)
     made = Image("it", LAYER, (layer,), "/usr/bin/judge", "any", 1.0, 1, "a test")
     (root / "images").mkdir()
-    (root / "images/it.json").write_bytes(store.dump(made))
+    (root / "images/it.json").write_bytes(dump(made))
     return made
 
 
