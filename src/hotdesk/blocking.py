@@ -156,9 +156,9 @@ class Machine:
         """Open a desk that lasts until it is burnt or the host closes."""
         return Desk(self._portal, self._portal.call(self._host.open, spec))
 
-    def keep_ready(self, spec: Spec, count: int) -> None:
+    def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
         """Have so many desks of a spec ready from now on."""
-        self._portal.call(self._host.keep_ready, spec, count)
+        self._portal.call(functools.partial(self._host.keep_ready, spec, count, proven=proven))
 
     def find(self, desk: DeskId) -> Desk:
         """Give an open desk by id."""

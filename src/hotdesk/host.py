@@ -99,9 +99,12 @@ class Host:
             raise HostError("these desks are another process's, and so is what it keeps ready")
         return self.runtime.pool
 
-    def keep_ready(self, spec: Spec, count: int) -> None:
-        """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment."""
-        self.pool.keep(spec, count)
+    def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
+        """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment.
+
+        Those that are `proven` are for orders with a scope: their way out was tried beforehand.
+        """
+        self.pool.keep(spec, count, proven=proven)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""

@@ -585,8 +585,8 @@ NETWORK = (
             ),
             Removal(
                 DOORMAN,
-                "[gate.fileno() for gate in self.gates.values()]",
-                "[gate.fileno() for gate in self.gates.values() if gate.fileno() >= 0]",
+                "{gate.fileno(): gate for gate in self.gates.values()}",
+                "{gate.fileno(): gate for gate in self.gates.values() if gate.fileno() >= 0}",
             ),
         ),
         ("test_network_attacks.py::test_no_program_takes_the_gate_while_the_door_is_dead",),
@@ -1069,7 +1069,7 @@ COPIES = (
 CLEAN = (
     Guard(
         "a copy of its own for a desk that verifies",
-        (Removal(ROOM, "self.shown.get(layer, layer)", "layer"),),
+        (Removal(LAYERS, "self.shown.get(layer, layer)", "layer"),),
         (
             "test_sterile_attacks.py::test_a_desk_that_verifies_shares_no_superblock_with_one_that_works",
             "test_sterile_attacks.py::test_a_changed_image_is_not_what_a_verifying_desk_sees",

@@ -440,9 +440,9 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         (
             Removal(
                 PROCESS,
-                'desk, scope, authority(desk, float(str(message["seconds"]))), [*granted',
-                "desk, scope, next((one.authority for one in self.charters.values()), None) or "
-                'authority(desk, float(str(message["seconds"]))), [*granted',
+                'else authority(desk, float(str(message["seconds"])))',
+                "else next((one.authority for one in self.charters.values()), None) or "
+                'authority(desk, float(str(message["seconds"])))',
             ),
         ),
         (f"{TRUST}::test_one_desks_authority_is_worth_nothing_in_another",),

@@ -64,11 +64,11 @@ class ContainerRuntime:
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Give a desk: one that is kept ready, or one opened now."""
-        if (ready := self.pool.take(spec)) is not None:
-            return await self.claim(ready, spec, scope)
+        if (found := self.pool.take(spec, scope)) is not None:
+            return await self.claim(*found, spec, scope)
         return await self.begin(spec, scope)
 
-    async def claim(self, ready: LinkedDesk, spec: Spec, scope: Scope) -> LinkedDesk:
+    async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
         """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another opened."""
         desk, kept = ready.id, self.kept[ready.id]
         kept.spec, kept.scope = spec, scope
@@ -85,13 +85,13 @@ class ContainerRuntime:
             kept.thaw()
             if env := {**(trust.environment() if ca else {}), **led.env}:
                 await ready.settle(env)
-            if ca and self.supervisor is not None:
+            if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)
         return ready
 
-    async def prepare(self, spec: Spec) -> LinkedDesk:
+    async def prepare(self, spec: Spec, proven: bool) -> LinkedDesk:
         """Open a desk to be kept ready: nobody finds it until it is claimed."""
-        desk = await self.begin(spec, CLOSED, spare=True)
+        desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
             await desk.pause()
             del self.desks[desk.id]
@@ -102,14 +102,21 @@ class ContainerRuntime:
         return desk.id in self.keeper.ended or desk.link.failure is not None
 
     async def begin(
-        self, spec: Spec, scope: Scope, *, origin: str = "", snapshot: str = "", spare: bool = False
+        self,
+        spec: Spec,
+        scope: Scope,
+        *,
+        origin: str = "",
+        snapshot: str = "",
+        spare: bool = False,
+        gated: bool = False,
     ) -> LinkedDesk:
         """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left."""
         desk = new_id()
         self.idle = min(self.idle, spec.idle)
         asked = spec
         async with self.unless_whole(desk):
-            spec, ca = await self.admit(desk, spec, scope)
+            spec, ca = await self.admit(desk, spec, scope, gated)
             order = Request("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
             body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
@@ -129,16 +136,19 @@ class ContainerRuntime:
                 await self.burn(desk)
             raise
 
-    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[Spec, str]:
-        """Have whatever the desk needs outside: somebody who notes what root does, and a way out."""
-        if scope == CLOSED and not spec.root:
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
+        """Have whatever the desk needs outside: somebody who notes what root does, and a way out.
+
+        One that is `gated` gets a way out though it leads nowhere yet.
+        """
+        if scope == CLOSED and not spec.root and not gated:
             return spec, ""
         supervisor = self.supervised()
         if supervisor is None:
-            if scope != CLOSED:
+            if scope != CLOSED or gated:
                 raise BriefError("these desks have no way out; leave the scope away")
             return spec, ""
-        if scope == CLOSED:
+        if scope == CLOSED and not gated:
             await supervisor.ready()
             return spec, ""
         ca, env = await supervisor.admit(desk, spec, scope)

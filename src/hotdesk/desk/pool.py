@@ -11,6 +11,7 @@ from typing import Protocol
 
 import anyio
 
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.image import find
 from hotdesk.desk.linked import LinkedDesk
@@ -21,6 +22,8 @@ MOST = 1000
 """Desks a pool may keep ready."""
 AGE = 3600.0
 """Seconds after which a desk nobody claimed is replaced by a fresh one."""
+PROVEN_SECONDS = 86400.0
+"""The longest deadline a desk that was proven beforehand may get: its authority lives no longer."""
 QUIET = 0.1
 """Seconds without an order before the pool opens a desk of its own."""
 PATIENCE = 1.0
@@ -36,6 +39,9 @@ class Kind:
     tenant: str
     image: str
     """Its digest: a name may mean another image by now."""
+    sterile: bool
+    proven: bool
+    """Whether it has a way out, tried from inside, that leads nowhere yet."""
     disk_in: str
     disk: int
     """Its size where that cannot be changed."""
@@ -46,15 +52,16 @@ class Shelf:
     """Desks of one kind."""
 
     spec: Spec
-    count: int
+    proven: bool
+    count: int = 0
     ready: deque[LinkedDesk] = field(default_factory=deque)
 
 
 class Source(Protocol):
     """Who opens desks for the pool, and says when one has ended."""
 
-    async def prepare(self, spec: Spec) -> LinkedDesk:
-        """Open a desk to be kept ready."""
+    async def prepare(self, spec: Spec, proven: bool) -> LinkedDesk:
+        """Open a desk to be kept ready, with a way out that was tried if it shall be proven."""
         ...
 
     def has_ended(self, desk: LinkedDesk) -> bool:
@@ -75,31 +82,36 @@ class Pool:
         self.failure: HotdeskError | None = None
         """Why the last desk could not be opened."""
 
-    def keep(self, spec: Spec, count: int) -> None:
-        """Have so many desks of a spec ready from now on; none ends it."""
+    def keep(self, spec: Spec, count: int, *, proven: bool = False) -> None:
+        """Have so many desks of a spec ready from now on; none ends it.
+
+        Those that are `proven` have a way out that was tried, for orders with a scope; others are tried at the claim.
+        """
         if not 0 <= count <= MOST:
             raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MOST}")
-        kind, fresh = self.kind(spec), replace(spec, env={}, root=False, deadline=AGE)
-        shelf = self.shelves.setdefault(kind, Shelf(fresh, 0))
+        kind, fresh = self.kind(spec, proven), replace(spec, env={}, root=False, deadline=AGE)
+        shelf = self.shelves.setdefault(kind, Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count
         self.change()
 
-    def kind(self, spec: Spec) -> Kind:
+    def kind(self, spec: Spec, proven: bool) -> Kind:
         """Give the kind of desk a spec asks for."""
         digest = find(self.config.images, spec.image).digest
-        return Kind(spec.tenant, digest, spec.disk_in, spec.disk if spec.disk_in == "memory" else 0)
+        size = spec.disk if spec.disk_in == "memory" else 0
+        return Kind(spec.tenant, digest, spec.sterile, proven, spec.disk_in, size)
 
-    def take(self, spec: Spec) -> LinkedDesk | None:
-        """Give a desk that is ready, if one is; from then on it is the caller's."""
+    def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
+        """Give a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
         if not self.shelves:
             return None
         self.ordered = anyio.current_time()
-        shelf = self.shelves.get(self.kind(spec))
-        while shelf is not None and shelf.ready:
-            desk = shelf.ready.popleft()
-            self.change()
-            if not self.source.has_ended(desk):
-                return desk
+        for proven in (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,):
+            shelf = self.shelves.get(self.kind(spec, proven))
+            while shelf is not None and shelf.ready:
+                desk = shelf.ready.popleft()
+                self.change()
+                if not self.source.has_ended(desk):
+                    return desk, proven
         return None
 
     def change(self) -> None:
@@ -133,7 +145,7 @@ class Pool:
                 continue
             await self.be_patient()
             try:
-                shelf.ready.append(await self.source.prepare(shelf.spec))
+                shelf.ready.append(await self.source.prepare(shelf.spec, shelf.proven))
                 self.failure = None
             except HotdeskError as e:
                 self.failure = e

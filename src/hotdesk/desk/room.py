@@ -53,6 +53,8 @@ class Room:
     plan: bundle.Room | None = None
     shown: Mapping[Path, Path] = field(default_factory=dict)
     """Where a layer is read instead of in the store: a sterile desk's copies."""
+    ca: str = ""
+    """The authority of its door, which it believes."""
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
@@ -64,6 +66,7 @@ class Room:
             if spec.root:
                 self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
             self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
+        self.ca = ca
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
         files = seed.identity(self.desk) | seed.privileges(spec.root, ca, self.image.python)
         self.layers.put_up(self.image, spec.disk, files, source)
@@ -127,7 +130,7 @@ class Room:
             kernel.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
         if spec.root:
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
-        if files := seed.privileges(spec.root, ca, self.plan.python):
+        if files := seed.privileges(spec.root, "" if ca == self.ca else ca, self.plan.python):
             with kernel.making_files_as(self.base):
                 seed.plant(self.folder / "root", files)
         led = trust.environment() if ca else {}

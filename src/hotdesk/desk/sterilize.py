@@ -164,7 +164,8 @@ def prove(kind: str, file: Path, at: Path) -> None:
     with mounted(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
         ids = uids.id_map(uids.FIRST)
-        userns = kernel.new_userns(uids.FIRST + uids.ANCHOR, ids, ids)
+        with kernel.anchored(uids.FIRST + uids.ANCHOR) as anchor:
+            userns = anchor.open(ids, ids)
         try:
             kernel.mount_idmapped(str(at), str(at), userns)
         finally:

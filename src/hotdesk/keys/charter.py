@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from hotdesk.brief import Grant, Scope, scope_json
+from hotdesk.brief import CLOSED, Grant, Scope, scope_json
 from hotdesk.door import canary
 from hotdesk.door.ca import Authority, new_authority
 from hotdesk.door.canary import Canary
@@ -60,6 +60,10 @@ class Charter:
     signer: Signer | None = None
     step: str = ""
     sent: bool = False
+
+    def is_ready(self) -> bool:
+        """Say whether it was tried and leads nowhere yet: its desk is kept ready for whoever comes with a scope."""
+        return self.scope == CLOSED and not self.granted
 
     def was_sent(self) -> bool:
         """Say whether a door had this charter before, and may have used it; from now on one has."""

@@ -257,14 +257,16 @@ class Keys:
     def open(self, line: Line, desk: str, message: dict[str, object]) -> None:
         """Make a desk's charter, tell the doors, and give the owner what the desk may know."""
         scope = parse_scope(message["scope"])
-        if desk in self.charters:
+        ready = self.charters.get(desk)
+        if ready is not None and not ready.is_ready():
             raise BriefError(f"desk {desk} has a way out already")
         canary.check_free(scope)
         granted = [grant(self.opened_vault(), number, one) for number, one in enumerate(scope.grants)]
         tried, known = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
+        signing = ready.authority if ready is not None else authority(desk, float(str(message["seconds"])))
         charter = Charter(
-            desk, scope, authority(desk, float(str(message["seconds"]))), [*granted, tried], ceiling,
+            desk, scope, signing, granted if ready is not None else [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
         )  # fmt: skip
         rules, grants = tuple(map(rule_text, scope.rules)), tuple(map(grant_text, scope.grants))

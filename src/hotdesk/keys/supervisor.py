@@ -9,11 +9,12 @@ from typing import Any
 
 import anyio
 
-from hotdesk.brief import Scope, parse_rule
+from hotdesk.brief import CLOSED, Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk.background import Background
 from hotdesk.desk.image import find
 from hotdesk.desk.keeper_client import KeeperClient
+from hotdesk.desk.pool import PROVEN_SECONDS
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
 from hotdesk.door import selftest
@@ -69,7 +70,8 @@ class Doors:
         scope = replace(scope, names={**scope.names, **self.settings.names})
         await self.keeper.tell(Request("door", desk))
         keys = await self.meet()
-        given = await keys.open(desk, scope, spec.deadline, self.settings)
+        seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
+        given = await keys.open(desk, scope, seconds, self.settings)
         self.admitted[desk] = (spec, scope, given.canary)
         return given.ca, given.env
 
