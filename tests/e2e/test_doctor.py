@@ -53,7 +53,7 @@ QUICK = {
         ("desk/cgroup.py", '"memory.kmem.tcp.limit_in_bytes", KERNEL_TCP', '"memory.kmem.tcp.limit_in_bytes", -1'),
     ),
     "the limit of processes": loss("processes", ("desk/cgroup.py", '"pids.max", limits.pids', '"pids.max", "max"')),
-    "a verifying desk's copy": loss("own-superblock", ("desk/room.py", "self.shown.get(layer, layer)", "layer")),
+    "a verifying desk's copy": loss("own-superblock", ("desk/layers.py", "self.shown.get(layer, layer)", "layer")),
     "the limit of terminals": loss("terminals", ("desk/bundle.py", '            "max=64",\n', "")),
 }
 """Those that a normal run of the tests can afford."""

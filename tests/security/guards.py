@@ -1076,6 +1076,14 @@ CLEAN = (
         ),
     ),
     Guard(
+        "a pool that knows who verifies",
+        (
+            Removal("hotdesk/desk/pool.py", "digest, spec.sterile, spec.disk_in", "digest, False, spec.disk_in"),
+            Removal("hotdesk/desk/upkeep.py", "if request.spec.sterile != held.spec.sterile:", "if request.port < 0:"),
+        ),
+        ("test_sterile_attacks.py::test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies",),
+    ),
+    Guard(
         "a look at a copy after an oops",
         (Removal("hotdesk/desk/sterile.py", "                verify(fd, file)\n", "                pass\n"),),
         ("test_sterile_attacks.py::test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on",),

@@ -83,6 +83,14 @@ async def test_a_changed_image_is_not_what_a_verifying_desk_sees(judged: Config,
         assert await judge(await runtime.open(VERIFYING)) == "clean"
 
 
+async def test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies(judged: Config, owning: Owning) -> None:
+    async with owning(judged) as runtime:
+        runtime.pool.keep(WORKING, 1)
+        await runtime.pool.full()
+        verifying, working = await runtime.open(VERIFYING), await runtime.open(WORKING)
+        assert superblocks(judged, verifying) & superblocks(judged, working) == set()
+
+
 def test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on(judged: Config, tmp_path: Path) -> None:
     layer = image.find(judged.images, "judged").layers[0].name
     file = sterile.found(judged.images, layer)[0]

@@ -95,6 +95,10 @@ def claim(held: Held, request: Request) -> dict[str, object]:
         raise BriefError(f"desk {held.room.desk} is not kept ready; it is somebody's")
     if request.spec.tenant != held.spec.tenant or request.spec.disk_in != held.spec.disk_in:
         raise BriefError(f"desk {held.room.desk} is kept ready for another tenant, or with another disk")
+    if request.spec.sterile != held.spec.sterile:
+        raise BriefError(
+            f"desk {held.room.desk} is {'' if held.spec.sterile else 'not '}sterile, and cannot become another"
+        )
     held.room.settle(request.spec, request.ca, held.init)
     held.spec, held.spare, held.paused = request.spec, False, False
     held.touched = now()
