@@ -1,0 +1,130 @@
+"""hotdesk beside its peers, in one run on one root file system: what SPECIFICATION.md promises, measured.
+
+    make bench            what can be measured with what is installed
+    make bench PEERS=1    installs the peers first
+    make bench-check      and fails, naming every promise that is broken or could not be measured
+
+Rounds are interleaved, because machines are shared and noisy; a ratio is the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+from bench import burns, charts, crowd, door, report, start
+from bench.book import Book
+from bench.door_processes import install
+from bench.peers import Peers, secluded
+
+from hotdesk import config
+from hotdesk.config import Config
+from hotdesk.desk import image
+from hotdesk.host import Host
+
+Part = Callable[[Host, Peers, Path, Book, argparse.Namespace], Awaitable[None]]
+PARTS: dict[str, Part] = {
+    "start": lambda host, peers, home, book, asked: start.measure(host, peers, book, asked.rounds),
+    "burns": lambda host, peers, home, book, asked: burns.measure(host, peers, book, min(asked.rounds, 30)),
+    "crowd": lambda host, peers, home, book, asked: crowd.measure(
+        host, peers, book, bursts=asked.bursts, size=asked.burst, stream=asked.stream, resting=asked.idle
+    ),
+    "door": lambda host, peers, home, book, asked: door.measure(
+        host.config.images, home, book, rounds=3, count=asked.requests, large=asked.large
+    ),
+}
+
+
+def arguments() -> argparse.Namespace:
+    """Read what is asked."""
+    parser = argparse.ArgumentParser(
+        prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", choices=list(PARTS), help="run this part alone; may be repeated")
+    parser.add_argument("--rounds", type=int, default=100, help="of starts; p99 needs a hundred")
+    parser.add_argument("--bursts", type=int, default=3, help="bursts and streams")
+    parser.add_argument("--burst", type=int, default=100, help="desks started together")
+    parser.add_argument("--stream", type=int, default=100, help="desks of one stream; a quarter for podman")
+    parser.add_argument("--idle", type=int, default=500, help="desks that idle together")
+    parser.add_argument("--requests", type=int, default=5000, help="requests of one load at the door")
+    parser.add_argument("--large", type=int, default=1 << 30, help="bytes of a large body at the door")
+    parser.add_argument("--peers", action="store_true", help="install mitmproxy, beside which the door is measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write latest.json and the charts there")
+    parser.add_argument("--check", action="store_true", help="fail when a promise is broken or was not measured")
+    return parser.parse_args()
+
+
+def settle(home: Path) -> Config:
+    """Choose a state directory of this run's own, for it and the programs it starts, with the machine's images."""
+    images = config.load().images
+    os.environ |= {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(images)}
+    return config.load()
+
+
+async def run(settings: Config, peers: Peers, home: Path, book: Book, asked: argparse.Namespace) -> None:
+    """Run every part that is asked for, each with a host of its own; one that fails is told, and the next begins."""
+    for name, part in PARTS.items():
+        if asked.only and name not in asked.only:
+            continue
+        start = time.perf_counter()
+        folder = home / name
+        folder.mkdir()
+        try:
+            async with Host(settings, control=False) as host:
+                await part(host, peers, folder, book, asked)
+        except Exception as e:  # noqa: BLE001 - whatever ends a part is a result of the run, and told in its table
+            while isinstance(e, ExceptionGroup):
+                e = e.exceptions[0]
+            book.lack([name], f"{type(e).__name__}: {e}")
+        shutil.rmtree(folder)
+        print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def write(book: Book, asked: argparse.Namespace) -> None:
+    """Write the files that are asked for; say where."""
+    chosen = {name: value for name, value in vars(asked).items() if isinstance(value, int) or name == "only"}
+    data = json.dumps(report.as_json(book, chosen), indent=1, ensure_ascii=False) + "\n"
+    if asked.json:
+        asked.json.write_text(data)
+    if asked.out:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        files = {"latest.json": data, **charts.draw(book, asked.burst, report.machine())}
+        for name, content in files.items():
+            (asked.out / name).write_text(content)
+        print(f"\nwritten to {asked.out}: {', '.join(files)}")
+
+
+def main() -> None:
+    """Measure, print, write; fail when that is asked for and a promise is broken."""
+    asked, book = arguments(), Book()
+    if asked.peers:
+        install()
+    with (
+        tempfile.TemporaryDirectory(prefix="hotdesk-bench-", dir="/var/tmp") as home,
+        tempfile.TemporaryDirectory() as memory,
+    ):
+        os.chmod(home, 0o711)  # noqa: S103 - desks' users pass through it
+        settings = settle(Path(home))
+        peers = Peers(image.find(settings.images, "base").layers[0], Path(memory))
+        with secluded(memory):
+            anyio.run(run, settings, peers, Path(home), book, asked)
+    print(f"hotdesk and its peers on {report.machine()}\n")
+    parts = asked.only or list(PARTS)
+    print("\n".join(report.table(book)), "", *report.promises(book, parts), sep="\n")
+    write(book, asked)
+    if asked.check and (failed := report.broken(book, parts)):
+        print("\nbroken or not measured:", *failed, sep="\n  ")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Which charts a run draws: what was not measured is left out, and so is a chart of nothing."""
+
+from __future__ import annotations
+
+import statistics
+
+from bench import crowd, start
+from bench.book import Book, percentile
+from bench.chart import Panel, Row, bars, latencies, sheet
+
+STARTS = {
+    start.COLD: "hotdesk, cold open",
+    start.SCOPED: "hotdesk, cold, self-tested door",
+    start.WHOLE: "hotdesk run, as a program",
+    "crun run": "crun run",
+    "runc run": "runc run",
+    "bubblewrap": "bubblewrap",
+    "systemd-nspawn": "systemd-nspawn",
+    "podman run": "podman run",
+}
+EXECS = {
+    start.EXEC: "hotdesk, an open desk",
+    start.LOCAL: "subprocess.run, no container",
+    start.CRUN_EXEC: "crun exec",
+    start.PODMAN_EXEC: "podman exec",
+}
+KEY = "dot: median · tick: p95 · ring: p99 · log scale, ms"
+
+
+def spread(book: Book, names: dict[str, str]) -> list[Row]:
+    """Give median, p95 and p99 in milliseconds of what was measured."""
+    return [
+        Row(shown, tuple(percentile(values, share) * 1e3 for share in (0.5, 0.95, 0.99)), shown.startswith("hotdesk"))
+        for name, shown in names.items()
+        if (values := book.samples(name))
+    ]
+
+
+def medians(book: Book, names: dict[str, str]) -> list[Row]:
+    """Give the median of what was measured, as it is."""
+    return [
+        Row(shown, (statistics.median(values),), shown.startswith("hotdesk"))
+        for name, shown in names.items()
+        if (values := book.samples(name))
+    ]
+
+
+def start_panels(book: Book) -> list[Panel]:
+    """Draw starts and execs."""
+    found = []
+    if rows := spread(book, STARTS):
+        found.append(
+            latencies("From asking for a computer to the result of true", f"same root file system; {KEY}", rows)
+        )
+    if rows := spread(book, EXECS):
+        found.append(latencies("The result of true in one that is already running", KEY, rows))
+    return found
+
+
+def crowd_panels(book: Book, size: int) -> list[Panel]:
+    """Draw the burst and the stream."""
+    burst = {crowd.burst_of(size): "hotdesk, cold opens", crowd.podman_burst_of(size): "podman run"}
+    thrift = {crowd.THRIFT: "hotdesk", crowd.PODMAN_THRIFT: "podman run"}
+    rate = {crowd.RATE: "hotdesk", crowd.PODMAN_RATE: "podman run"}
+    found = []
+    if rows := medians(book, burst):
+        found.append(bars(f"{size} started together", "seconds until the last has answered; less is better", rows))
+    if rows := medians(book, thrift):
+        found.append(bars("Open, run true, burn", "how often per CPU second of the machine; more is better", rows))
+    if rows := medians(book, rate):
+        found.append(bars("The same per second", f"{crowd.AT_ONCE} at a time; more is better", rows))
+    return found
+
+
+def draw(book: Book, size: int, machine: str) -> dict[str, str]:
+    """Give every chart by its file's name; `bench.svg` has all panels on one sheet."""
+    panels = {"start": start_panels(book), "crowd": crowd_panels(book, size)}
+    panels["bench"] = [panel for each in panels.values() for panel in each]
+    return {f"{name}.svg": sheet(each, machine) for name, each in panels.items() if each}

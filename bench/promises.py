@@ -1,0 +1,112 @@
+"""What SPECIFICATION.md promises in numbers, in one place: the table, that page and `make bench-check` read it here."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Literal
+
+from bench import burns, crowd, door, start
+from bench.book import Book
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One number."""
+
+    what: str
+    """A sample's or a fact's name."""
+    side: Literal["≤", "≥"]
+    bound: float
+    against: str = ""
+    """The sample it is divided by, round by round; none: the number itself is promised."""
+    text: str = ""
+    """What is promised, in a reader's words."""
+    part: str = "start"
+    """What of the suite measures it."""
+    aim: bool = False
+    """Wanted and not yet reached: told, and no broken promise."""
+
+    def found(self, book: Book) -> float | None:
+        """Give the number measured, or none."""
+        if self.against:
+            return book.ratio(self.what, self.against)
+        if self.what in book.facts:
+            return book.facts[self.what]
+        samples = book.samples(self.what)
+        return statistics.median(samples) if samples else None
+
+    def kept(self, book: Book) -> bool | None:
+        """Say whether it was kept; none when it was not measured."""
+        value = self.found(book)
+        if value is None:
+            return None
+        return value <= self.bound if self.side == "≤" else value >= self.bound
+
+    def why_not(self, book: Book) -> str:
+        """Say why it was not measured."""
+        reasons = (book.lacking.get(name) for name in (self.what, self.against, self.part))
+        return next((reason for reason in reasons if reason), "this run was asked for less")
+
+
+RUN = "podman run"
+PROMISES = (
+    Promise(
+        start.COLD,
+        "≤",
+        0.25,
+        RUN,
+        "cold open → `true` → result, default disk included ≤ 0.25 × a hardened `podman run --rm` on the same root",
+    ),
+    Promise(start.SCOPED, "≤", 0.4, RUN, "the same with a scope and its self-test ≤ 0.4 × that `podman run`"),
+    Promise(start.WHOLE, "≤", 1.5, RUN, "`hotdesk run -- true` as a whole process ≤ 1.5 × that `podman run`"),
+    Promise(
+        start.EXEC, "≤", 2.0, start.LOCAL, '`true` in an open desk ≤ 2 × `subprocess.run(["true"])` by the same Python'
+    ),
+    Promise(start.EXEC, "≤", 0.05, start.PODMAN_EXEC, "`true` in an open desk ≤ 0.05 × `podman exec`"),
+    Promise(crowd.PRIVATE, "≤", 8, "", "memory of an idle desk's guest that it shares with nobody ≤ 8 MiB", "crowd"),
+    Promise(crowd.answered(100), "≥", 100, "", "a burst of 100 cold opens: 100 % of the desks answer", "crowd"),
+    Promise(
+        crowd.burst_of(100),
+        "≤",
+        0.4,
+        crowd.podman_burst_of(100),
+        "a burst of 100 cold opens, until all answered ≤ 0.4 × 100 `podman run` started together",
+        "crowd",
+    ),
+    Promise(
+        crowd.THRIFT,
+        "≥",
+        3,
+        crowd.PODMAN_THRIFT,
+        "desks opened, used and burnt per CPU second ≥ 3 × `podman run`",
+        "crowd",
+    ),
+    Promise(crowd.RATE, "≥", 60, "", "desks opened, used and burnt per second ≥ 60", "crowd", aim=True),
+    Promise(crowd.weight(500), "≤", 5, "", "500 idle desks within 5 GiB", "crowd"),
+    Promise(crowd.pinged(500), "≥", 100, "", "of 500 idle desks 100 % answer", "crowd"),
+    Promise(crowd.ping(500), "≤", 2, "", "500 idle desks all answer within 2 s", "crowd"),
+    Promise(burns.BURN, "≤", 1.5, burns.DELETE, "burn ≤ 1.5 × `crun delete -f` and unmounts", "burns"),
+    Promise(
+        burns.WORST,
+        "≤",
+        5,
+        "",
+        "beside a bomb (processor, fork, memory, disk, names, output) a neighbour's `true` ≤ 5 × its quiet value",
+        "burns",
+    ),
+    Promise(door.RATE, "≥", 3, door.PEER_RATE, "the door's requests a CPU second ≥ 3 × mitmproxy 11", "door"),
+    Promise(door.grew("up"), "≤", 16, "", "1 GiB up: the door's memory grows ≤ 16 MiB", "door"),
+    Promise(door.grew("down"), "≤", 16, "", "1 GiB down: the door's memory grows ≤ 16 MiB", "door"),
+    Promise(door.IDLE, "≤", 100, "", "an idle door's memory per desk ≤ 100 KiB", "door"),
+    Promise(
+        door.LATENCY,
+        "≤",
+        1.5,
+        door.RELAYED,
+        "the door's latency at one connection ≤ 1.5 × a relay that only terminates TLS",
+        "door",
+        aim=True,
+    ),
+    Promise(door.SELFTEST, "≤", 0.5, door.OPEN, "self-test ≤ 0.5 × a cold open", "door", aim=True),
+)
