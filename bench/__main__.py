@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
-from bench import burns, charts, crowd, door, report, start
+from bench import burns, charts, crowd, door, report, snapshots, start, warm
 from bench.book import Book
 from bench.door_processes import install
 from bench.peers import Peers, secluded
@@ -33,10 +34,12 @@ from hotdesk.host import Host
 Part = Callable[[Host, Peers, Path, Book, argparse.Namespace], Awaitable[None]]
 PARTS: dict[str, Part] = {
     "start": lambda host, peers, home, book, asked: start.measure(host, peers, book, asked.rounds),
+    "warm": lambda host, peers, home, book, asked: warm.measure(host, peers, book, asked.rounds),
     "burns": lambda host, peers, home, book, asked: burns.measure(host, peers, book, min(asked.rounds, 30)),
     "crowd": lambda host, peers, home, book, asked: crowd.measure(
         host, peers, book, bursts=asked.bursts, size=asked.burst, stream=asked.stream, resting=asked.idle
     ),
+    "snapshots": lambda host, peers, home, book, asked: snapshots.measure(host, home, book, min(asked.rounds, 20)),
     "door": lambda host, peers, home, book, asked: door.measure(
         host.config.images, home, book, rounds=3, count=asked.requests, large=asked.large
     ),
@@ -58,7 +61,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--large", type=int, default=1 << 30, help="bytes of a large body at the door")
     parser.add_argument("--peers", action="store_true", help="install mitmproxy, beside which the door is measured")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write latest.json and the charts there")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write latest.json, promises.md and the charts there")
     parser.add_argument("--check", action="store_true", help="fail when a promise is broken or was not measured")
     return parser.parse_args()
 
@@ -97,7 +100,11 @@ def write(book: Book, asked: argparse.Namespace) -> None:
         asked.json.write_text(data)
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
-        files = {"latest.json": data, **charts.draw(book, asked.burst, report.machine())}
+        files = {
+            "latest.json": data,
+            "promises.md": report.markdown(book),
+            **charts.draw(book, asked.burst, report.machine()),
+        }
         for name, content in files.items():
             (asked.out / name).write_text(content)
         print(f"\nwritten to {asked.out}: {', '.join(files)}")
@@ -106,6 +113,7 @@ def write(book: Book, asked: argparse.Namespace) -> None:
 def main() -> None:
     """Measure, print, write; fail when that is asked for and a promise is broken."""
     asked, book = arguments(), Book()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     if asked.peers:
         install()
     with (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 
-from bench import crowd, start
+from bench import crowd, snapshots, start, warm
 from bench.book import Book, percentile
-from bench.chart import Panel, Row, bars, latencies, sheet
+from bench.chart import Panel, Row, bars, latencies, lines, sheet
 
 STARTS = {
+    warm.WARM: "hotdesk, warm claim",
+    warm.WARM_SCOPED: "hotdesk, warm, self-tested door",
     start.COLD: "hotdesk, cold open",
     start.SCOPED: "hotdesk, cold, self-tested door",
     start.WHOLE: "hotdesk run, as a program",
@@ -45,6 +47,12 @@ def medians(book: Book, names: dict[str, str]) -> list[Row]:
     ]
 
 
+def along(book: Book, names: list[str], shown: str, ours: bool) -> list[Row]:
+    """Give medians in milliseconds along steps, when all were measured."""
+    values = [book.samples(name) for name in names]
+    return [Row(shown, tuple(statistics.median(each) * 1e3 for each in values), ours)] if all(values) else []
+
+
 def start_panels(book: Book) -> list[Panel]:
     """Draw starts and execs."""
     found = []
@@ -72,8 +80,23 @@ def crowd_panels(book: Book, size: int) -> list[Panel]:
     return found
 
 
+def snapshot_panels(book: Book) -> list[Panel]:
+    """Draw what a snapshot costs."""
+    found = []
+    ours = along(book, [snapshots.changed(size) for size in snapshots.CHANGED], "hotdesk snapshot", True)
+    theirs = along(book, [snapshots.bare(size) for size in snapshots.CHANGED], "btrfs subvolume snapshot", False)
+    if rows := ours + theirs:
+        steps = [f"{size} MiB" for size in snapshots.CHANGED]
+        found.append(lines("A snapshot after a change", "median by what was written before it; log scale", steps, rows))
+    if rows := along(book, [snapshots.lying(size) for size in snapshots.UPPERS], "hotdesk snapshot", True):
+        steps = [f"{size} MiB" for size in snapshots.UPPERS]
+        told = "median after 1 MiB of change, by what lies in the upper layer; log scale"
+        found.append(lines("A snapshot of a desk that holds more", told, steps, rows))
+    return found
+
+
 def draw(book: Book, size: int, machine: str) -> dict[str, str]:
     """Give every chart by its file's name; `bench.svg` has all panels on one sheet."""
-    panels = {"start": start_panels(book), "crowd": crowd_panels(book, size)}
+    panels = {"start": start_panels(book), "crowd": crowd_panels(book, size), "snapshot": snapshot_panels(book)}
     panels["bench"] = [panel for each in panels.values() for panel in each]
     return {f"{name}.svg": sheet(each, machine) for name, each in panels.items() if each}

@@ -6,8 +6,11 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, door, start
+from bench import burns, crowd, door, snapshots, start, warm
 from bench.book import Book
+
+FLAT = 1.5
+"""What still counts as flat between two medians of a shared machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,23 @@ class Promise:
 RUN = "podman run"
 PROMISES = (
     Promise(
-        start.COLD,
+        warm.WARM,
         "≤",
-        0.25,
-        RUN,
-        "cold open → `true` → result, default disk included ≤ 0.25 × a hardened `podman run --rm` on the same root",
+        0.5,
+        warm.BWRAP,
+        "warm claim → `true` → result ≤ 0.5 × `bwrap` with all namespaces running `true`",
+        "warm",
+    ),
+    Promise(
+        warm.WARM,
+        "≤",
+        0.02,
+        warm.PODMAN,
+        "warm claim → `true` → result ≤ 0.02 × a hardened `podman run --rm` on the same root file system",
+        "warm",
+    ),
+    Promise(
+        start.COLD, "≤", 0.25, RUN, "cold open → `true` → result, default disk included ≤ 0.25 × that `podman run`"
     ),
     Promise(start.SCOPED, "≤", 0.4, RUN, "the same with a scope and its self-test ≤ 0.4 × that `podman run`"),
     Promise(start.WHOLE, "≤", 1.5, RUN, "`hotdesk run -- true` as a whole process ≤ 1.5 × that `podman run`"),
@@ -94,6 +109,36 @@ PROMISES = (
         "",
         "beside a bomb (processor, fork, memory, disk, names, output) a neighbour's `true` ≤ 5 × its quiet value",
         "burns",
+    ),
+    Promise(
+        snapshots.changed(1),
+        "≤",
+        3,
+        snapshots.bare(1),
+        "snapshot after 1 MiB of change ≤ 3 × one `btrfs subvolume snapshot`",
+        "snapshots",
+    ),
+    Promise(
+        snapshots.lying(500),
+        "≤",
+        FLAT,
+        snapshots.lying(0),
+        "snapshot with 500 MiB in the upper layer ≤ 1.5 × with none: flat",
+        "snapshots",
+    ),
+    Promise(
+        snapshots.LARGE,
+        "≤",
+        FLAT,
+        snapshots.BASE,
+        "snapshot on an image 500 MiB larger ≤ 1.5 × on the base image: flat",
+        "snapshots",
+    ),
+    Promise(
+        snapshots.ROLLBACK, "≤", 1.5, snapshots.REOPEN, "rollback → `true` → result ≤ 1.5 × a cold open", "snapshots"
+    ),
+    Promise(
+        snapshots.FORK, "≤", 1, snapshots.OPENS, "fork(20), all answering ≤ 1 × 20 cold opens together", "snapshots"
     ),
     Promise(door.RATE, "≥", 3, door.PEER_RATE, "the door's requests a CPU second ≥ 3 × mitmproxy 11", "door"),
     Promise(door.grew("up"), "≤", 16, "", "1 GiB up: the door's memory grows ≤ 16 MiB", "door"),

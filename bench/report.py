@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
@@ -79,6 +80,30 @@ def broken(book: Book, parts: Collection[str]) -> list[str]:
         for promise in PROMISES
         if promise.part in parts and not promise.aim and promise.kept(book) is not True
     ]
+
+
+def quoted(promise: Promise, book: Book) -> str:
+    """Give what was measured as SPECIFICATION.md quotes it: a ratio with both its medians."""
+    value = promise.found(book)
+    if value is None:
+        return f"not measured: {promise.why_not(book)}"
+    if not promise.against:
+        return number(value)
+    ours, theirs = (
+        number(statistics.median(book.samples(name)) * (1 if is_rate(name) else 1e3))
+        for name in (promise.what, promise.against)
+    )
+    return f"{number(value)} × ({ours} and {theirs}{'' if is_rate(promise.what) else ' ms'})"
+
+
+def markdown(book: Book) -> str:
+    """Give the rows of SPECIFICATION.md: what is promised, then what is only aimed at."""
+    lines = []
+    for head, aim in (("promise", False), ("aim", True)):
+        lines += [f"| {head} | measured |", "|---|---|"]
+        lines += [f"| {each.text} | {quoted(each, book)} |" for each in PROMISES if each.aim is aim]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def as_json(book: Book, settings: dict[str, object]) -> dict[str, object]:

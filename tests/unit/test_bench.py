@@ -65,6 +65,17 @@ def test_every_promise_says_its_bound_and_is_there_once() -> None:
         assert f"{promise.bound:g}" in promise.text, promise.text
 
 
+def test_a_ratio_is_quoted_with_both_its_medians() -> None:
+    book = Book()
+    book.note("ours", 0, 0.05)
+    book.note("theirs", 0, 0.2)
+    assert (
+        report.quoted(Promise("ours", "≤", 1, "theirs", "quick"), book)
+        == "0.25 \N{MULTIPLICATION SIGN} (50.0 and 200 ms)"
+    )
+    assert report.quoted(Promise("fact", "≤", 1, "", "small"), Book(facts={"fact": 0.5})) == "0.50"
+
+
 @pytest.mark.parametrize("values", [[1.0], [0.5, 400.0], [3.0, 3.1], [99.0, 101.0]])
 def test_a_log_scale_holds_every_value(values: list[float]) -> None:
     marks = decades(values, least=4)
