@@ -22,7 +22,7 @@ from pathlib import Path
 
 import anyio
 from bench import burns, charts, crowd, door, report, snapshots, start, warm
-from bench.book import Book
+from bench.book import Book, busy_seconds
 from bench.door_processes import install
 from bench.peers import Peers, secluded
 
@@ -44,6 +44,8 @@ PARTS: dict[str, Part] = {
         host.config.images, home, book, rounds=3, count=asked.requests, large=asked.large
     ),
 }
+OTHERS = "machine: % of its processors busy with others"
+"""The most between parts: CPU seconds are the whole machine's, so a run beside much else says little."""
 
 
 def arguments() -> argparse.Namespace:
@@ -73,11 +75,19 @@ def settle(home: Path) -> Config:
     return config.load()
 
 
+async def share_of_others() -> float:
+    """Measure how busy the machine is while we rest, in percent."""
+    busy, start = busy_seconds(), time.perf_counter()
+    await anyio.sleep(1)
+    return 100 * (busy_seconds() - busy) / (time.perf_counter() - start) / (os.cpu_count() or 1)
+
+
 async def run(settings: Config, peers: Peers, home: Path, book: Book, asked: argparse.Namespace) -> None:
     """Run every part that is asked for, each with a host of its own; one that fails is told, and the next begins."""
     for name, part in PARTS.items():
         if asked.only and name not in asked.only:
             continue
+        book.facts[OTHERS] = max(book.facts.get(OTHERS, 0.0), await share_of_others())
         start = time.perf_counter()
         folder = home / name
         folder.mkdir()

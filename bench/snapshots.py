@@ -222,4 +222,4 @@ async def measure(host: Host, home: Path, book: Book, rounds: int) -> None:
     await uppers(host, book, rounds)
     await images(host.config, home, book, rounds)
     await rollbacks(host, book, rounds)
-    await forks(host, book, max(rounds // 4, 2))
+    await forks(host, book, max(rounds // 4, 3))

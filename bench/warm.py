@@ -15,6 +15,8 @@ from hotdesk.host import Host
 
 KEPT = 4
 """Desks the pool holds."""
+REST = 0.05
+"""Seconds before anything is timed, so that nobody pays for what the one before still clears up."""
 WARM, WARM_SCOPED = "warm claim → true → result", "warm claim with a scope"
 COLD, BWRAP, PODMAN = "cold open beside a claim", "bubblewrap beside a claim", "podman run beside a claim"
 
@@ -30,9 +32,11 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
             kept = book if number >= 0 else Book()
             for name, chosen, scope in ((WARM, host, None), (WARM_SCOPED, host, SCOPE), (COLD, poolless, None)):
                 await host.pool.full()
+                await anyio.sleep(REST)
                 kept.note(name, number, await claim(chosen, scope))
             await host.pool.full()
             for name, argv in starts.items():
+                await anyio.sleep(REST)
                 kept.note(name, number, await anyio.to_thread.run_sync(seconds, argv))
 
 
