@@ -70,6 +70,7 @@ PROMISES = (
         "warm claim → `true` → result ≤ 0.02 × a hardened `podman run --rm` on the same root file system",
         "warm",
     ),
+    Promise(warm.WARM, "≤", 0.25, warm.BWRAP, "warm claim → `true` → result ≤ 0.25 × that `bwrap`", "warm", aim=True),
     Promise(
         start.COLD, "≤", 0.25, RUN, "cold open → `true` → result, default disk included ≤ 0.25 × that `podman run`"
     ),

@@ -60,7 +60,7 @@ def test_what_was_not_measured_is_told_with_its_reason() -> None:
 
 
 def test_every_promise_says_its_bound_and_is_there_once() -> None:
-    assert len({(promise.what, promise.against) for promise in PROMISES}) == len(PROMISES)
+    assert len({(promise.what, promise.against, promise.bound) for promise in PROMISES}) == len(PROMISES)
     for promise in PROMISES:
         assert f"{promise.bound:g}" in promise.text, promise.text
 
