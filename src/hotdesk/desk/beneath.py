@@ -11,8 +11,12 @@ from typing import BinaryIO
 
 OPENAT2 = 437
 """The system call's number, the same on every architecture."""
+RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_NO_SYMLINKS = 0x04
+RESOLVE_BENEATH = 0x08
 RESOLVE_IN_ROOT = 0x10
+STRICT = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -38,12 +42,7 @@ class Root:
 
     def open(self, path: bytes, flags: int, mode: int = 0) -> int:
         """Open a path inside, following links inside; `OSError` as `open` would raise."""
-        how = OpenHow(flags | os.O_CLOEXEC, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
-        fd = int(libc.syscall(OPENAT2, self.fd, path or b".", ctypes.byref(how), ctypes.sizeof(how)))
-        if fd < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), os.fsdecode(path))
-        return fd
+        return openat2(self.fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, mode)
 
     @contextmanager
     def folder(self, path: bytes) -> Iterator[int]:
@@ -79,6 +78,22 @@ class Root:
         with self.folder(above) as fd, create(fd, name) as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
+
+
+def openat2(fd: int, path: bytes, flags: int, resolve: int, mode: int = 0) -> int:
+    """Open a path from a directory on, within what `resolve` allows; `OSError` as `open` would raise."""
+    how = OpenHow(flags | os.O_CLOEXEC, mode, resolve)
+    opened = int(libc.syscall(OPENAT2, fd, path or b".", ctypes.byref(how), ctypes.sizeof(how)))
+    if opened < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), os.fsdecode(path))
+    return opened
+
+
+def open_strictly(fd: int, path: bytes, flags: int) -> int:
+    """Open what lies below a directory in the same mount, following no link at all and waiting for nobody."""
+    patient = 0 if flags & os.O_PATH else os.O_NONBLOCK  # with O_PATH nothing is opened, and openat2 takes no more
+    return openat2(fd, path, flags | os.O_NOFOLLOW | patient, STRICT)
 
 
 def create(fd: int, name: bytes) -> BinaryIO:

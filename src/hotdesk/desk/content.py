@@ -1,0 +1,76 @@
+"""A regular file's bytes, copied without their holes, and hashed so that holes and zeros read the same."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+
+PAGE = 4096
+WINDOW = 32 * PAGE
+"""Bytes looked at together, from a multiple of this on: what is hashed must not depend on where holes are."""
+ZEROS = bytes(PAGE)
+
+
+def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
+    """Write what is not zero into an empty file, and make it `size` long; give the digest of the whole."""
+    digest = hashlib.sha256()
+    for start in windows(source, size):
+        data = read(source, start, min(WINDOW, size - start))
+        for first, last in runs(data):
+            run = data[first:last]
+            digest.update(b"%d:%d;" % (start + first, len(run)))
+            digest.update(run)
+            spend(len(run))
+            write(target, start + first, run)
+    os.ftruncate(target, size)
+    return digest.digest()
+
+
+def windows(fd: int, size: int) -> Iterator[int]:
+    """Give where windows with data begin: time follows the data, however long the file says it is."""
+    start = 0
+    while start < size:
+        try:
+            start = os.lseek(fd, start, os.SEEK_DATA)
+        except OSError as e:
+            if e.errno == errno.ENXIO:
+                return
+            raise
+        start -= start % WINDOW
+        yield start
+        start += WINDOW
+
+
+def runs(data: memoryview) -> Iterator[tuple[int, int]]:
+    """Give where pages that hold more than zeros begin and end."""
+    first = -1
+    for start in range(0, len(data), PAGE):
+        page = data[start : start + PAGE]
+        if page == ZEROS[: len(page)]:
+            if first >= 0:
+                yield first, start
+            first = -1
+        elif first < 0:
+            first = start
+    if first >= 0:
+        yield first, len(data)
+
+
+def read(fd: int, start: int, size: int) -> memoryview:
+    """Read exactly so much."""
+    data = bytearray()
+    while len(data) < size:
+        more = os.pread(fd, size - len(data), start + len(data))
+        if not more:
+            raise OSError(errno.ESTALE, "it grew shorter meanwhile")
+        data += more
+    return memoryview(data)
+
+
+def write(fd: int, start: int, data: memoryview) -> None:
+    """Write all of it."""
+    while data:
+        done = os.pwrite(fd, data, start)
+        start, data = start + done, data[done:]

@@ -1,0 +1,263 @@
+"""Copy a tree that a desk wrote: nothing in it is followed, waited for or given rights; everything is counted.
+
+Two descriptors are open at a time, whatever the depth: the way down is by name, the way back by `..`, and whoever comes
+out somewhere else stops.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.desk.beneath import open_strictly
+from hotdesk.desk.content import pour
+from hotdesk.errors import ImageError, printable
+
+OPAQUE = "trusted.overlay.opaque"
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+RIGHTS = 0o6000
+NOBODY = 65534
+PATH = 4095
+"""Bytes a path can have; what lies deeper has none."""
+SHOWN = 200
+
+Asked = Callable[[int, bytes], bool]
+"""Says something of a path, given the open directory its last name is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a tree may ask of this machine."""
+
+    entries: int = 2_000_000
+    size: int = 64 << 30
+    """Bytes written: content without its holes, and attributes."""
+    depth: int = 256
+    """Folders in folders: what clears an image away needs a descriptor and a stack frame for each."""
+
+
+@dataclass(slots=True)
+class Level:
+    """A directory on the way down to where the copy is."""
+
+    name: bytes
+    path: bytes | None
+    """With a slash at its end; none when it is longer than a path can be."""
+    left: list[bytes]
+    """Names that are still to come, the next one last."""
+    info: os.stat_result
+    made: os.stat_result
+    """Its copy."""
+    opaque: bool
+    """Whether nothing below shows through it."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """A copy being made. `digest` is over names, kinds, modes, owners, attributes, targets and content; not times."""
+
+    source: int
+    target: int
+    links: int
+    """A directory of ours, in which each file that has several names gets one more while the copy lasts."""
+    skips: Asked
+    """Says what is left out."""
+    covers: Asked
+    """Says whether something below would show through where nothing is."""
+    limits: Limits
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    levels: list[Level] = field(default_factory=list)
+    linked: dict[int, int] = field(default_factory=dict)
+    """Numbers of the files that have several names, by inode."""
+    at: bytes = b""
+    """The name that is being copied."""
+    entries: int = 0
+    size: int = 0
+
+    def run(self) -> None:
+        """Copy everything; `ImageError` says what could not be."""
+        try:
+            self.begin(b"", os.fstat(self.source))
+            while self.levels:
+                if names := self.levels[-1].left:
+                    self.at = names.pop()
+                    self.put(self.at, os.lstat(self.at, dir_fd=self.source))
+                else:
+                    self.finish()
+        except OSError as e:
+            raise self.refusal(f"cannot be copied: {e.strerror}") from e
+
+    def close(self) -> None:
+        """Let go of the directories it is in."""
+        os.close(self.source)
+        os.close(self.target)
+
+    def put(self, name: bytes, info: os.stat_result) -> None:
+        """Copy one entry, or see why not."""
+        top = self.levels[-1]
+        if info.st_dev != self.levels[0].info.st_dev:
+            raise self.refusal("lies on another file system")
+        path = self.path(name)
+        if path is not None and self.skips(self.source, path):
+            return
+        kind = stat.S_IFMT(info.st_mode)
+        if kind == stat.S_IFDIR:
+            self.enter(name, info)
+        elif kind in (stat.S_IFREG, stat.S_IFLNK):
+            self.put_linked(name, info)
+        elif is_whiteout(info) or (path is not None and not top.opaque and self.covers(self.source, path)):
+            os.mknod(name, stat.S_IFCHR, 0, dir_fd=self.target)
+            self.note(b"w", name)
+
+    def enter(self, name: bytes, info: os.stat_result) -> None:
+        """Go down into a directory."""
+        if len(self.levels) > self.limits.depth:
+            raise self.refusal(f"lies in more than {self.limits.depth} folders, the most there may be")
+        self.source = moved(self.source, open_strictly(self.source, name, FOLDER))
+        self.expect(self.source, info)
+        os.mkdir(name, 0o700, dir_fd=self.target)
+        self.target = moved(self.target, os.open(name, FOLDER, dir_fd=self.target))
+        self.begin(name, info)
+
+    def begin(self, name: bytes, info: os.stat_result) -> None:
+        """Copy what an open directory is, and see what it holds."""
+        kept = self.dress(self.source, self.target, info)
+        names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
+        self.entries += len(names)
+        if self.entries > self.limits.entries:
+            raise self.refusal(
+                f"brings the tree to more than {self.limits.entries} entries, the most an image may have"
+            )
+        self.note(b"d", name, attributes(info), *kept)
+        path = self.path(name + b"/") if self.levels else b""
+        opaque = os.fsencode(OPAQUE) in kept[::2] or bool(self.levels and self.levels[-1].opaque)
+        self.levels.append(Level(name, path, names, info, os.fstat(self.target), opaque))
+
+    def finish(self) -> None:
+        """Go up again, out of a directory that is done."""
+        done = self.levels.pop()
+        self.at = done.name
+        os.utime(self.target, ns=(done.info.st_mtime_ns, done.info.st_mtime_ns))
+        self.note(b"u")
+        if self.levels:
+            self.source = moved(self.source, os.open("..", FOLDER, dir_fd=self.source))
+            self.expect(self.source, self.levels[-1].info)
+            self.target = moved(self.target, os.open("..", FOLDER, dir_fd=self.target))
+            self.expect(self.target, self.levels[-1].made)
+
+    def put_linked(self, name: bytes, info: os.stat_result) -> None:
+        """Copy a file or symbolic link, once for all its names."""
+        number = self.linked.get(info.st_ino)
+        if number is not None:
+            os.link(b"%d" % number, name, src_dir_fd=self.links, dst_dir_fd=self.target, follow_symlinks=False)
+            self.note(b"h", name, b"%d" % number)
+            return
+        if stat.S_ISREG(info.st_mode):
+            self.put_file(name, info)
+        else:
+            self.put_symlink(name, info)
+        if info.st_nlink > 1:
+            number = self.linked[info.st_ino] = len(self.linked)
+            os.link(name, b"%d" % number, src_dir_fd=self.target, dst_dir_fd=self.links, follow_symlinks=False)
+
+    def put_file(self, name: bytes, info: os.stat_result) -> None:
+        """Copy a regular file."""
+        with ExitStack() as held:
+            old = open_strictly(self.source, name, os.O_RDONLY | os.O_NOATIME)
+            held.callback(os.close, old)
+            self.expect(old, info)
+            new = os.open(name, NEW_FILE, 0o600, dir_fd=self.target)
+            held.callback(os.close, new)
+            content = pour(old, new, info.st_size, self.spend)
+            kept = self.dress(old, new, info)
+            os.utime(new, ns=(info.st_mtime_ns, info.st_mtime_ns))
+        self.note(b"f", name, attributes(info), b"%d" % info.st_size, content, *kept)
+
+    def put_symlink(self, name: bytes, info: os.stat_result) -> None:
+        """Copy a symbolic link, wherever it leads."""
+        leads = os.readlink(name, dir_fd=self.source)
+        os.symlink(leads, name, dir_fd=self.target)
+        os.chown(name, owner(info.st_uid), owner(info.st_gid), dir_fd=self.target, follow_symlinks=False)
+        os.utime(name, ns=(info.st_mtime_ns, info.st_mtime_ns), dir_fd=self.target, follow_symlinks=False)
+        self.note(b"l", name, attributes(info), leads)
+
+    def dress(self, old: int, new: int, info: os.stat_result) -> list[bytes]:
+        """Give an open file its owner, mode and attributes, but nothing with rights; give the attributes."""
+        os.fchown(new, owner(info.st_uid), owner(info.st_gid))
+        os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)
+        kept = []
+        for key in sorted(os.listxattr(old)):
+            value = os.getxattr(old, key)
+            if key.startswith("user.") or (key, value) == (OPAQUE, b"y"):
+                self.spend(len(value))
+                os.setxattr(new, key, value)
+                kept += [os.fsencode(key), value]
+        return kept
+
+    def expect(self, fd: int, info: os.stat_result) -> None:
+        """Make sure that what was opened is what was looked at."""
+        found = os.fstat(fd)
+        if not os.path.samestat(found, info) or stat.S_IFMT(found.st_mode) != stat.S_IFMT(info.st_mode):
+            raise self.refusal("changed while it was copied")
+
+    def spend(self, size: int) -> None:
+        """Count bytes before they are written."""
+        self.size += size
+        if self.size > self.limits.size:
+            raise self.refusal(f"brings the tree to more than {self.limits.size} bytes, the most there is room for")
+
+    def note(self, kind: bytes, *parts: bytes) -> None:
+        """Add an entry to the digest, so that no two trees read the same."""
+        self.digest.update(b"%b%d;" % (kind, len(parts)) + b"".join(b"%d:%b" % (len(part), part) for part in parts))
+
+    def path(self, name: bytes) -> bytes | None:
+        """Give the path of a name in the open directory; none when it is longer than a path can be."""
+        above = self.levels[-1].path
+        return None if above is None or len(above) + len(name) > PATH else above + name
+
+    def refusal(self, why: str) -> ImageError:
+        """Say what of the tree is wrong, fit for a terminal."""
+        path = b"/".join([*(level.name for level in self.levels[1:]), self.at])
+        shown = printable(os.fsdecode(path[-SHOWN:]))
+        return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
+
+
+def copy(source: int, tree: Path, links: Path, skips: Asked, covers: Asked, limits: Limits) -> str:
+    """Copy the tree open as `source` into the empty directory `tree`; give its digest.
+
+    `links` is an empty directory beside it.
+    """
+    with ExitStack() as held:
+        beside = os.open(links, FOLDER)
+        held.callback(os.close, beside)
+        made = Copy(os.open(".", FOLDER, dir_fd=source), os.open(tree, FOLDER), beside, skips, covers, limits)
+        held.callback(made.close)
+        made.run()
+    return made.digest.hexdigest()
+
+
+def moved(old: int, new: int) -> int:
+    """Let go of a descriptor for another."""
+    os.close(old)
+    return new
+
+
+def is_whiteout(info: os.stat_result) -> bool:
+    """Say whether something is overlay's mark for what is gone."""
+    return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+
+
+def attributes(info: os.stat_result) -> bytes:
+    """Give mode and owner, as a copy has them."""
+    return b"%o %d %d" % (stat.S_IMODE(info.st_mode) & ~RIGHTS, owner(info.st_uid), owner(info.st_gid))
+
+
+def owner(number: int) -> int:
+    """Keep an owner that has a place in a desk's range of ids."""
+    return number if 0 <= number < 1 << 16 else NOBODY
