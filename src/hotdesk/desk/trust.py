@@ -17,7 +17,9 @@ JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
 NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
 NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
+APT_SETTINGS = "/etc/apt/apt.conf.d/91hotdesk-door"
 BROWSERS = ("/etc/chromium", "/etc/opt/chrome", "/etc/opt/chrome_for_testing")
+BROWSER_POLICY = "policies/managed/hotdesk.json"
 COMMON_NAME = bytes.fromhex("0603550403")
 
 
@@ -56,10 +58,10 @@ def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
     return {
         CERTIFICATE: ca_pem,
         f"/etc/ssl/certs/{subject_hash(ca_pem)}.0": ca_pem,
-        "/etc/apt/apt.conf.d/91hotdesk-door": apt_settings(proxy).encode(),
+        APT_SETTINGS: apt_settings(proxy).encode(),
         JAVA_STORE: java_store(ca_pem),
         NODE_PRELOAD: NODE_SOURCE.read_bytes(),
-        **{f"{folder}/policies/managed/hotdesk.json": browser for folder in BROWSERS},
+        **{f"{folder}/{BROWSER_POLICY}": browser for folder in BROWSERS},
     }
 
 
