@@ -1,0 +1,199 @@
+"""A desk's writable layer, shaped by hand as no desk could, tries to get more into an image than files."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk import kernel, saving, seed, store
+from hotdesk.desk.copy import Limits
+from hotdesk.desk.image import Image, find, ls
+from hotdesk.door import ca
+from hotdesk.errors import ImageError
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(30)]
+DESK = "i" + "a" * 20
+SECRET = b"the host's own"
+CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 7, 0, 0, 0)
+Save = Callable[[], Image]
+
+
+@pytest.fixture
+def upper(tmp_path: Path) -> Iterator[Path]:
+    """Give a writable layer, and a file of the host beside it; removed by a program that knows no depth."""
+    (tmp_path / "secret").write_bytes(SECRET)
+    (tmp_path / "up").mkdir()
+    yield tmp_path / "up"
+    subprocess.run(["rm", "-rf", tmp_path / "up", tmp_path / "images"], check=True)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, upper: Path) -> Save:
+    """Give the way to save the layer, into a store of the test's own."""
+    images = tmp_path / "images"
+    config = Config(tmp_path / "run", tmp_path / "lib", images, disk_floor=0)
+    publish(images, "base", "1" * 64)
+
+    def save() -> Image:
+        fd = os.open(upper, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            saving.save(config, fd, "base", "mine", DESK)
+        finally:
+            os.close(fd)
+        return find(images, "mine")
+
+    return save
+
+
+def publish(images: Path, name: str, digest: str) -> Image:
+    """Publish an image with one file."""
+    with store.writing(images, lambda line: None) as (work, _):
+        (work / "tree").mkdir()
+        (work / "tree/greeting").write_text("hello")
+        layer = images / "layers" / digest
+        return store.publish(images, Image(name, digest, (layer,), "/bin/python3", "", 1.0, 1, ""), work / "tree")
+
+
+def refused(save: Save, images: Path) -> str:
+    """See that nothing came of it; give why."""
+    with pytest.raises(ImageError) as caught:
+        save()
+    assert [image.name for image in ls(images)] == ["base"]
+    assert os.listdir(images / "tmp") == []
+    assert len(os.listdir(images / "layers")) == 1
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["secret", "."])
+def test_a_link_of_a_desk_brings_nothing_of_the_host(target: str, upper: Path, saved: Save) -> None:
+    (upper / "link").symlink_to(upper.parent / target)
+    assert (saved().layers[0] / "link").is_symlink()
+
+
+def test_a_pipe_keeps_nobody_waiting(upper: Path, saved: Save) -> None:
+    os.mkfifo(upper / "pipe")
+    assert os.listdir(saved().layers[0]) == []
+
+
+def test_a_device_does_not_become_part_of_an_image(upper: Path, saved: Save) -> None:
+    os.mknod(upper / "fuse", stat.S_IFCHR | 0o666, os.makedev(10, 229))
+    os.mknod(upper / "disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
+    assert os.listdir(saved().layers[0]) == []
+
+
+def test_setuid_bits_do_not_become_part_of_an_image(upper: Path, saved: Save) -> None:
+    (upper / "folder").mkdir()
+    (upper / "file").touch()
+    for name in ("file", "folder"):
+        (upper / name).chmod(0o6755)
+    layer = saved().layers[0]
+    assert [stat.S_IMODE((layer / name).stat().st_mode) for name in ("file", "folder")] == [0o755, 0o755]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("security.capability", CAPABILITY),
+        ("trusted.overlay.redirect", b"/etc"),
+        ("trusted.overlay.metacopy", b""),
+        ("trusted.overlay.opaque", b"x"),
+    ],
+    ids=["capability", "redirect", "metacopy", "other whiteouts"],
+)
+def test_no_attribute_with_a_meaning_outside_is_kept(key: str, value: bytes, upper: Path, saved: Save) -> None:
+    (upper / "folder").mkdir()
+    (upper / "file").touch()
+    for name in ("file", "folder"):
+        os.setxattr(upper / name, key, value)
+    layer = saved().layers[0]
+    assert [os.listxattr(layer / name) for name in ("file", "folder")] == [[], []]
+
+
+def test_an_owner_outside_a_desks_own_is_not_kept(upper: Path, saved: Save) -> None:
+    (upper / "file").touch()
+    os.chown(upper / "file", 1879048192, 1879048192)
+    assert (saved().layers[0] / "file").stat().st_uid == 65534
+
+
+def test_what_is_mounted_in_a_layer_is_not_copied(upper: Path, saved: Save) -> None:
+    (upper / "mounted").mkdir()
+    (upper.parent / "host").mkdir()
+    (upper.parent / "host/secret").write_bytes(SECRET)
+    kernel.mount(str(upper.parent / "host"), str(upper / "mounted"), None, kernel.MS_BIND)
+    try:
+        assert "/mounted cannot be copied" in refused(saved, upper.parent / "images")
+    finally:
+        kernel.umount(str(upper / "mounted"))
+
+
+def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> None:
+    fd = os.open(upper, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("x" * 255, dir_fd=fd)
+        inner = os.open("x" * 255, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    said = refused(saved, upper.parent / "images")
+    assert f"in more than {Limits().depth} folders" in said
+    assert len(said) < 400
+
+
+def test_a_hole_of_many_terabytes_costs_nothing(upper: Path, saved: Save) -> None:
+    (upper / "file").touch()
+    os.truncate(upper / "file", 15 << 40)
+    assert (saved().layers[0] / "file").stat().st_blocks == 0
+
+
+def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save, tmp_path: Path) -> None:
+    (upper / "file").write_bytes(b"x" * 100_000)
+    config = Config(tmp_path / "run", tmp_path / "lib", tmp_path / "images", disk_floor=1 << 60)
+
+    def save() -> Image:
+        fd = os.open(upper, os.O_RDONLY)
+        try:
+            saving.save(config, fd, "base", "mine", DESK)
+        finally:
+            os.close(fd)
+        return find(config.images, "mine")
+
+    assert "/file brings the tree to more than" in refused(save, config.images)
+
+
+def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, saved: Save) -> None:
+    name = "\x1b]0;owned\x07\u202e"
+    (upper / name).mkdir()
+    kernel.mount("none", str(upper / name), "tmpfs", 0)
+    try:
+        assert refused(saved, upper.parent / "images").isprintable()
+    finally:
+        kernel.umount(str(upper / name))
+
+
+def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:
+    authority = ca.new_authority(DESK, ca.utc_now()).certificate_pem.decode()
+    for path, data in (seed.trusting(authority) | {"etc/machine-id": b"0" * 32}).items():
+        (upper / path).parent.mkdir(parents=True, exist_ok=True)
+        (upper / path).write_bytes(data)
+    assert [path for path in saved().layers[0].rglob("*") if not path.is_dir()] == []
+
+
+def test_bytecode_of_one_image_is_not_found_by_another(upper: Path, saved: Save) -> None:
+    first = saved()
+    publish(upper.parent / "images", "base", "2" * 64)
+    second = saved()
+    assert first.layers[0] == second.layers[0]
+    assert first.digest != second.digest
+
+
+def test_a_file_the_desk_removed_does_not_come_back(upper: Path, saved: Save) -> None:
+    os.mkfifo(upper / "greeting")
+    hidden = (saved().layers[0] / "greeting").lstat()
+    assert (stat.S_IFMT(hidden.st_mode), hidden.st_rdev) == (stat.S_IFCHR, 0)
