@@ -1,13 +1,16 @@
-"""`hotdesk image`: build, list, remove and import the images desks are opened from."""
+"""`hotdesk image`: build, save, list, remove and import the images desks are opened from."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from hotdesk import config
 from hotdesk.cli import options
@@ -16,16 +19,18 @@ from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, recipe, state, sterilize, store
 from hotdesk.desk.build import build as build_image
+from hotdesk.desk.confine import confine
 from hotdesk.desk.image import Image
+from hotdesk.desk.seam import as_id
 from hotdesk.desk.unpack import import_image
 from hotdesk.errors import DeskError, HostError, ImageError, KeeperError, printable
-from hotdesk.host import Host
+from hotdesk.host import Host, borrow
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    acts = parser.add_subparsers(dest="act", required=True, metavar="build|ls|rm|import")
-    for act in (build, ls, rm, import_):
+    acts = parser.add_subparsers(dest="act", required=True, metavar="build|save|ls|rm|import")
+    for act in (build, save, ls, rm, import_):
         name = act.__name__.rstrip("_")
         summary = (act.__doc__ or "").splitlines()[0]
         made = acts.add_parser(
@@ -50,20 +55,30 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="what to call the image")
 
 
+def add_save(parser: argparse.ArgumentParser) -> None:
+    """Describe what `save` takes."""
+    parser.add_argument("desk", metavar="DESK", help="the id of an open desk")
+    parser.add_argument("name", metavar="NAME", help="what to call the image; one of that name is replaced")
+    parser.add_argument(
+        "--snapshot", metavar="ID", help="a snapshot of the desk; its files as they are now if not given"
+    )
+
+
 def add_rm(parser: argparse.ArgumentParser) -> None:
     """Describe what `rm` takes."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
 
 
-ARGUMENTS = {"build": add_build, "ls": options.add_json, "rm": add_rm, "import": add_import}
+ARGUMENTS = {"build": add_build, "save": add_save, "ls": options.add_json, "rm": add_rm, "import": add_import}
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Build, list, remove and import the images desks are opened from.
+    """Build, save, list, remove and import the images desks are opened from.
 
     For example:
 
       hotdesk image build ./figures.toml
+      hotdesk image save $ID figures
       hotdesk image ls --json | jq -r '.[].name'
     """
     arguments.main(arguments)
@@ -86,6 +101,46 @@ def build(arguments: argparse.Namespace) -> None:
     made = build_image(settings.images, wanted, say)
     prove(settings, made, before)
     print(f"{made.name} {made.digest[:12]}")
+
+
+def save(arguments: argparse.Namespace) -> None:
+    """Save an open desk's files as an image.
+
+      ID=$(hotdesk open --root --allow debian)
+      hotdesk exec --user root $ID -- sh -c 'apt-get update && apt-get install -y figlet'
+      hotdesk image save $ID figures
+      hotdesk run --image figures -- figlet hello
+
+    Files are kept with modes, owners and times. Pipes, sockets, setuid bits and capabilities are not, nor what every
+    desk is given anew: /etc/hostname, hosts, machine-id, resolv.conf, its door's certificates and settings, its sudo.
+    """
+    settings = config.load()
+    desk = as_id(arguments.desk)
+    before = found(settings, arguments.name)
+    began = time.monotonic()
+    say(f"{arguments.name}: saving desk {desk}")
+
+    async def work() -> int:
+        confine([])
+        async with borrow(settings, desk) as lent:
+            await lent.save(arguments.name, snapshot=arguments.snapshot)
+        return 0
+
+    run_apart(work)
+    made = image.find(settings.images, arguments.name)
+    say(f"{made.name}: saved in {time.monotonic() - began:.0f} s, {made.size / 1e6:.0f} MB")
+    prove(settings, made, before)
+    print(f"{made.name} {made.digest[:12]}")
+
+
+def run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
+    """Run what reads from a desk in a child, which gives its privileges up: they are needed afterwards."""
+    child = os.fork()
+    if not child:
+        sys.exit(run_interruptible(work))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        sys.exit(code if code > 0 else 128 - code)
 
 
 def import_(arguments: argparse.Namespace) -> None:
