@@ -26,7 +26,7 @@ class Standby:
 
     pid: int
     go: int
-    """Where it is told to; it ends when nobody holds this any more."""
+    """Where it is told to; it ends when nobody holds this any more, and so does not outlive its keeper."""
     console: int
     """The read end of the desk's standard output."""
 
@@ -41,7 +41,8 @@ class Standby:
         return self.pid, self.console
 
     def dismiss(self) -> None:
-        """Have it end without ever becoming the runtime."""
+        """End it before it becomes the runtime. Another that stands by may hold its pipe as well."""
+        os.kill(self.pid, signal.SIGKILL)
         kernel.close_all((self.go, self.console))
 
 

@@ -39,11 +39,13 @@ class Surroundings:
     tries: int = 0
     base: int = 0
     broken: bool = False
+    pause: float = 0.0
 
     def clear(self) -> list[str]:
         """Try to clear it."""
         if self.broken:
             raise OSError("the disk is gone")
+        time.sleep(self.pause)
         self.tries -= 1
         return ["a mount is busy"] if self.tries >= 0 else []
 
@@ -139,6 +141,17 @@ def test_one_that_resists_keeps_nobody_else(fires: Burning, ended: Ended, tmp_pa
     assert [told[3] for told in ended.told] == [[2]]
     assert time.monotonic() - start < 0.5
     assert 0 <= (fires.patience() or 0.0) <= burning.LAST_LOOK
+
+
+def test_many_that_end_together_take_turns_with_everything_else(fires: Burning, ended: Ended, tmp_path: Path) -> None:
+    desks = [held(tmp_path, strikes=1) for _ in range(8)]
+    for desk in desks:
+        cast(Surroundings, desk.room).pause = 2 * burning.TURN
+        fires.begin(desk, "asked")
+    time.sleep(2 * burning.FIRST_LOOK)
+    for count in range(1, len(desks) + 1):
+        fires.turn()
+        assert [told[0] for told in ended.told] == [desk.room.desk for desk in desks[:count]]
 
 
 def test_one_that_resists_for_long_is_told_once_and_tried_on(fires: Burning, ended: Ended, tmp_path: Path) -> None:
