@@ -86,7 +86,11 @@ class Btrfs:
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Take a snapshot; the kernel writes out what waits to be, and copies nothing."""
         self.branch(desk, name, READ_ONLY)
-        self.inherited[name] = self.used(desk, at) if self.simple else 0
+        try:
+            self.inherited[name] = self.used(desk, at) if self.simple else 0
+        except OSError:
+            self.drop(name)
+            raise
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
         """Make a subvolume that begins as a snapshot is."""

@@ -312,7 +312,7 @@ class Keeper:
                 return
             if pid == 0:
                 return
-            if self.doorman.ended(pid) or self.saves.ended(pid):
+            if self.doorman.ended(pid) or self.saves.ended(pid, os.waitstatus_to_exitcode(status)):
                 continue
             self.early.add(pid)
             for held in list(self.held.values()):

@@ -85,15 +85,11 @@ class Kept:
         await self.runtime.keeper.ask(Request("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
-        """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none.
-
-        A snapshot that is taken for them alone is not kept.
-        """
-        taken = snapshot or await self.snapshot()
+        """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none."""
         forks: list[LinkedDesk] = []
 
         async def one() -> None:
-            forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=taken))
+            forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=snapshot))
 
         try:
             await together(one, count)
@@ -102,10 +98,6 @@ class Kept:
                 for desk in forks:
                     await self.runtime.burn(desk.id)
             raise
-        finally:
-            if not snapshot:
-                with anyio.move_on_after(BURN_SECONDS, shield=True), contextlib.suppress(HotdeskError):
-                    await self.forget(taken)
         return forks
 
     async def dial(self, port: int) -> socket.socket:

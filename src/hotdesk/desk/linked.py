@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port
 from hotdesk.desk.seam import OUTPUT_LIMIT, Desk, DeskId, Done, Entry, Running, Size, SnapshotId, Usage
-from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
+from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, LinkError
 
 DIAL_SECONDS = 10.0
 FORKS = 1000
@@ -78,6 +79,7 @@ class LinkedDesk:
         if user in (None, "user", "1000"):
             return await self.up()
         if user in ("root", "0"):
+            await self.up()
             return await self.outside.root()
         raise BriefError(f"no user {user!r} in this desk; it has `user`, and `root` where its spec says so")
 
@@ -291,7 +293,8 @@ class LinkedDesk:
 
     async def snapshot(self) -> SnapshotId:
         """Keep the desk's files as they are."""
-        return SnapshotId(await self.outside.snapshot())
+        async with self.rebooting:
+            return SnapshotId(await self.outside.snapshot())
 
     async def rollback(self, snapshot: SnapshotId) -> None:
         """Have the files as they were, and start anew."""
@@ -305,13 +308,26 @@ class LinkedDesk:
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
         """Keep the desk's files as an image."""
-        await self.outside.save(as_name(name), snapshot or "")
+        async with self.snapshot_of(snapshot) as taken:
+            await self.outside.save(as_name(name), taken)
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
         """Open desks that begin with this one's files."""
         if not 0 < count <= FORKS:
             raise BriefError(f"a desk cannot be forked {count} times; 1 to {FORKS}")
-        return await self.outside.fork(snapshot or "", count)
+        async with self.snapshot_of(snapshot) as taken:
+            return await self.outside.fork(taken, count)
+
+    @asynccontextmanager
+    async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
+        """Give the snapshot that is meant, or one taken now that is not kept."""
+        taken = snapshot or await self.snapshot()
+        try:
+            yield taken
+        finally:
+            if snapshot is None:
+                with anyio.move_on_after(GRACE, shield=True), suppress(HotdeskError):
+                    await self.forget(taken)
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""

@@ -39,11 +39,11 @@ class Outside(Protocol):
         ...
 
     async def save(self, name: str, snapshot: str) -> None:
-        """Keep what a snapshot has, or the desk has now, as an image."""
+        """Keep what a snapshot has as an image."""
         ...
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
-        """Open desks that begin with what a snapshot has; none is what the desk has now."""
+        """Open desks that begin with what a snapshot has."""
         ...
 
     async def dial(self, port: int) -> socket.socket:

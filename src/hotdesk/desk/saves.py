@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
 from importlib import import_module
 
 from hotdesk.config import Config
-from hotdesk.desk import kernel, upkeep
+from hotdesk.desk import kernel
 from hotdesk.desk.held import Held
 from hotdesk.desk.image import Image
 from hotdesk.desk.request import Request
@@ -21,40 +20,24 @@ WORDS = 2000
 PR_SET_PDEATHSIG = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
-    """One copy under way."""
-
-    held: Held
-    asked: int
-    complaint: int
-    """Where the child says what went wrong."""
-    own: str
-    """The snapshot that was taken for it alone."""
-
-
 class Saves:
     """What one keeper is saving."""
 
     def __init__(self, settings: Config, owner: Teller) -> None:
         self.settings = settings
         self.owner = owner
-        self.children: dict[int, Save] = {}
+        self.children: dict[int, tuple[int, int]] = {}
+        """Copies under way, by the child's pid: the number of the request, and where the child complains."""
 
     def begin(self, number: int, held: Held, request: Request) -> None:
-        """Start a child that copies; `ended` answers."""
-        own = "" if request.snapshot else upkeep.take(held)
+        """Start a child that copies a snapshot; `ended` answers."""
         room = held.room
+        layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")
         try:
-            layer = room.disk.look(room.layers.find(request.snapshot or own), room.folder / "look")
-            try:
-                child, complaint = self.start(layer, room.image, request.name, room.desk)
-            finally:
-                os.close(layer)
-        except BaseException:
-            self.tidy(held, own)
-            raise
-        self.children[child] = Save(held, number, complaint, own)
+            child, complaint = self.start(layer, room.image, request.name, room.desk)
+        finally:
+            os.close(layer)
+        self.children[child] = (number, complaint)
 
     def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
         """Fork a child that copies and says what fails; it holds nothing else of the keeper's, and dies with it."""
@@ -69,28 +52,23 @@ class Saves:
                 os.closerange(5, 1 << 20)
                 os.nice(10)
                 import_module(SAVING).save(self.settings, 3, image, name, desk)
+                os._exit(0)
             except (HotdeskError, OSError) as e:
                 os.write(4, str(e).encode()[:WORDS])
             finally:
-                os._exit(0)
+                os._exit(1)
         os.close(write)
         return child, read
 
-    def ended(self, pid: int) -> bool:
+    def ended(self, pid: int, status: int) -> bool:
         """Take a child's exit; False when it is not one of these."""
-        save = self.children.pop(pid, None)
-        if save is None:
+        if pid not in self.children:
             return False
-        wrong = os.read(save.complaint, WORDS).decode("utf-8", "replace")
-        os.close(save.complaint)
-        self.tidy(save.held, save.own)
-        if wrong:
-            self.owner.refuse(save.asked, ImageError(wrong))
+        asked, complaint = self.children.pop(pid)
+        wrong = os.read(complaint, WORDS).decode("utf-8", "replace")
+        os.close(complaint)
+        if status == 0:
+            self.owner.send({"re": asked, "ok": {}})
         else:
-            self.owner.send({"re": save.asked, "ok": {}})
+            self.owner.refuse(asked, ImageError(wrong or f"the image was not saved: its copying ended with {status}"))
         return True
-
-    def tidy(self, held: Held, own: str) -> None:
-        """Delete a snapshot nobody asked for; one whose desk has burnt is gone."""
-        if own in held.room.layers.snapshots:
-            held.room.layers.forget(own)

@@ -57,24 +57,19 @@ def freeze(held: Held) -> None:
 
 
 def snapshot(held: Held, _request: Request) -> dict[str, object]:
-    """Keep a desk's files as they are."""
-    name = take(held)
-    note_snapshots(held)
-    return {"snapshot": name}
-
-
-def take(held: Held) -> str:
-    """Take a snapshot of a desk while nothing in it runs."""
+    """Keep a desk's files as they are, while nothing in it runs."""
     if held.down == "halting":
         raise DeskError(f"desk {held.room.desk} is being stopped; try again")
     running = not held.paused and not held.down
     if running:
         freeze(held)
     try:
-        return held.room.layers.snapshot()
+        name = held.room.layers.snapshot()
     finally:
         if running:
             held.room.cgroup.freeze(False)
+    note_snapshots(held)
+    return {"snapshot": name}
 
 
 def forget(held: Held, request: Request) -> dict[str, object]:
