@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,8 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("verb", [verb for verb in get_args(Verb) if verb != "open"])
 def test_a_request_makes_the_round_trip(verb: Verb) -> None:
-    request = Request(verb, new_id(), port=8000 if verb == "dial" else 0)
+    said: dict[str, dict[str, Any]] = {"dial": {"port": 8000}, "save": {"name": "mine", "snapshot": "3"}}
+    request = Request(verb, new_id(), **said.get(verb, {}))
     assert parse(write(7, request)) == (7, request)
 
 
