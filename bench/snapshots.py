@@ -193,6 +193,11 @@ async def rollbacks(host: Host, book: Book, rounds: int) -> None:
             assert not (await desk.run(["test", "-e", "change"])).ok, "a rollback left what came after its snapshot"
 
 
+async def answer(desk: Desk) -> None:
+    """Have a desk run a program."""
+    assert (await desk.run(["true"])).ok, f"desk {desk.id} does not answer"
+
+
 async def forks(host: Host, book: Book, rounds: int) -> None:
     """Fork a desk, in turn with as many cold opens."""
     async with host.open_desk() as desk:
@@ -207,7 +212,7 @@ async def forks(host: Host, book: Book, rounds: int) -> None:
                 made.extend(await desk.fork(FORKS))
                 async with anyio.create_task_group() as tasks:
                     for each in made:
-                        tasks.start_soon(each.run, ["true"])
+                        tasks.start_soon(answer, each)
 
             book.note(OPENS, number, await timed(lambda cold=cold: together(FORKS, cold)))  # type: ignore[misc]
             await burn_all(host, made)
