@@ -25,7 +25,6 @@ import select
 
 from hotdesk_guest import files
 from hotdesk_guest.line import Line
-from hotdesk_guest.process import settle
 from hotdesk_guest.programs import Programs
 from hotdesk_guest.wire import (
     CREDIT,
@@ -196,7 +195,8 @@ class Guest:
         elif operation == "acts" and self.acts is not None:
             self.acts.attend(channel)
         elif operation == "settle":
-            self.reply(channel, settle(ask))
+            self.programs.settle(ask["env"])
+            self.reply(channel, {})
         elif operation in files.STEPPED:
             channel.steps = files.STEPPED[operation](ask)
         else:

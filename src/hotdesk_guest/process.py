@@ -39,12 +39,6 @@ END_OF_FILE = b"\x04"
 LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
 
 
-def settle(ask: Ask) -> dict[str, object]:
-    """Take the variables every program from now on gets."""
-    ENVIRONMENT.update({str(name): str(value) for name, value in ask["env"].items()})
-    return {}
-
-
 class Process:
     """A program, from posix_spawn to the exit that is kept for late followers."""
 

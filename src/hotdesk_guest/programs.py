@@ -16,7 +16,7 @@ import posix
 import select
 import time
 
-from hotdesk_guest.process import Process, kill_tree
+from hotdesk_guest.process import ENVIRONMENT, Process, kill_tree
 from hotdesk_guest.wire import CREDIT, DATA, EVENT, encode
 
 KEPT_SECONDS = 30
@@ -198,6 +198,13 @@ class Programs:
         process.end()
         for channel in list(process.followers.values()):
             self.guest.reply(channel, process.outcome())
+
+    def settle(self, env: dict[str, str]) -> None:
+        """Be as if just started, but that every program from now on gets these variables."""
+        ENVIRONMENT.update({str(name): str(value) for name, value in env.items()})
+        for pid in [pid for pid, one in self.known.items() if one.over]:
+            del self.known[pid]
+            self.timed.discard(pid)
 
     def tidy(self) -> None:
         """Forget exits that were kept long enough."""

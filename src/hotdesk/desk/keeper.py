@@ -235,7 +235,10 @@ class Keeper:
                 with upkeep.dial(self.find(request.desk), request.port) as caller:
                     self.send({"re": number, "ok": {}}, caller.fileno())
             case verb:
-                self.send({"re": number, "ok": upkeep.ACTS[verb](self.find(request.desk), request)})
+                held = self.find(request.desk)
+                self.send({"re": number, "ok": upkeep.ACTS[verb](held, request)})
+                if verb == "claim":
+                    upkeep.note_claim(held)
 
     def find(self, desk: str) -> Held:
         """Give an open desk of ours."""

@@ -288,7 +288,7 @@ class LinkedDesk:
         self.down = None
 
     async def settle(self, env: Mapping[str, str]) -> None:
-        """Give every program in the desk these variables."""
+        """Have the guest be as if just started, and give every program from now on these variables."""
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:

@@ -93,6 +93,8 @@ class ContainerRuntime:
         """Open a desk to be kept ready: nobody finds it until it is claimed."""
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
+            await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
+            await desk.settle({})
             await desk.pause()
             del self.desks[desk.id]
         return desk

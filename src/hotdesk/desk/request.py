@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
 from hotdesk.desk.image import as_name
@@ -61,7 +61,7 @@ def write(number: int, request: Request) -> bytes:
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     for name in FIELDS.get(request.verb, ()):
         value = getattr(request, name)
-        message[name] = asdict(value) if isinstance(value, Spec) else value
+        message[name] = {each: getattr(value, each) for each in TYPES} if isinstance(value, Spec) else value
     return json.dumps(message).encode()
 
 

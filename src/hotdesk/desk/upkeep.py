@@ -99,9 +99,13 @@ def claim(held: Held, request: Request) -> dict[str, object]:
     held.touched = now()
     held.hard = held.ends = held.touched + request.spec.deadline
     held.room.cgroup.freeze(False)
-    told = {"deadline": request.spec.deadline, "memory": request.spec.memory, "cpus": request.spec.cpus}
-    held.record.note(state="open", opened=time.time(), **told)
     return {}
+
+
+def note_claim(held: Held) -> None:
+    """Write down what a claimed desk is, for whoever lists desks: after it was handed over."""
+    told = {"deadline": held.spec.deadline, "memory": held.spec.memory, "cpus": held.spec.cpus}
+    held.record.note(state="open", opened=time.time(), **told)
 
 
 ACTS: dict[str, Callable[[Held, Request], dict[str, object]]] = {
