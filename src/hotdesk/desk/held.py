@@ -58,9 +58,9 @@ class Held:
     """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
 
     def due(self) -> tuple[float, str]:
-        """Say when the desk must burn, and why. A paused one is not idle: somebody wants it kept."""
+        """Say when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
         idle = self.touched + self.spec.idle
-        kept = self.paused or self.down or self.spare
+        kept = self.paused or self.down or self.spare or self.runtime
         return (self.hard, "deadline") if self.hard <= idle or kept else (idle, "idle")
 
     def is_starting(self) -> bool:

@@ -31,7 +31,7 @@ from hotdesk.desk.roots import Roots
 from hotdesk.desk.saves import Saves
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
-from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
@@ -243,6 +243,8 @@ class Keeper:
     def find(self, desk: str) -> Held:
         """Give an open desk of ours."""
         held = self.held.get(desk)
+        if held is not None and held.runtime and held.ends < math.inf:
+            raise DeskError(f"desk {desk} is starting anew; try again")
         if held is None or not (held.init or held.down):
             raise DeskGone(f"desk {desk} is not open here")
         return held
@@ -278,8 +280,10 @@ class Keeper:
 
     def begin(self, number: int, request: Request) -> None:
         """Start a desk; `finish` answers when it is up."""
-        origin = self.find(request.origin).room if request.origin else None
-        self.held[request.desk] = self.opening.begin(number, request, origin)
+        origin = self.held.get(request.origin)
+        if request.origin and origin is None:
+            raise DeskGone(f"desk {request.origin} is not open here")
+        self.held[request.desk] = self.opening.begin(number, request, origin.room if origin else None)
 
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
@@ -298,7 +302,7 @@ class Keeper:
         assert room.listener is not None
         assert room.gate is not None
         self.doorman.add(desk, room.gate)
-        reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER}
+        reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER, "image": room.image.digest}
         self.send({"re": held.asked, "ok": reply}, room.listener.fileno(), held.console)
         room.hang_up()
         os.close(held.console)
@@ -358,9 +362,9 @@ class Keeper:
         if held.console >= 0:
             os.close(held.console)
             held.console = -1
-        if held.runtime:
+        if held.runtime and held.ends == math.inf:
             self.refuse(held.asked, KeeperError(f"desk {desk} was burnt while it opened: {why}"))
-        if held.down == "halting":
+        elif held.runtime or held.down == "halting":
             self.refuse(held.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
         if held.root is not None and not held.root.proven:
             self.refuse(held.root.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
@@ -368,7 +372,7 @@ class Keeper:
 
     def ended(self, fire: Fire, left: list[str]) -> None:
         """Tell the owner that a desk is gone, or what is left of it."""
-        if fire.held.init or fire.held.runtime:
+        if fire.held.init or fire.held.runtime or fire.held.down:
             self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
         for number in fire.asked:
             self.send({"re": number, "ok": {}})

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 
 from hotdesk.brief.data import Scope
 from hotdesk.desk.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
 class Kept:
     """A desk from outside, through its keeper."""
 
-    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope) -> None:
+    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str = "") -> None:
         self.runtime = runtime
         self.desk = desk
         self.spec = spec
         self.scope = scope
+        self.image = image
+        """The digest of what it stands on."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.ledger = Ledger(desk, runtime.note)
         self.thawing: anyio.Event | None = None
-        """Set when a paused desk goes on, or ends."""
+        """Set when a paused or halted desk goes on, or ends."""
 
     async def usage(self) -> Usage:
         """Ask the keeper what the desk uses."""
@@ -60,21 +63,40 @@ class Kept:
         self.thawing = None
 
     async def halt(self, snapshot: str = "") -> None:
-        """Have the keeper end what runs in the desk."""
-        await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
-        self.hang_up()
+        """Have the keeper end what runs in the desk; whoever wants root waits from now on."""
+        was_up = self.thawing is None
+        self.thawing = self.thawing or anyio.Event()
+        try:
+            await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
+        except BaseException:
+            if was_up:
+                self.thaw()
+            raise
+        if self.roots is not None:
+            self.roots.hang_up()
         self.roots = None
 
     async def boot(self, snapshot: str = "") -> Link:
-        """Have the keeper start the desk, and take its guest's call."""
-        body, fds = await self.runtime.keeper.ask(Request("boot", self.desk, snapshot=snapshot), 2)
-        with closing(fds):
-            return await self.runtime.answer(self.desk, body, fds[0], fds[1])
+        """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""
+        async with self.runtime.unless_whole(self.desk):
+            body, fds = await self.runtime.keeper.ask(Request("boot", self.desk, snapshot=snapshot), 2)
+            with closing(fds):
+                link = await self.runtime.answer(self.desk, body, fds[0], fds[1])
+        self.thaw()
+        return link
 
     async def snapshot(self) -> str:
-        """Have the keeper keep the desk's files as they are."""
-        body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
-        return str(body.get("snapshot"))
+        """Have the keeper keep the desk's files as they are; what a cancelled caller would never know of is not."""
+        with anyio.CancelScope(shield=True):
+            body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
+        taken = str(body.get("snapshot"))
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            with anyio.move_on_after(BURN_SECONDS, shield=True), contextlib.suppress(HotdeskError):
+                await self.forget(taken)
+            raise
+        return taken
 
     async def forget(self, snapshot: str) -> None:
         """Have the keeper delete a snapshot."""

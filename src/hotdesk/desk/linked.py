@@ -19,7 +19,7 @@ from hotdesk.desk.link import Link
 from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
-from hotdesk.desk.request import parse_port
+from hotdesk.desk.request import parse_port, parse_snapshot
 from hotdesk.desk.seam import OUTPUT_LIMIT, Desk, DeskId, Done, Entry, Running, Size, SnapshotId, Usage
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, LinkError
 
@@ -44,7 +44,7 @@ class LinkedDesk:
         """What the memory limit had killed when we last asked."""
         self.down: anyio.Event | None = None
         """While the desk is halted; set when it is up again, or will never be."""
-        self.rebooting = anyio.Lock()
+        self.rebooting = anyio.Lock(fast_acquire=True)
 
     async def run(
         self,
@@ -70,7 +70,7 @@ class LinkedDesk:
         assert process.done is not None
         done = replace(process.done, stdout=heard.stdout, stderr=heard.stderr, truncated=heard.truncated)
         if done.exit_code and not done.timed_out:
-            self.kills = max(self.kills, (await self.outside.usage()).oom_kills)
+            self.kills = max(self.kills, (await self.usage()).oom_kills)
             done = replace(done, out_of_memory=self.kills > kills)
         return done
 
@@ -217,8 +217,8 @@ class LinkedDesk:
 
     async def dial(self, port: int) -> socket.socket:
         """Connect to a server on the desk's loopback."""
-        if self.link.failure is not None:
-            raise self.link.failure
+        if (link := await self.up()).failure is not None:
+            raise link.lost()
         sock = await self.outside.dial(parse_port(port))
         try:
             with anyio.move_on_after(DIAL_SECONDS) as scope:
@@ -257,7 +257,15 @@ class LinkedDesk:
                 self.link.paused = False
 
     async def halt(self, snapshot: str = "") -> None:
-        """End every process, and have calls wait until `boot`; not when there is no such snapshot."""
+        """End every process, and have calls wait until `boot`; not when there is no such snapshot.
+
+        What was begun is not left half done when its caller is cancelled; and so it is with `boot`.
+        """
+        with anyio.CancelScope(shield=True):
+            await self.end_all(snapshot)
+
+    async def end_all(self, snapshot: str) -> None:
+        """Have the link end with what ran; an error leaves everything as it was."""
         link, was_up, known = self.link, self.down is None, self.link.obituary
         link.obituary = self.stopped
         self.down = self.down or anyio.Event()
@@ -277,9 +285,14 @@ class LinkedDesk:
     async def boot(self, snapshot: str = "") -> None:
         """Start a halted desk, and let calls go on; they learn it when it does not come up."""
         try:
-            self.link = await self.outside.boot(snapshot)
-        finally:
+            with anyio.CancelScope(shield=True):
+                self.link = await self.outside.boot(snapshot)
+        except BriefError:
+            raise  # it is still halted
+        except BaseException:
             self.let_go_on()
+            raise
+        self.let_go_on()
 
     def let_go_on(self) -> None:
         """Have calls wait no longer."""
@@ -297,14 +310,18 @@ class LinkedDesk:
             return SnapshotId(await self.outside.snapshot())
 
     async def rollback(self, snapshot: SnapshotId) -> None:
-        """Have the files as they were, and start anew."""
+        """Have the files as they were, and start anew; also when whoever asked is cancelled meanwhile."""
+        name = named(snapshot)
         async with self.rebooting:
-            await self.halt(snapshot)
-            await self.boot(snapshot)
+            with anyio.CancelScope(shield=True):
+                await self.halt(name)
+                await self.boot(name)
 
     async def forget(self, snapshot: SnapshotId) -> None:
         """Delete a snapshot."""
-        await self.outside.forget(snapshot)
+        name = named(snapshot)
+        async with self.rebooting:
+            await self.outside.forget(name)
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
         """Keep the desk's files as an image."""
@@ -321,7 +338,7 @@ class LinkedDesk:
     @asynccontextmanager
     async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
         """Give the snapshot that is meant, or one taken now that is not kept."""
-        taken = snapshot or await self.snapshot()
+        taken = await self.snapshot() if snapshot is None else SnapshotId(named(snapshot))
         try:
             yield taken
         finally:
@@ -331,7 +348,8 @@ class LinkedDesk:
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""
-        return await self.outside.usage()
+        async with self.rebooting:
+            return await self.outside.usage()
 
     def hang_up(self) -> None:
         """Let go of the link."""
@@ -374,3 +392,10 @@ class LinkedDesk:
         finally:
             with anyio.move_on_after(GRACE, shield=True):
                 await channel.drop()
+
+
+def named(snapshot: str) -> str:
+    """Check that a text can name a snapshot."""
+    if not (name := parse_snapshot(snapshot)):
+        raise BriefError("a snapshot without a name; `snapshot` gives one")
+    return name

@@ -50,7 +50,7 @@ class Roots:
         if held.room.sudo is None:
             raise BriefError(f"desk {desk} was opened without root; open one with `root`")
         if held.paused or held.down:
-            raise DeskError(f"desk {desk} is paused; resume it first")
+            raise DeskError(f"desk {desk} is {held.down or 'paused'}; resume it first")
         if held.root is not None and not held.root.proven:
             held.root.asked = number  # whoever asked first was cancelled
             return

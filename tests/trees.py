@@ -1,0 +1,71 @@
+"""All that a desk's files are, as seen inside: one line a path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TypeAlias
+
+from hotdesk.desk.seam import Desk
+
+IDENTITY = frozenset({"/etc/hostname", "/etc/hosts", "/etc/machine-id"})
+"""What makes a desk itself and no other."""
+OWN = IDENTITY | {"/", "/etc", "/etc/resolv.conf", "/usr", "/usr/local", "/usr/local/bin", "/usr/local/bin/sudo"}
+"""What is written for each desk, and the folders made for it; its time is when."""
+Tree: TypeAlias = dict[str, list[object]]
+"""What there is to say of every path."""
+
+WALK = r"""
+import hashlib, json, os, stat
+groups = {}
+found = {}
+def look(path):
+    info = os.lstat(path)
+    kind = stat.S_IFMT(info.st_mode)
+    told = [oct(info.st_mode), info.st_uid, info.st_gid, info.st_mtime_ns, info.st_rdev]
+    told.append({name: os.getxattr(path, name, follow_symlinks=False).hex()
+                 for name in sorted(os.listxattr(path, follow_symlinks=False))})
+    if kind == stat.S_IFREG:
+        try:
+            with open(path, "rb") as file:
+                told.append(hashlib.file_digest(file, "blake2b").hexdigest()[:32])
+        except PermissionError:
+            told.append(info.st_size)
+    elif kind == stat.S_IFLNK:
+        told.append(os.readlink(path).hex())
+    if kind != stat.S_IFDIR:
+        told.append(info.st_nlink)
+        groups.setdefault((info.st_dev, info.st_ino), []).append(path)
+    found[path] = told
+    return kind == stat.S_IFDIR
+def walk(path):
+    if path not in (b"/proc", b"/sys", b"/dev", b"/run") and look(path) and os.access(path, os.R_OK | os.X_OK):
+        for name in sorted(os.listdir(path)):
+            walk(os.path.join(path, name))
+walk(b"/")
+for paths in groups.values():
+    for path in paths if len(paths) > 1 else ():
+        found[path].append(sorted(each.hex() for each in paths))
+print(json.dumps({path.decode("utf-8", "backslashreplace"): told for path, told in found.items()}))
+"""
+"""Mode, owner, time, xattrs, content or target, and the other names of every path; what lies in memory left out."""
+
+
+async def tree(desk: Desk, user: str = "root") -> Tree:
+    """Describe every path of a desk as far as a user may read it."""
+    done = await desk.run(["python3", "-c", WALK], user=user, timeout=50)
+    assert done.ok, done.stderr
+    found: Tree = json.loads(done.stdout)
+    return found
+
+
+def differences(one: Tree, other: Tree, own: Collection[str] = ()) -> list[str]:
+    """Say in which paths two trees differ; what is a desk's own differs in time at most, or is who it is."""
+    found = []
+    for path in sorted(one.keys() | other.keys()):
+        told = [each[path] if path in each else None for each in (one, other)]
+        if path in own and None not in told:
+            told = [each[:3] + each[4:] for each in told if each is not None]
+        if told[0] != told[1] and not (path in own and path in IDENTITY):
+            found.append(f"{path}: {str(told[0])[:400]} became {str(told[1])[:400]}")
+    return found[:10]
