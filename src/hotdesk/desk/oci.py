@@ -25,7 +25,7 @@ from hotdesk.desk.request import Request
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import Started, start
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError, LinkError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 
 GREET_SECONDS = 15.0
@@ -69,7 +69,7 @@ class ContainerRuntime:
         return await self.begin(spec, scope)
 
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
-        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another opened."""
+        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another taken."""
         desk, kept = ready.id, self.kept[ready.id]
         kept.spec, kept.scope = spec, scope
         async with self.unless_whole(desk):
@@ -78,7 +78,7 @@ class ContainerRuntime:
                 await self.keeper.ask(Request("claim", desk, led, ca=ca))
             except (DeskError, KeeperError):
                 await self.burn(desk)
-                return await self.begin(spec, scope)
+                return await self.open(spec, scope)
             self.idle = min(self.idle, spec.idle)
             self.desks[desk] = ready
             ready.link.paused = False
@@ -89,15 +89,20 @@ class ContainerRuntime:
                 await self.supervisor.prove(ready)
         return ready
 
-    async def prepare(self, spec: Spec, proven: bool) -> LinkedDesk:
+    async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
         """Open a desk to be kept ready: nobody finds it until it is claimed."""
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
             await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
             await desk.settle({})
             await desk.pause()
-            del self.desks[desk.id]
-        return desk
+        return desk, self.kept[desk.id].image
+
+    async def discard(self, desk: LinkedDesk) -> None:
+        """Burn a desk that was kept ready in vain; a keeper that is gone does so too."""
+        with contextlib.suppress(HotdeskError):
+            await self.burn(desk.id)
+        desk.hang_up()
 
     def has_ended(self, desk: LinkedDesk) -> bool:
         """Say whether a desk that was kept ready is no more."""
@@ -123,10 +128,12 @@ class ContainerRuntime:
             body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
                 link = await self.answer(desk, body, fds[0], fds[1])
-            self.desks[desk] = self.take(desk, link, Kept(self, desk, asked, scope))
+            opened = self.take(desk, link, Kept(self, desk, asked, scope, str(body.get("image"))))
+            if not spare:
+                self.desks[desk] = opened
             if ca and self.supervisor is not None:
-                await self.supervisor.prove(self.desks[desk])
-        return self.desks[desk]
+                await self.supervisor.prove(opened)
+        return opened
 
     @contextlib.asynccontextmanager
     async def unless_whole(self, desk: DeskId) -> AsyncIterator[None]:

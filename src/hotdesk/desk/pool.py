@@ -17,7 +17,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image import as_name, find, record_path
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Spec
-from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.errors import BriefError, HotdeskError, ImageError
 
 MOST = 1000
 """Desks a pool may keep ready."""
@@ -48,25 +48,40 @@ class Kind:
     """Its size where that cannot be changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """A desk that is ready."""
+
+    desk: LinkedDesk
+    kind: Kind
+
+
 @dataclass(slots=True)
 class Shelf:
-    """Desks of one kind."""
+    """Desks that are kept for one order."""
 
     spec: Spec
     proven: bool
     count: int = 0
-    ready: deque[LinkedDesk] = field(default_factory=deque)
+    ready: deque[Spare] = field(default_factory=deque)
 
 
 class Source(Protocol):
     """Who opens desks for the pool, and says when one has ended."""
 
-    async def prepare(self, spec: Spec, proven: bool) -> LinkedDesk:
-        """Open a desk to be kept ready, with a way out that was tried if it shall be proven."""
+    async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
+        """Open a desk to be kept ready, with a way out that was tried if it shall be proven.
+
+        Give it, and the digest of the image it stands on.
+        """
         ...
 
     def has_ended(self, desk: LinkedDesk) -> bool:
         """Say whether a desk is no more."""
+        ...
+
+    async def discard(self, desk: LinkedDesk) -> None:
+        """Burn a desk that nobody shall have. One that ended is no error."""
         ...
 
 
@@ -77,6 +92,7 @@ class Pool:
         self.config = config
         self.source = source
         self.shelves: dict[Kind, Shelf] = {}
+        """By what their orders say, the image by its name."""
         self.changed = anyio.Event()
         self.ordered = 0.0
         """When a desk was last asked for."""
@@ -92,16 +108,16 @@ class Pool:
         """
         if not 0 <= count <= MOST:
             raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MOST}")
-        kind, fresh = self.kind(spec, proven), replace(spec, env={}, root=False, deadline=AGE)
-        shelf = self.shelves.setdefault(kind, Shelf(fresh, proven))
+        self.kind(spec, proven)  # an image that is not here is told to whoever asks
+        fresh = replace(spec, env={}, root=False, deadline=AGE)
+        shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count
+        self.failure = None
         self.change()
 
     def kind(self, spec: Spec, proven: bool) -> Kind:
         """Give the kind of desk a spec asks for."""
-        digest = self.digest(spec.image)
-        size = spec.disk if spec.disk_in == "memory" else 0
-        return Kind(spec.tenant, digest, spec.sterile, proven, spec.disk_in, size)
+        return kind_of(spec, self.digest(spec.image), proven)
 
     def digest(self, image: str) -> str:
         """Give the digest of the image of that name, read again when its description is another."""
@@ -120,12 +136,15 @@ class Pool:
             return None
         self.ordered = anyio.current_time()
         for proven in (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,):
-            shelf = self.shelves.get(self.kind(spec, proven))
-            while shelf is not None and shelf.ready:
-                desk = shelf.ready.popleft()
-                self.change()
-                if not self.source.has_ended(desk):
-                    return desk, proven
+            kind = self.kind(spec, proven)
+            for shelf in self.shelves.values():
+                for spare in shelf.ready:
+                    if spare.kind == kind and not self.source.has_ended(spare.desk):
+                        shelf.ready.remove(spare)
+                        self.change()
+                        return spare.desk, proven
+            if (shelf := self.shelves.get(kind_of(spec, spec.image, proven))) is not None and shelf.ready:
+                self.change()  # what is there cannot be given
         return None
 
     def change(self) -> None:
@@ -133,39 +152,59 @@ class Pool:
         self.changed.set()
         self.changed = anyio.Event()
 
+    def fit(self, shelf: Shelf) -> list[Spare]:
+        """Give what on a shelf can still be given: it lives, and its image is what the name means now."""
+        try:
+            kind = self.kind(shelf.spec, shelf.proven)
+        except ImageError:
+            return []
+        return [spare for spare in shelf.ready if spare.kind == kind and not self.source.has_ended(spare.desk)]
+
     def lacking(self) -> Shelf | None:
         """Give a shelf with too few desks."""
+        return next((shelf for shelf in self.shelves.values() if len(self.fit(shelf)) < shelf.count), None)
+
+    def sort_out(self) -> list[LinkedDesk]:
+        """Take from the shelves what cannot be given, and what is too much."""
+        found = []
         for shelf in self.shelves.values():
-            for desk in [desk for desk in shelf.ready if self.source.has_ended(desk)]:
-                shelf.ready.remove(desk)
-            if len(shelf.ready) < shelf.count:
-                return shelf
-        return None
+            kept = self.fit(shelf)[: shelf.count]
+            found += [spare.desk for spare in shelf.ready if spare not in kept]
+            shelf.ready = deque(kept)
+        return found
 
     async def full(self) -> None:
         """Wait until every desk that shall be ready is; raise what keeps one from it."""
+        self.change()
         while self.lacking() is not None:
             if self.failure is not None:
                 raise self.failure
             await self.changed.wait()
 
     async def run(self) -> None:
-        """Open what is lacking, one at a time, when nobody waits for a desk; until cancelled."""
+        """Open what is lacking, one at a time, when nobody waits for a desk, and burn what is too much."""
         while True:
+            for desk in self.sort_out():
+                await self.source.discard(desk)
             shelf = self.lacking()
             if shelf is None:
                 with anyio.move_on_after(AGE / 60):
                     await self.changed.wait()
                 continue
             await self.be_patient()
-            try:
-                shelf.ready.append(await self.source.prepare(shelf.spec, shelf.proven))
-                self.failure = None
-            except HotdeskError as e:
-                self.failure = e
-                self.change()
-                await anyio.sleep(REST)
+            await self.add(shelf)
+
+    async def add(self, shelf: Shelf) -> None:
+        """Open one more desk for a shelf; when that fails, rest."""
+        try:
+            desk, digest = await self.source.prepare(shelf.spec, shelf.proven)
+            shelf.ready.append(Spare(desk, kind_of(shelf.spec, digest, shelf.proven)))
+            self.failure = None
             self.change()
+        except HotdeskError as e:
+            self.failure = e
+            self.change()
+            await anyio.sleep(REST)
 
     async def be_patient(self) -> None:
         """Wait for a quiet moment, though not for ever."""
@@ -176,6 +215,12 @@ class Pool:
     def hang_up(self) -> None:
         """Let go of what is ready."""
         for shelf in self.shelves.values():
-            for desk in shelf.ready:
-                desk.hang_up()
+            for spare in shelf.ready:
+                spare.desk.hang_up()
         self.shelves.clear()
+
+
+def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
+    """Give the kind of desk a spec means, with an image."""
+    size = spec.disk if spec.disk_in == "memory" else 0
+    return Kind(spec.tenant, image, spec.sterile, proven, spec.disk_in, size)

@@ -6,6 +6,7 @@ Read from the host's /proc by pid: nothing here believes the runtime, and nothin
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from hotdesk.errors import KeeperError
@@ -70,3 +71,13 @@ def own_namespace(kind: str) -> int:
 
 HOST = {kind: own_namespace(kind) for kind in OWN}
 """The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""
+
+
+def is_dying(pid: int) -> bool:
+    """Say whether a process was killed, though it may still have to be thawed to die of it."""
+    try:
+        told = read_status(pid)
+    except OSError:
+        return True
+    pending = int(told.get("SigPnd", "0"), 16) | int(told.get("ShdPnd", "0"), 16)
+    return bool(pending >> (signal.SIGKILL - 1) & 1) or told.get("State", "").startswith(("Z", "X"))
