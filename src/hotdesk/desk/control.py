@@ -159,13 +159,15 @@ class Control:
                 await switch(sock, "hotdesk-link")
                 await relay(sock, await desk.up())
             case "GET", ["root"]:
-                link = await desk.outside.root()
+                link = await desk.link_of("root")
                 await switch(sock, "hotdesk-link")
                 await relay(sock, link)
             case "GET", ["dial", port]:
                 with await desk.dial(parse_port(int(port) if port.isdecimal() and len(port) < 6 else port)) as inside:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
+            case "POST", ["forks"]:
+                await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))
             case _:
                 await respond(sock, 200, await self.last(method, desk, parts, body))
 
@@ -183,13 +185,12 @@ class Control:
             case "POST", ["images"]:
                 await desk.save(parse_name(told.get("name")), snapshot or None)
             case "POST", ["halt"]:
-                await desk.pause(memory=False)
+                async with desk.rebooting:
+                    await desk.halt(snapshot)
             case "POST", ["boot"] if snapshot:
                 await desk.rollback(snapshot)
             case "POST", ["boot"]:
                 await desk.resume()
-            case "POST", ["forks"]:
-                return {"ids": [each.id for each in await desk.fork(parse_count(told.get("count")), snapshot or None)]}
             case _:
                 raise BriefError(NOTHING)
         return {}
@@ -208,6 +209,17 @@ class Control:
                 await self.asks().unlock(parse_unlock(json.loads(body)))
                 return {}
         raise BriefError(NOTHING)
+
+    async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str) -> None:
+        """Fork a desk for a caller; one that is gone by then would never know the ids."""
+        forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None)
+        try:
+            await respond(sock, 201, {"ids": [each.id for each in forks]})
+        except BaseException:
+            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
+                for each in forks:
+                    await self.runtime.burn(each.id)
+            raise
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
@@ -229,11 +241,12 @@ def parse_order(told: object) -> tuple[Spec, Scope]:
     return parse_spec(told.get("spec", {})), parse_scope(told["scope"]) if "scope" in told else CLOSED
 
 
-def parse_count(value: object) -> int:
-    """Read how many desks are meant."""
-    if type(value) is not int:
-        raise BriefError(f"{str(value)[:20]!r} is no number of desks")
-    return value
+def parse_forks(told: object) -> tuple[int, str]:
+    """Read how many desks are meant, and with which files."""
+    match told:
+        case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot"}:
+            return count, parse_snapshot(rest.get("snapshot"))
+    raise BriefError("a desk is forked by a count, and a snapshot")
 
 
 def parse_answer(told: object) -> tuple[bool, str]:

@@ -76,7 +76,14 @@ class Lent:
         """Have the owner open desks that begin with a snapshot's files, and link to each."""
         told = await self.runtime.call("POST", f"/desks/{self.desk}/forks", {"snapshot": snapshot, "count": count})
         ids = told.get("ids")
-        return [await self.runtime.find(as_id(str(each))) for each in ids] if isinstance(ids, list) else []
+        forks = [as_id(str(each)) for each in ids] if isinstance(ids, list) else []
+        try:
+            return [await self.runtime.find(each) for each in forks]
+        except BaseException:
+            with anyio.move_on_after(CALL_SECONDS, shield=True):
+                for each in forks:
+                    await self.runtime.burn(each)
+            raise
 
     async def dial(self, port: int) -> socket.socket:
         """Have the owner call a server inside, and pass bytes both ways."""
