@@ -63,7 +63,7 @@ def differences(one: Tree, other: Tree, own: Collection[str] = ()) -> list[str]:
     """Say in which paths two trees differ; what is a desk's own differs in time at most, or is who it is."""
     found = []
     for path in sorted(one.keys() | other.keys()):
-        told = [each[path] if path in each else None for each in (one, other)]
+        told = [each.get(path) for each in (one, other)]
         if path in own and None not in told:
             told = [each[:3] + each[4:] for each in told if each is not None]
         if told[0] != told[1] and not (path in own and path in IDENTITY):

@@ -158,3 +158,38 @@ def test_a_size_no_machine_has_is_refused() -> None:
     for name in ("memory", "disk"):
         with pytest.raises(BriefError):
             parse(json.dumps({**GOOD, "spec": {name: 1 << 64}}).encode())
+
+
+SNAPSHOTS: list[dict[str, object]] = [
+    {"verb": "forget", "snapshot": "7"},
+    {"verb": "halt", "snapshot": "7"},
+    {"verb": "boot", "snapshot": "999999999"},
+    {"verb": "open", "spec": Spec(), "origin": "i" + "b2" * 10, "snapshot": "1", "spare": True},
+    {"verb": "claim", "spec": Spec(tenant="one", root=True), "ca": ""},
+]
+
+
+@pytest.mark.parametrize("told", SNAPSHOTS, ids=lambda told: str(told["verb"]))
+def test_what_a_request_says_beside_its_desk_makes_the_round_trip(told: dict[str, object]) -> None:
+    request = Request(desk=DESK, **told)  # type: ignore[arg-type]
+    assert parse(write(7, request)) == (7, request)
+
+
+@pytest.mark.parametrize("value", ["0", "01", "-1", "1.5", "1\n", "²", "1234567890", "../1", "*", 1, True, 1.0, [], {}])
+@pytest.mark.parametrize("verb", ["forget", "halt", "boot", "open"])
+def test_what_names_no_snapshot_is_refused(verb: str, value: object) -> None:
+    message = {**GOOD, "verb": verb, "snapshot": value}
+    with pytest.raises(BriefError, match="snapshot"):
+        parse(json.dumps(message).encode())
+
+
+@pytest.mark.parametrize("value", ["x", DESK + "a", DESK.upper(), DESK + "/", "..", 1, True, [], {}])
+def test_a_fork_of_what_is_no_desk_is_refused(value: object) -> None:
+    with pytest.raises(BriefError, match="fork"):
+        parse(json.dumps({**GOOD, "origin": value}).encode())
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, "true", "", [], {}])
+def test_what_is_neither_so_nor_not_is_refused(value: object) -> None:
+    with pytest.raises(BriefError, match="neither"):
+        parse(json.dumps({**GOOD, "spare": value}).encode())
