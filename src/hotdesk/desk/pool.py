@@ -143,7 +143,7 @@ class Pool:
                         shelf.ready.remove(spare)
                         self.change()
                         return spare.desk, proven
-            if (shelf := self.shelves.get(kind_of(spec, spec.image, proven))) is not None and shelf.ready:
+            if (lost := self.shelves.get(kind_of(spec, spec.image, proven))) is not None and lost.ready:
                 self.change()  # what is there cannot be given
         return None
 
