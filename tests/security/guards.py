@@ -1078,7 +1078,7 @@ CLEAN = (
     Guard(
         "a pool that knows who verifies",
         (
-            Removal("hotdesk/desk/pool.py", "digest, spec.sterile, proven", "digest, False, proven"),
+            Removal("hotdesk/desk/pool.py", "image, spec.sterile, proven", "image, False, proven"),
             Removal("hotdesk/desk/upkeep.py", "if request.spec.sterile != held.spec.sterile:", "if request.port < 0:"),
         ),
         ("test_sterile_attacks.py::test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies",),
