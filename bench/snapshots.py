@@ -6,6 +6,7 @@ same change written before it.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import time
@@ -32,7 +33,7 @@ BALLAST = 500
 """Mebibytes the larger image has more than the base image."""
 FORKS = 20
 ROLLBACK, REOPEN = "rollback → true → result", "cold open beside it"
-FORK, OPENS = f"fork({FORKS}), all answering", f"{FORKS} cold opens, all answering"
+FORK, OPENS = f"fork({FORKS})", f"{FORKS} cold opens together"
 BASE, LARGE = "snapshot, 1 MiB changed, base image", f"snapshot, 1 MiB changed, image larger by {BALLAST} MiB"
 
 
@@ -206,19 +207,18 @@ async def forks(host: Host, book: Book, rounds: int) -> None:
             made: list[Desk] = []
 
             async def cold(made: list[Desk] = made) -> None:
-                made.append(await ready(host))
+                made.append(await host.open())
 
             async def fork(made: list[Desk] = made) -> None:
                 made.extend(await desk.fork(FORKS))
-                async with anyio.create_task_group() as tasks:
-                    for each in made:
-                        tasks.start_soon(answer, each)
 
-            book.note(OPENS, number, await timed(lambda cold=cold: together(FORKS, cold)))  # type: ignore[misc]
-            await burn_all(host, made)
-            made.clear()
-            book.note(FORK, number, await timed(fork))
-            await burn_all(host, made)
+            opening = functools.partial(together, FORKS, cold)
+            for name, work in (OPENS, opening), (FORK, fork):
+                book.note(name, number, await timed(work))
+                for each in made:
+                    await answer(each)
+                await burn_all(host, made)
+                made.clear()
 
 
 async def measure(host: Host, home: Path, book: Book, rounds: int) -> None:
