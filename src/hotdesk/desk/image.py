@@ -62,6 +62,25 @@ def find(store: Path, name: str) -> Image:
     return image
 
 
+class Known:
+    """Images by name, each read again when its description is another."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.read: dict[str, tuple[tuple[int, int], Image]] = {}
+
+    def find(self, name: str) -> Image:
+        """Give the image of that name."""
+        try:
+            info = os.stat(record_path(self.store, as_name(name)))
+        except OSError:
+            return find(self.store, name)  # which says what is wrong
+        version = (info.st_ino, info.st_mtime_ns)
+        if name not in self.read or self.read[name][0] != version:
+            self.read[name] = (version, find(self.store, name))
+        return self.read[name][1]
+
+
 def ls(store: Path) -> list[Image]:
     """List the images here, by name; a broken one is left out."""
     try:

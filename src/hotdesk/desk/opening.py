@@ -6,18 +6,20 @@ import os
 import time
 
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, launch, proof, state, uids
+from hotdesk.desk import guestlib, launch, proof, state, uids
 from hotdesk.desk.burning import Burning
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, now
-from hotdesk.desk.image import Image
+from hotdesk.desk.image import Image, Known
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import Room, limits_of
 from hotdesk.desk.sterile import Sterile
 from hotdesk.errors import KeeperError
 
+MOMENT = 0.05
+"""Seconds for which a machine that has room is taken to have it."""
 OPENING = 20.0
 """Seconds the runtime may take to start a desk."""
 
@@ -30,11 +32,14 @@ class Opening:
         self.burning = burning
         self.hierarchies = here()
         self.guest_sources = guestlib.sources()
+        self.images = Known(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}
         """Guests as images' own Pythons compiled them, by the image's digest."""
         self.filters = Filters(settings.lib / "cache", settings.runtime)
         self.sterile = Sterile(settings.images, settings.run / "private")
         self.pool: Disk | None = None
+        self.checked = -MOMENT
+        """When the machine was last seen to have room."""
 
     def disk(self) -> Disk:
         """Give the pool, mounted on first need."""
@@ -48,10 +53,10 @@ class Opening:
         A fork has an `origin`, on whose very image it stands.
         """
         spec, desk = request.spec, request.desk
-        picture = origin.image if origin is not None else image.find(self.settings.images, spec.image)
+        picture = origin.image if origin is not None else self.images.find(spec.image)
         shown = self.sterile.show(picture) if spec.sterile else {}
         source = origin.layers.find(request.snapshot) if origin is not None else None
-        state.check_floors(self.settings)
+        self.check_floors()
         record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
         room = standby = base = None
         try:
@@ -80,6 +85,12 @@ class Opening:
         start = now()
         hard = start + min(OPENING, spec.deadline)
         return Held(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+
+    def check_floors(self) -> None:
+        """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
+        if now() - self.checked > MOMENT:
+            state.check_floors(self.settings)
+            self.checked = now()
 
     def guest(self, picture: Image) -> dict[str, bytes]:
         """Give the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""

@@ -5,7 +5,6 @@ A desk is kept for one tenant and one image, by its digest. All else an order ma
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -14,7 +13,7 @@ import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.image import as_name, find, record_path
+from hotdesk.desk.image import Known
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError, ImageError
@@ -89,15 +88,13 @@ class Pool:
     """The desks one owner keeps ready."""
 
     def __init__(self, config: Config, source: Source) -> None:
-        self.config = config
         self.source = source
         self.shelves: dict[Kind, Shelf] = {}
         """By what their orders say, the image by its name."""
         self.changed = anyio.Event()
         self.ordered = 0.0
         """When a desk was last asked for."""
-        self.known: dict[str, tuple[tuple[int, int], str]] = {}
-        """Digests of images, each with what its description was when it was read."""
+        self.images = Known(config.images)
         self.failure: HotdeskError | None = None
         """Why the last desk could not be opened."""
 
@@ -117,18 +114,7 @@ class Pool:
 
     def kind(self, spec: Spec, proven: bool) -> Kind:
         """Give the kind of desk a spec asks for."""
-        return kind_of(spec, self.digest(spec.image), proven)
-
-    def digest(self, image: str) -> str:
-        """Give the digest of the image of that name, read again when its description is another."""
-        try:
-            info = os.stat(record_path(self.config.images, as_name(image)))
-        except OSError:
-            info = None
-        version = (info.st_ino, info.st_mtime_ns) if info is not None else (0, 0)
-        if self.known.get(image, ((0, 0), ""))[0] != version or info is None:
-            self.known[image] = (version, find(self.config.images, image).digest)
-        return self.known[image][1]
+        return kind_of(spec, self.images.find(spec.image).digest, proven)
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
         """Give a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
