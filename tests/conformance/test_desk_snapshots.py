@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
+from tests.conformance.conftest import WALLS, Open
+from tests.trees import OWN, differences, tree
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import state
 from hotdesk.desk.layers import SNAPSHOTS
 from hotdesk.desk.seam import Desk, DeskId, Process, Runtime, SnapshotId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
-from tests.conformance.conftest import WALLS, Open
-from tests.trees import OWN, differences, tree
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -81,6 +81,16 @@ while at < len(data):
     at += 36 + size; number += 1
 print(number)
 """
+CROWD = """
+import os
+pids = []
+try:
+    for number in range(60):
+        pids.append(os.posix_spawn("/bin/sleep", ["sleep", "9"], {}))
+finally:
+    for pid in pids:
+        os.kill(pid, 9)
+"""
 FILL = """
 import os, sys
 written = 0
@@ -134,6 +144,12 @@ async def ended(work: Callable[[], Awaitable[object]], kind: type[HotdeskError] 
         await work()
 
 
+async def go_back_often(desk: Desk, snapshot: SnapshotId) -> None:
+    """Roll back until it fails."""
+    while True:
+        await desk.rollback(snapshot)
+
+
 async def wait_for(told: Callable[[], bool], seconds: float = 15) -> None:
     """Wait until something is so."""
     with anyio.fail_after(seconds):
@@ -153,9 +169,9 @@ def facts(settings: Config, desk: DeskId) -> dict[str, object] | None:
     return state.facts(settings.run / "desks" / desk)
 
 
-def listed(settings: Config) -> set[str]:
-    """List the desks there are."""
-    return {str(told["id"]) for told in state.desks(settings)}
+def listed(settings: Config, condition: str = "") -> set[str]:
+    """List the desks there are, or those in one state."""
+    return {str(told["id"]) for told in state.desks(settings) if condition in ("", told["state"])}
 
 
 # -- snapshot and rollback ----------------------------------------------------------------------------------------
@@ -215,8 +231,8 @@ async def test_a_snapshot_amid_writing_is_whole(fresh: Open) -> None:
         process = await desk.start(["python3", "-c", WRITER])
         counts = []
         taken = []
-        for _ in range(4):
-            await anyio.sleep(0.25)
+        for _ in range(3):
+            await anyio.sleep(0.2)
             taken.append(await desk.snapshot())
         size = (await desk.stat("journal")).size
         await anyio.sleep(0.2)
@@ -309,11 +325,20 @@ async def test_paused_and_halted_desks_are_rolled_back(fresh: Open) -> None:
                 assert await desk.read("file") == b"kept"
 
 
-@pytest.mark.parametrize("snapshot", ["99", "", "0", "x", "../1", "1\r\n"])
-async def test_an_unknown_snapshot_changes_nothing(desk: Desk, snapshot: str) -> None:
+async def test_an_unknown_snapshot_changes_nothing(desk: Desk) -> None:
+    await refuse(desk, "99")
+
+
+@pytest.mark.parametrize("snapshot", ["", "0", "x", "../1", "1\r\n"])
+async def test_what_names_no_snapshot_changes_nothing(desk: Desk, snapshot: str) -> None:
+    await refuse(desk, snapshot)
+
+
+async def refuse(desk: Desk, snapshot: str) -> None:
+    """See that nothing happens for a snapshot that is none."""
     boot = await boot_id(desk)
     process = await desk.start(["cat"])
-    for call in (desk.rollback, desk.forget):
+    for call in (desk.rollback, desk.forget, lambda each: desk.fork(1, each)):
         with pytest.raises(BriefError, match="snapshot"):
             await call(SnapshotId(snapshot))
     await process.send(b"still here")
@@ -443,8 +468,7 @@ async def test_the_deadline_is_not_later_for_a_desk_that_started_anew(fresh: Ope
     async with fresh(Spec(deadline=2)) as desk:
         snapshot = await desk.snapshot()
         with anyio.fail_after(15), pytest.raises(DeskGone):
-            while True:
-                await desk.rollback(snapshot)
+            await go_back_often(desk, snapshot)
 
 
 async def test_a_halted_desk_is_not_idle(fresh: Open) -> None:
@@ -471,14 +495,9 @@ async def test_a_desk_burns_amid_a_reboot(runtime: Runtime, settings: Config, wa
     desk = await runtime.open(Spec())
     snapshot = await desk.snapshot()
 
-    async def go_back() -> None:
-        with pytest.raises(HotdeskError):
-            for _ in range(100):
-                await desk.rollback(snapshot)
-
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(go_back)
+            tasks.start_soon(ended, lambda: go_back_often(desk, snapshot), HotdeskError)
             await anyio.sleep(wait)
             await runtime.burn(desk.id)
     await ended(lambda: desk.run(["true"]))
@@ -488,8 +507,8 @@ async def test_a_desk_burns_amid_a_reboot(runtime: Runtime, settings: Config, wa
 async def test_a_desks_listing_says_whether_it_is_halted(fresh: Open, settings: Config) -> None:
     async with fresh(Spec()) as desk:
         said = []
-        for step in (lambda: desk.pause(memory=False), desk.resume):
-            await step()
+        for halted in (True, False):
+            await (desk.pause(memory=False) if halted else desk.resume())
             said.append((facts(settings, desk.id) or {}).get("state"))
         assert said == ["halted", "open"]
 
@@ -500,8 +519,7 @@ async def test_what_a_desk_may_use_is_the_same_after_it_started_anew(fresh: Open
         assert (await desk.run(["sh", "-c", "echo $OWN"])).text == "value\n"
         hog = textwrap.dedent("kept = []\nfor n in range(40): kept.append(b'x' * (8 << 20))")
         assert (await desk.run(["python3", "-c", hog])).out_of_memory
-        crowd = "import os\nfor n in range(60): os.posix_spawn('/bin/sleep', ['sleep', '9'], {})"
-        assert b"BlockingIOError" in (await desk.run(["python3", "-c", crowd])).stderr
+        assert b"BlockingIOError" in (await desk.run(["python3", "-c", CROWD])).stderr
         with pytest.raises(BriefError, match="root"):
             await desk.run(["id"], user="root")
 
@@ -586,13 +604,15 @@ async def test_a_fork_that_cannot_be_leaves_nothing(fresh: Open, settings: Confi
         assert (await desk.run(["true"])).ok
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.02, 0.05, 0.1])
-async def test_a_cancelled_fork_leaves_nothing(fresh: Open, settings: Config, wait: float) -> None:
+@pytest.mark.parametrize("up", [0, 1, 3, 5])
+async def test_a_cancelled_fork_leaves_nothing(fresh: Open, settings: Config, up: int) -> None:
     async with fresh(Spec()) as desk:
         before = listed(settings)
-        with anyio.move_on_after(wait) as scope:
-            await desk.fork(8)
-        assert scope.cancelled_caught
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.fork, 12)
+            await anyio.sleep(0.01)
+            await wait_for(lambda: len(listed(settings, "open") - before) >= up)
+            tasks.cancel_scope.cancel()
         await wait_for(lambda: listed(settings) == before)
         assert not (facts(settings, desk.id) or {}).get("snapshots"), "a snapshot nobody knows of is left"
         assert (await desk.run(["true"])).ok
@@ -653,6 +673,8 @@ async def test_forks_are_limited_as_their_origin_is(fresh: Open, runtime: Runtim
         assert await fill(desk, "two", 30) == (30, 0)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(200)
 async def test_what_a_forgotten_snapshot_held_is_free_again(fresh: Open) -> None:
     async with fresh(Spec(disk=64 * MIB)) as desk:
         for _ in range(3):
@@ -660,7 +682,7 @@ async def test_what_a_forgotten_snapshot_held_is_free_again(fresh: Open) -> None
             snapshot = await desk.snapshot()
             await desk.remove("file")
             await desk.forget(snapshot)
-            with anyio.fail_after(45):
+            with anyio.fail_after(60):  # the kernel deletes when it writes out what it did, every half a minute
                 while True:
                     if (await desk.usage()).disk < 20 * MIB:
                         break

@@ -19,7 +19,7 @@ from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request
 from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.desk.seam import DeskId, Spec, Usage
-from hotdesk.errors import HotdeskError, KeeperError
+from hotdesk.errors import DeskGone, HotdeskError, KeeperError
 
 if TYPE_CHECKING:
     from hotdesk.desk.oci import ContainerRuntime
@@ -47,8 +47,9 @@ class Kept:
         return as_usage(body)
 
     async def pause(self, paused: bool) -> None:
-        """Have the keeper stop the desk, or let it go on."""
-        await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+        """Have the keeper stop the desk, or let it go on; not amid root's start."""
+        async with self.rising if paused else contextlib.nullcontext():
+            await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
         if self.roots is not None:
             self.roots.paused = paused
         if paused:
@@ -66,15 +67,25 @@ class Kept:
         """Have the keeper end what runs in the desk; whoever wants root waits from now on."""
         was_up = self.thawing is None
         self.thawing = self.thawing or anyio.Event()
-        try:
-            await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
-        except BaseException:
-            if was_up:
-                self.thaw()
-            raise
-        if self.roots is not None:
-            self.roots.hang_up()
-        self.roots = None
+        async with self.rising:
+            link, self.roots = self.roots, None
+            known = link.obituary if link is not None else None
+            try:
+                if link is not None:
+                    link.obituary = self.stopped
+                await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
+            except BaseException:
+                if link is not None and known is not None:
+                    link.obituary, self.roots = known, link
+                if was_up:
+                    self.thaw()
+                raise
+        if link is not None:
+            link.break_off(await self.stopped())
+
+    async def stopped(self) -> DeskGone:
+        """Say why calls as root that were under way have no answer."""
+        return DeskGone(f"desk {self.desk} was stopped, and what ran in it ended")
 
     async def boot(self, snapshot: str = "") -> Link:
         """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""
@@ -87,8 +98,9 @@ class Kept:
 
     async def snapshot(self) -> str:
         """Have the keeper keep the desk's files as they are; what a cancelled caller would never know of is not."""
-        with anyio.CancelScope(shield=True):
-            body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
+        async with self.rising:
+            with anyio.CancelScope(shield=True):
+                body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
         taken = str(body.get("snapshot"))
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -131,17 +143,23 @@ class Kept:
 
     async def root(self) -> Link:
         """Give the link to root's guest; the first call has the keeper start it."""
-        async with self.rising:
+        while True:
             while self.thawing is not None:
                 await self.thawing.wait()
-            if self.roots is None or self.roots.is_over():
-                body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
-                self.runtime.keeper.rootless.discard(self.desk)
-                with closing(fds):
-                    self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
-                note_programs(self.roots, self.ledger)
-                self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
-            return self.roots
+            async with self.rising:
+                if self.thawing is None:
+                    return await self.risen()
+
+    async def risen(self) -> Link:
+        """Give the link to a root that is up, or will be in a moment."""
+        if self.roots is None or self.roots.is_over():
+            body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
+            self.runtime.keeper.rootless.discard(self.desk)
+            with closing(fds):
+                self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
+            note_programs(self.roots, self.ledger)
+            self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
+        return self.roots
 
     def calls(self) -> int:
         """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
