@@ -32,7 +32,7 @@ class Reboots:
         if held.down == "halted":
             self.owner.send({"re": number, "ok": {}})
             return
-        if held.is_starting() or held.down:
+        if held.runtime or held.down:
             raise DeskError(f"desk {held.room.desk} is starting or stopping; try again")
         held.down, held.asked, held.paused = "halting", number, False
         held.hard = min(held.ends, now() + PATIENCE)
