@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.desk import bundle, trust
 from hotdesk.desk.beneath import Root
+from hotdesk.errors import DeskError
 
 HOST_BUNDLE = Path(trust.BUNDLE)
 
@@ -39,8 +42,18 @@ def trusting(ca: str) -> dict[str, bytes]:
     return {path.lstrip("/"): data for path, data in given.items()}
 
 
+def is_folder(root: Root, path: str) -> bool:
+    """Say whether a folder has the name a file shall have: whoever filled it says how long removing it takes."""
+    above, _, name = path.rpartition("/")
+    with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
+        return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+    return False
+
+
 def plant(folder: Path, files: Files) -> None:
     """Write files below a folder, whatever lies there already, and nowhere else."""
     with Root(folder) as root:
         for path, data in files.items():
+            if is_folder(root, path):
+                raise DeskError(f"/{path} is a folder in the files this desk begins with; move it away and try again")
             root.write(path.encode(), data, 0o755 if path == bundle.SUDO else 0o644)
