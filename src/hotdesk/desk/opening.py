@@ -16,7 +16,7 @@ from hotdesk.desk.image import Image, Known
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import Room, limits_of
 from hotdesk.desk.sterile import Sterile
-from hotdesk.errors import KeeperError
+from hotdesk.errors import BriefError, KeeperError
 
 MOMENT = 0.05
 """Seconds for which a machine that has room is taken to have it."""
@@ -55,6 +55,8 @@ class Opening:
         spec, desk = request.spec, request.desk
         picture = origin.image if origin is not None else self.images.find(spec.image)
         shown = self.sterile.show(picture) if spec.sterile else {}
+        if origin is not None and origin.spec.tenant != spec.tenant:
+            raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
         source = origin.layers.find(request.snapshot) if origin is not None else None
         self.check_floors()
         record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
