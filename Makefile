@@ -28,7 +28,7 @@ test: setup  ## Every test but the long ones; opens real desks.
 	$(SUDO) $(PYTHON) -m pytest -m "not long"
 
 .PHONY: test-long
-test-long: setup  ## Soaks, sweeps and many seeds.
+test-long: setup  ## Soaks, sweeps, many seeds, and desks of every origin.
 	$(SUDO) $(PYTHON) -m pytest -m long
 
 .PHONY: bench

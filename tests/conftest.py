@@ -18,6 +18,7 @@ import pytest
 from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.local import SWITCH
+from tests.origins import ORIGINS, Origin, turn
 
 SETTLING = 5.0
 """Seconds the kernel may take to let go of what was closed."""
@@ -37,6 +38,25 @@ print(*pool.left())
 os.environ[SWITCH] = "1"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run choose where desks come from."""
+    parser.addoption("--origins", help=f"run every test on desks of these origins: {','.join(ORIGINS)}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on desks of every origin, most of them in the long run; those opened are not named."""
+    if "origin" not in metafunc.fixturenames:
+        return
+    asked = metafunc.config.getoption("origins")
+    first = pytest.param("opened", id=pytest.HIDDEN_PARAM)
+    cases = {name: pytest.param(name, marks=pytest.mark.long) for name in ORIGINS} | {"opened": first}
+    if (soon := turn(metafunc.function)) is not None:
+        cases[soon] = pytest.param(soon)
+    if asked:
+        cases = {name: first if name == "opened" else pytest.param(name) for name in asked.split(",")}
+    metafunc.parametrize("origin", list(cases.values()), indirect=True, scope="module")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test that needs what this machine lacks: skipped, it would prove nothing."""
     if item.get_closest_marker("container") is None:
@@ -51,6 +71,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def anyio_backend() -> str:
     """Run every test and fixture in one task of one asyncio loop, so that a fixture may hold a task group."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def origin(request: pytest.FixtureRequest) -> Origin:
+    """Give the way in which desks come to be here."""
+    return ORIGINS[request.param]
 
 
 @pytest.fixture(scope="session", autouse=True)

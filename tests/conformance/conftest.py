@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import anyio
 import pytest
+from tests.origins import Origin
 
 from hotdesk.config import Config
 from hotdesk.desk.local import local_runtime
@@ -104,13 +105,22 @@ Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 """Opens a desk of one's own; it burns at the end of the block."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect the known failures."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Expect the known failures; other origins than `opened` are tried on one wall."""
+    idle = [item for item in items if isinstance(item, pytest.Function) and is_idle(item)]
+    config.hook.pytest_deselected(items=idle)
+    items[:] = [item for item in items if item not in idle]
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             wall = item.callspec.params.get("wall")
             if reason := KNOWN_FAILURES.get((str(wall), item.originalname)):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict="depends" not in reason))
+
+
+def is_idle(item: pytest.Function) -> bool:
+    """Say whether a test would show nothing new."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return params.get("wall", "container") != "container" and params.get("origin", "opened") != "opened"
 
 
 @pytest.fixture(scope="module", params=WALLS)
@@ -120,7 +130,7 @@ def wall(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-async def runtime(wall: str, settings: Config) -> AsyncIterator[Runtime]:
+async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[Runtime]:
     """Give a runtime several tests share."""
     if wall == "local":
         async with local_runtime() as local:
@@ -128,7 +138,7 @@ async def runtime(wall: str, settings: Config) -> AsyncIterator[Runtime]:
     else:
         chosen = replace(settings, disk="ext4") if wall == "ext4" else settings
         async with container_runtime(chosen) as container:
-            yield container
+            yield origin(container)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 import pytest
+from tests.origins import Origin
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
@@ -40,10 +41,10 @@ def wall() -> str:
 
 
 @pytest.fixture(scope="module")
-async def runtime(settings: Config, events: list[Event]) -> AsyncIterator[ContainerRuntime]:
+async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime that notes."""
     async with container_runtime(settings, note=events.append) as opened:
-        yield opened
+        yield origin(opened)
 
 
 @pytest.fixture(scope="module")

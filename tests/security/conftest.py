@@ -20,6 +20,7 @@ from hotdesk.config import Config
 from hotdesk.desk import image
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Process, Spec
+from tests.origins import Origin
 from tests.security import secret_room
 from tests.security.secret_room import VISIT, Answer, Case, Room
 
@@ -214,14 +215,14 @@ tell([apart(lambda: make(each)) for each in given["rows"]])
 """
 
 
-@pytest.fixture(scope="session")
-def owning() -> Owning:
+@pytest.fixture(scope="module")
+def owning(origin: Origin) -> Owning:
     """Give the way to own desks for a block, with a keeper of one's own."""
 
     @asynccontextmanager
     async def owned(settings: Config) -> AsyncIterator[ContainerRuntime]:
         async with container_runtime(settings) as runtime:
-            yield runtime
+            yield origin(runtime)
         runtime.keeper.sock.close()  # left to the collector otherwise, which warns in somebody else's test
 
     return owned
@@ -364,11 +365,11 @@ def crafted(settings: Config, home: Path) -> Iterator[Craft]:
 
 @pytest.fixture(scope="module")
 async def room(
-    request: pytest.FixtureRequest, settings: Config, home: Path, visit: Visit, attack: Attack
+    request: pytest.FixtureRequest, settings: Config, home: Path, visit: Visit, origin: Origin
 ) -> AsyncIterator[Room]:
     """Give desks with grants and the hosts they are for; every process that belongs to them has started."""
     folder = home / request.module.__name__.rpartition(".")[2]
-    async with secret_room.opened(settings, folder) as room:
+    async with secret_room.opened(settings, folder, origin) as room:
         for desk in (room.desk, room.neighbour):
             await visit(desk, {"host": "a.test"})
         yield room

@@ -24,6 +24,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.host import Host
 from hotdesk.vault import Basic, Command, OAuth2, Token, Totp, Vault, argv_value, private
 from tests.conftest import parent, pids
+from tests.origins import Origin
 from tests.upstream import Seen, Upstream, upstream
 
 SECRETS = {
@@ -226,6 +227,7 @@ class Room:
     raw: Raw
     tokens: Upstream
     """The token server."""
+    origin: Origin
     host: Host
     desk: Desk
     neighbour: Desk
@@ -293,7 +295,7 @@ def make_vault(settings: Config, token_url: str) -> Vault:
 
 
 @asynccontextmanager
-async def opened(settings: Config, folder: Path) -> AsyncIterator[Room]:
+async def opened(settings: Config, folder: Path, origin: Origin) -> AsyncIterator[Room]:
     """Open a room for the length of a block."""
     for name in ("up", "tokens"):
         (folder / name).mkdir(parents=True)
@@ -305,7 +307,9 @@ async def opened(settings: Config, folder: Path) -> AsyncIterator[Room]:
         settings = replace(settings, run=folder / "run", lib=folder / "lib", ca=str(up.ca))
         vault = make_vault(settings, f"http://127.0.0.1:{tokens.port}/token")
         async with Host(settings, control=True) as host:
-            room = Room(settings, vault, up, raw, tokens, host, None, None, {}, {})  # type: ignore[arg-type]
+            assert isinstance(host.runtime, ContainerRuntime)
+            host.runtime = origin(host.runtime)
+            room = Room(settings, vault, up, raw, tokens, origin, host, None, None, {}, {})  # type: ignore[arg-type]
             async with (
                 host.open_desk(scope=replace(room.scope(), grants=GRANTS)) as room.desk,
                 host.open_desk(scope=room.scope("token-a@a.test env=A", "token-b@b.test header=X-Api-Key env=B")) as n,

@@ -36,6 +36,7 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Event
 from hotdesk.host import Host
 from hotdesk.vault import Token, Vault, private
+from tests.origins import Origin
 from tests.security.conftest import KNOCK, Attack, Launch
 from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
 from tests.security.hostile import FLOOD, PACKED, PIECE, Hostile, hostile
@@ -98,7 +99,7 @@ def world(request: pytest.FixtureRequest, home: Path) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-async def host(world: World) -> AsyncIterator[Host]:
+async def host(world: World, origin: Origin) -> AsyncIterator[Host]:
     """Give the owner of this file's desks, and a secret."""
     folder = world.settings.lib / "keys"
     private.make_folder(folder, uids.KEYS)
@@ -108,6 +109,8 @@ async def host(world: World) -> AsyncIterator[Host]:
         vault = Vault.open(folder)
     vault.put("kept-token", Token(), SECRET)
     async with Host(world.settings, control=False) as host:
+        assert isinstance(host.runtime, ContainerRuntime)
+        host.runtime = origin(host.runtime)
         async with host.open_desk(scope=world.scope) as first:
             await first.run(KNOCK, timeout=20)
         yield host

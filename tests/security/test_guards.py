@@ -60,7 +60,7 @@ def outcomes(source: Path, attacks: tuple[str, ...], report: Path) -> tuple[dict
     """Run attacks on a copy of the source; give how each ended, and what was said."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", f"--junitxml={report}"]
-    argv += [f"{HERE.relative_to(ROOT)}/{attack}" for attack in attacks]
+    argv += ["--origins=opened", *(f"{HERE.relative_to(ROOT)}/{attack}" for attack in attacks)]
     with subprocess.Popen(
         argv,
         cwd=ROOT,
@@ -110,7 +110,7 @@ def bury() -> None:
 def collected() -> set[str]:
     """List every attack there is, case by case."""
     argv = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "--no-header"]
-    argv += ["-o", "addopts=--import-mode=importlib", "--verbosity=-1"]
+    argv += ["-o", "addopts=--import-mode=importlib", "--verbosity=-1", "--origins=opened"]
     files = sorted(str(file.relative_to(ROOT)) for file in HERE.glob("test_*_attacks.py"))
     done = subprocess.run([*argv, *files], cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if "::" in line]

@@ -24,6 +24,7 @@ from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Event, RootActEnded, to_json
+from tests.origins import Origin
 
 Program = Callable[..., list[str]]
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
@@ -414,10 +415,10 @@ def events() -> list[Event]:
 
 
 @pytest.fixture(scope="module")
-async def runtime(settings: Config, events: list[Event]) -> AsyncIterator[ContainerRuntime]:
+async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[ContainerRuntime]:
     """Give a runtime that notes."""
     async with container_runtime(settings, note=events.append) as opened:
-        yield opened
+        yield origin(opened)
     opened.keeper.sock.close()
 
 

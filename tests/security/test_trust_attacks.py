@@ -38,6 +38,7 @@ async def alone(room: Room, *grants: str) -> AsyncIterator[tuple[Host, Desk, int
     """Open a desk with a keeper, keys and a door of its own, on the same vault; give its keeper's pid, too."""
     async with Host(room.settings, control=False) as host:
         assert isinstance(host.runtime, ContainerRuntime)
+        host.runtime = room.origin(host.runtime)
         async with host.open_desk(scope=room.scope(*(grants or (GRANT,)), rules=RULES)) as desk:
             yield host, desk, host.runtime.keeper.pid
 

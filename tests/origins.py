@@ -1,0 +1,141 @@
+"""Where a desk may come from: opened, kept ready and claimed, forked, rolled back, or stopped and resumed.
+
+Whatever is promised of a desk holds wherever it came from. Every test runs on desks that were opened; one that shares
+a desk with others of its file also runs on the origin whose turn it is by the file's name. On the others it is `long`,
+and so is, but on desks that were opened, what opens desks of its own or takes seconds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Spec
+
+Origin: TypeAlias = Callable[[ContainerRuntime], ContainerRuntime]
+"""Gives the same runtime, with another way to open."""
+
+
+class Opened(ContainerRuntime):
+    """Desks as they are opened; all that a runtime holds is shared with the one it is made of."""
+
+    def __init__(self, runtime: ContainerRuntime) -> None:
+        self.__dict__ = runtime.__dict__
+        self.turns = anyio.Lock()
+
+
+class Pooled(Opened):
+    """Desks that were kept ready, and claimed."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Have one ready, and claim it."""
+        async with self.turns:
+            ready = await self.prepared(spec)
+        desk = await self.claim(ready, spec, scope)
+        assert desk is ready, "it could not be claimed, and another was opened"
+        return desk
+
+    async def prepared(self, spec: Spec) -> LinkedDesk:
+        """Have the pool keep one ready for just long enough; whoever is cancelled meanwhile has it burnt later."""
+        try:
+            self.pool.keep(spec, 1)
+            with anyio.CancelScope(shield=True):
+                await self.pool.full()
+        finally:
+            self.pool.keep(spec, 0)
+        ready = self.pool.take(spec)
+        assert ready is not None, "the pool was full, and had none"
+        return ready
+
+
+class Forked(Opened):
+    """Desks forked from another, which is gone."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Open one, fork it and burn it."""
+        first = await super().open(spec, scope)
+        if spec.disk_in == "memory":
+            return first
+        try:
+            (desk,) = await first.fork()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.burn(first.id)
+        assert isinstance(desk, LinkedDesk)
+        return desk
+
+
+class RolledBack(Opened):
+    """Desks that were changed, and had their files put back."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Open one, and roll it back to what it was."""
+        desk = await super().open(spec, scope)
+        if spec.disk_in == "memory":
+            return desk
+        async with self.unless_whole(desk.id):
+            fresh = await desk.snapshot()
+            if spec.image == "base":
+                await desk.write("spoilt", b"spoilt")
+            await desk.rollback(fresh)
+            await desk.forget(fresh)
+        return desk
+
+
+class Resumed(Opened):
+    """Desks that were stopped, with their memory and without, and went on."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Open one, stop it in both ways, and let it go on."""
+        desk = await super().open(spec, scope)
+        async with self.unless_whole(desk.id):
+            for memory in (True, False):
+                await desk.pause(memory=memory)
+                await desk.resume()
+        return desk
+
+
+ORIGINS: dict[str, Origin] = {
+    "opened": Opened,
+    "pooled": Pooled,
+    "forked": Forked,
+    "rolled-back": RolledBack,
+    "resumed": Resumed,
+}
+OTHERS = tuple(ORIGINS)[1:]
+OPENERS = frozenset({"crafted", "fresh", "host", "owning", "room", "runtime"})
+"""Fixtures by which a test opens desks of its own."""
+SLOW = frozenset(
+    """
+    test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut
+    test_a_link_swapped_in_during_a_copy_leads_nowhere
+    test_a_listing_stops_at_its_limit
+    test_a_server_that_never_answers_keeps_nobody_for_ever
+    test_a_watch_nobody_reads_keeps_nobody_waiting
+    test_closed_watches_are_let_go_of
+    test_huge_output_takes_little_memory_here
+    test_many_programs_at_once_keep_their_owner_small
+    test_more_than_can_be_kept_is_told_as_an_overflow
+    test_processor_time_is_counted
+    test_programs_go_on_beside_long_file_work
+    test_unread_output_waits_in_the_desk
+    test_what_lies_on_the_disk_is_counted
+    test_what_the_command_line_prints_is_escaped
+    """.split()
+)
+"""Tests that take seconds at a desk they share."""
+
+
+def turn(test: Callable[..., object]) -> str | None:
+    """Say on which origin a test runs beside `opened` where it is not long; None if on none."""
+    if test.__name__ in SLOW or OPENERS & inspect.signature(test).parameters.keys():
+        return None
+    return OTHERS[zlib.crc32(Path(inspect.getfile(test)).name.encode()) % len(OTHERS)]
