@@ -16,7 +16,7 @@ import hotdesk
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk import uids
-from hotdesk.desk.seam import Desk
+from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door.selftest import NAMES
 from hotdesk.drive import journal
 from hotdesk.event import Event, Exchange, Proven
@@ -183,6 +183,15 @@ async def test_a_ceiling_and_rules_around_the_echos_name_do_not_matter(settings:
     async with Host(narrow, control=False) as host, host.open_desk(scope=scope) as desk:
         assert proven(settings, desk.id).failed == ()
         assert json.loads(await fetch(desk, "http://door.local/policy"))["allowed"] == ["read erp.test/data/*"]
+
+
+async def test_a_proven_desk_is_given_away_also_where_the_operator_says_where_names_lead(settings: Config) -> None:
+    named = replace(settings, names={"intern.test": "127.0.0.1:9"})
+    async with Host(named, control=False) as host:
+        host.keep_ready(Spec(), 1, proven=True)
+        await host.pool.full()
+        async with host.open_desk(scope=SCOPE) as desk:
+            assert json.loads(await fetch(desk, "http://door.local/policy"))["allowed"] == ["read erp.test/data/*"]
 
 
 def mutate(source: Path, lost: Loss) -> None:

@@ -67,7 +67,8 @@ class Doors:
             raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
         if self.settings.ceiling and scope.names:
             raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
-        scope = replace(scope, names={**scope.names, **self.settings.names})
+        if scope != CLOSED:
+            scope = replace(scope, names={**scope.names, **self.settings.names})
         await self.keeper.tell(Request("door", desk))
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
