@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -82,6 +83,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
     with locked(place / "lock"), standing(store / "layers" / digest) as layer:
         if any(sterile.place(store, digest, kind).is_file() for kind in sterile.KINDS):
             return
+        check_room(layer, place)
         drop_cached(layer)
         for kind in kinds:
             fresh = sterile.place(store, digest, f"{kind}.new")
@@ -110,6 +112,13 @@ def standing(layer: Path) -> Iterator[Path]:
         yield layer
     finally:
         os.close(fd)
+
+
+def check_room(layer: Path, place: Path) -> None:
+    """Refuse a layer whose files are longer than the disk has room: erofs writes out the holes a desk left in them."""
+    size, disk = measure(layer)[0], os.statvfs(place)
+    if size > disk.f_bavail * disk.f_frsize:
+        raise HostError(f"its files are {size >> 20} MiB long, holes and all, and the disk has less left")
 
 
 def drop_cached(layer: Path) -> None:
@@ -214,11 +223,13 @@ def keep(fresh: Path, file: Path) -> None:
 
 
 def tool(*argv: str) -> None:
-    """Run what writes a file system."""
+    """Run what writes a file system; it dies with this process."""
+    if shutil.which(argv[0], path=TOOLS) is None:
+        raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`")
     try:
-        done = subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run(["setpriv", "--pdeathsig", "KILL", *argv], check=False, stdin=subprocess.DEVNULL, capture_output=True)
     except FileNotFoundError as e:
-        raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`") from e
+        raise HostError("setpriv is not installed; run `hotdesk setup`") from e
     if done.returncode:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 

@@ -155,6 +155,15 @@ def test_where_no_kind_works_it_is_said_why_and_nothing_is_left(image: Image) ->
     assert names(image) == ["lock"]
 
 
+def test_a_hole_longer_than_the_disk_has_room_is_not_written_out(image: Image) -> None:
+    disk = os.statvfs(image.layers[0])
+    with (image.layers[0] / "hole").open("wb") as hole:
+        hole.truncate(disk.f_bavail * disk.f_frsize + (1 << 40))
+    with pytest.raises(HostError, match="holes and all"):
+        make(image)
+    assert names(image) == ["lock"]
+
+
 def test_what_a_killed_copier_left_is_no_copy(image: Image) -> None:
     folder = sterile.folder(shelf(image))
     folder.mkdir()
