@@ -39,7 +39,7 @@ class Pooled(Opened):
         """Have one ready, and claim it."""
         async with self.turns:
             ready = await self.prepared(spec)
-        desk = await self.claim(ready, spec, scope)
+        desk = await self.claim(ready, False, spec, scope)
         assert desk is ready, "it could not be claimed, and another was opened"
         return desk
 
@@ -51,9 +51,9 @@ class Pooled(Opened):
                 await self.pool.full()
         finally:
             self.pool.keep(spec, 0)
-        ready = self.pool.take(spec)
+        ready = self.pool.take(spec, CLOSED)
         assert ready is not None, "the pool was full, and had none"
-        return ready
+        return ready[0]
 
 
 class Forked(Opened):

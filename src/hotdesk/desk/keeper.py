@@ -25,24 +25,21 @@ from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.ears import Ears
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
+from hotdesk.desk.queue import Queue, Waiting
 from hotdesk.desk.reboots import Reboots
 from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.roots import Roots
 from hotdesk.desk.saves import Saves
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.spawn import MESSAGE, send_now
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
-WAITING = 1024
-"""Requests to open that may wait for their turn."""
 AT_A_TIME = 256
 """Requests taken before deadlines are looked at."""
 TURN = 0.05
 """Seconds requests may take before deadlines are looked at."""
-QUEUED = 45.0
-"""Seconds a request to open may wait for its turn."""
 ENDING = 10.0
 """Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
 LEAVING = 3.0
@@ -57,8 +54,7 @@ class Keeper:
     def __init__(self, settings: config.Config, owner: socket.socket) -> None:
         self.settings = settings
         self.owner = owner
-        self.queue: dict[str, tuple[float, int, Request]] = {}
-        """Requests to open, by desk, in the order they came: when, their number, and what they ask."""
+        self.queue = Queue()
         self.held: dict[str, Held] = {}
         self.early: set[int] = set()
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
@@ -157,7 +153,7 @@ class Keeper:
         waits += [*self.roots.patience(), *self.reboots.patience()]
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
-        if self.queue and self.has_hands():
+        if self.queue.waiting and self.has_hands():
             waits.append(0.0)
         if self.doorman.resting():
             waits.append(1.0)
@@ -206,11 +202,7 @@ class Keeper:
         """Carry out one request of the vocabulary."""
         match request.verb:
             case "open":
-                if request.desk in self.queue:
-                    raise BriefError(f"desk {request.desk} is being opened already")
-                if len(self.queue) >= WAITING:
-                    raise HostError(f"{WAITING} desks wait to be opened already; open fewer at a time")
-                self.queue[request.desk] = (now(), number, request)
+                self.queue.add(number, request)
             case "burn":
                 self.burn(request.desk, "asked", number)
             case "touch":
@@ -268,22 +260,17 @@ class Keeper:
 
     def open_next(self) -> None:
         """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""
-        if not self.queue or not self.has_hands():
-            return
-        desk = next((desk for desk, (_, _, request) in self.queue.items() if not request.spare), next(iter(self.queue)))
-        since, number, request = self.queue.pop(desk)
-        if now() - since > QUEUED:
-            busy = f"no desk could be opened for {QUEUED:.0f} s; the machine is overloaded, try again later"
-            self.refuse(number, HostError(busy))
-        else:
-            self.attempt(number, request, self.begin)
+        if self.has_hands() and (turn := self.queue.take()) is not None:
+            self.attempt(turn.number, turn.request, lambda number, request: self.begin(turn))
 
-    def begin(self, number: int, request: Request) -> None:
+    def begin(self, turn: Waiting) -> None:
         """Start a desk; `finish` answers when it is up."""
+        turn.check()
+        request = turn.request
         origin = self.held.get(request.origin)
         if request.origin and origin is None:
             raise DeskGone(f"desk {request.origin} is not open here")
-        self.held[request.desk] = self.opening.begin(number, request, origin.room if origin else None)
+        self.held[request.desk] = self.opening.begin(turn.number, request, origin.room if origin else None)
 
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
@@ -351,8 +338,8 @@ class Keeper:
 
     def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
-        if queued := self.queue.pop(desk, None):
-            self.refuse(queued[1], DeskGone(f"desk {desk} was burnt before it opened"))
+        if queued := self.queue.drop(desk):
+            self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it opened"))
         held = self.held.pop(desk, None)
         if held is None:
             if asked is not None and not self.burning.wait_for(desk, asked):

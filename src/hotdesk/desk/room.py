@@ -143,7 +143,7 @@ class Room:
         (self.folder / "proc/boot_id").write_bytes(random_uuid())
         self.await_guest()
         if self.sudo is not None:
-            self.sudo.close()  # a call that waits there holds itself open, and would be answered in the desk's next life
+            self.sudo.close()  # a call that waits there would be answered in the next life
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
         (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
 

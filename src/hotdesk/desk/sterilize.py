@@ -227,7 +227,9 @@ def tool(*argv: str) -> None:
     if shutil.which(argv[0], path=TOOLS) is None:
         raise HostError(f"{argv[0]} is not installed; run `hotdesk setup`")
     try:
-        done = subprocess.run(["setpriv", "--pdeathsig", "KILL", *argv], check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run(
+            ["setpriv", "--pdeathsig", "KILL", *argv], check=False, stdin=subprocess.DEVNULL, capture_output=True
+        )
     except FileNotFoundError as e:
         raise HostError("setpriv is not installed; run `hotdesk setup`") from e
     if done.returncode:
