@@ -34,7 +34,6 @@ def look(path):
     elif kind == stat.S_IFLNK:
         told.append(os.readlink(path).hex())
     if kind != stat.S_IFDIR:
-        told.append(info.st_nlink)
         groups.setdefault((info.st_dev, info.st_ino), []).append(path)
     found[path] = told
     return kind == stat.S_IFDIR
