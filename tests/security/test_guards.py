@@ -22,9 +22,23 @@ from tests.security.guards import Guard
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 from tests.security.save_guards import GUARDS_OF_SAVING
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
+from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
 
-GUARDS = (*guards.GUARDS, *GUARDS_OF_ROOT, *GUARDS_OF_DOOR, *GUARDS_OF_SECRETS, *GUARDS_OF_SAVING)
-NO_GUARD = {**guards.NO_GUARD, **NO_GUARD_OF_ROOT, **NO_GUARD_OF_DOOR, **NO_GUARD_OF_SECRETS}
+GUARDS = (
+    *guards.GUARDS,
+    *GUARDS_OF_ROOT,
+    *GUARDS_OF_DOOR,
+    *GUARDS_OF_SECRETS,
+    *GUARDS_OF_SAVING,
+    *GUARDS_OF_SNAPSHOTS,
+)
+NO_GUARD = {
+    **guards.NO_GUARD,
+    **NO_GUARD_OF_ROOT,
+    **NO_GUARD_OF_DOOR,
+    **NO_GUARD_OF_SECRETS,
+    **NO_GUARD_OF_SNAPSHOTS,
+}
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 200.0

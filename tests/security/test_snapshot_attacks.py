@@ -1,0 +1,394 @@
+"""A turned desk and what is made of it: its snapshots, its forks, its next life; and desks that are kept ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hotdesk.brief import CLOSED
+from hotdesk.config import MIB, Config
+from hotdesk.desk.control import controlled
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.remote import RemoteRuntime, remote_runtime
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
+from hotdesk.host import control_path
+from tests.security.conftest import Attack, Launch, Open, Visit
+from tests.security.secret_room import Room, placeholders
+from tests.security.test_pause_attacks import DISK, FORKING, VFORKED
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+BOUND = 5.0
+"""Seconds anything of this may keep others waiting on a loaded machine; the keeper's own bounds are far below."""
+
+# -- files that are in the way -----------------------------------------------------------------------------------------
+
+LINKED: dict[str, str] = {
+    "a folder that leads to the host": "mv /etc /etc.old && ln -s {marker} /etc",
+    "a folder that leads out by dots": "mv /etc /etc.old && ln -s ../../../../../../../../../../../..{marker} /etc",
+    "a folder that leads through a process": "mv /etc /etc.old && ln -s /proc/self/root{marker} /etc",
+    "a file that leads to the host": "ln -sf {marker}/hostname /etc/hostname",
+}
+PLACED: dict[str, str] = {
+    "a link": "ln -sf /home/user/elsewhere /etc/hostname",
+    "a pipe": "rm /etc/hostname && mkfifo /etc/hostname",
+    "a second name": "echo mine > /home/user/elsewhere && ln -f /home/user/elsewhere /etc/hostname",
+    "a hole": "rm /etc/hostname /etc/hosts /etc/machine-id",
+}
+BURIED: dict[str, str] = {
+    "a folder": "rm /etc/machine-id && mkdir /etc/machine-id && cd /etc/machine-id && seq 20000 | xargs touch",
+    "a deep folder": 'rm /etc/machine-id && python3 -c \'import os; os.chdir("/etc")\nfor _ in range(3000):\n'
+    ' os.mkdir("machine-id"); os.chdir("machine-id")\'',
+    "a file instead of a folder": "mv /etc /etc.old && touch /etc",
+    "no folder": "mv /etc /etc.old",
+}
+
+
+async def turned(desk: Desk, trap: str) -> None:
+    """Have root lay a trap in a desk."""
+    done = await desk.run(["bash", "-c", trap], user="root", timeout=60)
+    assert done.ok, done.stderr
+
+
+async def burnt(runtime: ContainerRuntime, forks: list[Desk]) -> None:
+    """Burn forks."""
+    for fork in forks:
+        await runtime.burn(fork.id)
+
+
+async def forked(desk: Desk) -> list[Desk]:
+    """Fork a desk once, or not at all when that is refused."""
+    try:
+        return list(await desk.fork())
+    except HotdeskError:
+        return []
+
+
+@pytest.mark.parametrize("trap", LINKED)
+async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
+    fresh: Open, runtime: ContainerRuntime, tmp_path: Path, trap: str
+) -> None:
+    tmp_path.joinpath("hostname").write_text("the host's\n")
+    async with fresh(Spec(root=True)) as desk:
+        await turned(desk, LINKED[trap].format(marker=tmp_path))
+        await burnt(runtime, await forked(desk))
+        assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"hostname": "the host's\n"}
+
+
+@pytest.mark.parametrize("trap", PLACED)
+async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
+    fresh: Open, runtime: ContainerRuntime, trap: str
+) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        before = await desk.read("/etc/machine-id")
+        await turned(desk, PLACED[trap])
+        forks = await forked(desk)
+        try:
+            assert len(forks) == 1
+            assert await forks[0].read("/etc/hostname") == f"{forks[0].id[:12]}\n".encode()
+            assert await forks[0].read("/etc/machine-id") != before
+            assert (await forks[0].run(["sh", "-c", "cat elsewhere 2>/dev/null"])).text in ("", "mine\n")
+        finally:
+            await burnt(runtime, forks)
+
+
+@pytest.mark.parametrize("trap", BURIED)
+async def test_what_is_in_the_way_keeps_no_keeper_waiting_and_harms_only_the_fork(
+    fresh: Open, runtime: ContainerRuntime, trap: str
+) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        await turned(desk, BURIED[trap])
+        kept = await desk.snapshot()
+        begun = time.monotonic()
+        with pytest.raises(HotdeskError):
+            await desk.fork(1, kept)
+        assert time.monotonic() - begun < BOUND
+        assert (await desk.run(["true"])).ok
+        await desk.rollback(kept)
+        assert (await desk.run(["true"])).ok
+
+
+# -- what outlives -----------------------------------------------------------------------------------------------------
+
+UNDEAD = """
+import array
+sys.path.insert(0, "/run/hotdesk/lib")
+from hotdesk_guest.wire import encode
+
+def dial():
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect("/run/hotdesk/sudo.sock")
+    return sock
+
+waiting = [dial() for _ in range(64)]
+time.sleep(1)
+body = encode({"argv": ["touch", "/home/user/undead"], "env": {}, "cwd": "/"})
+for _ in range(4):
+    sock = dial()
+    itself = array.array("i", [sock.fileno()] * 3)
+    sock.sendmsg([len(body).to_bytes(4, "big") + body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, itself)])
+tell("waits")
+time.sleep(60)
+"""
+PLANT = """
+planted = []
+for folder, folders, _ in os.walk("/"):
+    if folder in ("/proc", "/sys"):
+        folders.clear()
+    try:
+        with open(folder + "/planted", "w") as file:
+            file.write("planted")
+        planted.append(folder)
+    except OSError:
+        pass
+for number in range(20):
+    if not os.fork():
+        os.setsid()
+        for each in range(1, 65):
+            try:
+                signal.signal(each, signal.SIG_IGN)
+            except (OSError, ValueError):
+                pass
+        while True:
+            time.sleep(0.01)
+tell(len(planted))
+while True:
+    time.sleep(1)
+"""
+LOOK = """
+found = [folder for folder, _, files in os.walk("/") if "planted" in files]
+names = [open("/proc/%s/comm" % pid).read().strip() for pid in os.listdir("/proc") if pid.isdigit()]
+tell({"found": found, "processes": len(names)})
+"""
+
+
+async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_life(
+    fresh: Open, launch: Launch
+) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        kept = await desk.snapshot()
+        await desk.run(["true"], user="root")
+        _, told = await launch(desk, UNDEAD)
+        assert told == "waits"
+        await desk.rollback(kept)
+        await desk.run(["true"], user="root")
+        await anyio.sleep(0.5)
+        assert (await desk.run(["ls"])).text == ""
+
+
+async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, launch: Launch, attack: Attack) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        kept = await desk.snapshot()
+        _, planted = await launch(desk, PLANT, user="root")
+        assert planted > 100
+        await launch(desk, PLANT)
+        await desk.rollback(kept)
+        told = await attack(desk, LOOK)
+        assert told["found"] == []
+        assert told["processes"] <= 3
+
+
+async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_being_halted(
+    fresh: Open, runtime: ContainerRuntime
+) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        kept = await desk.snapshot()
+        rising = runtime.kept[desk.id].rising
+        for _ in range(3):
+            await desk.start(["sudo", "true"], stdin=False)
+            with anyio.fail_after(20):
+                while not rising.locked():
+                    await anyio.sleep(0.001)
+            await desk.rollback(kept)
+        assert (await desk.run(["true"])).ok
+
+
+@pytest.mark.parametrize("code", [VFORKED, FORKING, DISK], ids=["vfork", "forking", "disk"])
+async def test_a_desk_that_resists_is_kept_whole_or_its_owner_is_told_and_goes_back_all_the_same(
+    fresh: Open, neighbour: Desk, launch: Launch, code: str
+) -> None:
+    async with fresh(Spec(pids=300, memory=512 * MIB)) as desk:
+        clean = await desk.snapshot()
+        await launch(desk, code)
+        begun = time.monotonic()
+        with suppress(DeskError):
+            await desk.snapshot()
+        assert time.monotonic() - begun < BOUND
+        assert (await neighbour.usage()).pids > 0
+        await desk.rollback(clean)
+        assert time.monotonic() - begun < 3 * BOUND
+        assert len(await desk.processes()) == 0
+        assert (await desk.usage()).pids < 20
+
+
+# -- room on the disk --------------------------------------------------------------------------------------------------
+
+FILL = """
+written = 0
+try:
+    with open(given["name"], "wb", buffering=0) as file:
+        while written < 96:
+            file.write(os.urandom(1 << 20))
+            written += 1
+        os.fsync(file.fileno())
+except OSError:
+    pass
+tell(os.stat(given["name"]).st_size >> 20)
+"""
+
+
+async def test_going_back_and_forking_win_no_room_on_the_disk(
+    fresh: Open, runtime: ContainerRuntime, attack: Attack
+) -> None:
+    async with fresh(Spec(disk=64 * MIB)) as desk:
+        first = await desk.run(["sh", "-c", "head -c 40M /dev/urandom > held && sync"])
+        assert first.ok, first.stderr
+        kept = await desk.snapshot()
+        for number in range(2):
+            await desk.rollback(kept)
+            assert await attack(desk, FILL, name=f"more{number}") < 32
+        (fork,) = await desk.fork(1, kept)
+        try:
+            assert await attack(fork, FILL, name="more") < 32
+        finally:
+            await runtime.burn(fork.id)
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+async def borrowed(runtime: ContainerRuntime, settings: Config) -> AsyncIterator[RemoteRuntime]:
+    """Give the desks of this file as another process has them."""
+    path = control_path(settings, 1)
+    async with controlled(runtime, path), remote_runtime(path) as remote:
+        yield remote
+
+
+GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "99999999999", "OTHER.1", "../OTHER.1")
+
+
+@pytest.mark.parametrize("name", GUESSED, ids=range(len(GUESSED)))
+async def test_no_name_means_a_snapshot_of_another_desk(
+    desk: Desk, neighbour: Desk, borrowed: RemoteRuntime, runtime: ContainerRuntime, name: str
+) -> None:
+    kept = await neighbour.snapshot()
+    guess = name.replace("OTHER.1", f"{neighbour.id}.{kept}")
+    try:
+        for act in ("halt", "boot", "forks"):
+            with pytest.raises(BriefError):
+                await borrowed.call("POST", f"/desks/{desk.id}/{act}", {"snapshot": guess, "count": 1})
+        with pytest.raises(HotdeskError):
+            await runtime.keeper.ask(Request("forget", desk.id, snapshot=guess))
+        with pytest.raises(HotdeskError):
+            await begun(runtime, desk, Spec(), guess)
+        assert (await desk.run(["true"])).ok
+    finally:
+        await neighbour.forget(kept)
+
+
+async def test_a_fork_stays_with_its_tenant(fresh: Open, runtime: ContainerRuntime) -> None:
+    async with fresh(Spec(tenant="one")) as desk:
+        kept = await desk.snapshot()
+        for tenant in ("two", ""):
+            with pytest.raises(BriefError):
+                await begun(runtime, desk, Spec(tenant=tenant), kept)
+
+
+async def begun(runtime: ContainerRuntime, desk: Desk, spec: Spec, snapshot: str) -> None:
+    """Begin a desk of a spec with another desk's files; burn it, should it open."""
+    await runtime.burn((await runtime.begin(spec, CLOSED, origin=desk.id, snapshot=snapshot)).id)
+
+
+# -- desks that are kept ready -----------------------------------------------------------------------------------------
+
+
+async def spare(runtime: ContainerRuntime, spec: Spec) -> LinkedDesk:
+    """Have a desk kept ready; its reader is whoever claims it."""
+    runtime.pool.keep(spec, 1)
+    await runtime.pool.full()
+    (shelf,) = (shelf for shelf in runtime.pool.shelves.values() if shelf.spec.tenant == spec.tenant and shelf.ready)
+    return shelf.ready[0].desk
+
+
+def taken(runtime: ContainerRuntime, spec: Spec) -> DeskId | None:
+    """Take a desk that is ready, and have no other prepared."""
+    found = runtime.pool.take(spec, CLOSED)
+    runtime.pool.keep(spec, 0)
+    return found[0].id if found else None
+
+
+async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
+    runtime: ContainerRuntime, borrowed: RemoteRuntime
+) -> None:
+    ready = await spare(runtime, Spec(tenant="ready"))
+    with pytest.raises(DeskGone):
+        await runtime.find(ready.id)
+    for way in ("link", "root", "dial/3128"):
+        with pytest.raises(DeskGone):
+            await borrowed.upgrade(f"/desks/{ready.id}/{way}", "hotdesk-link")
+    for act in ("snapshots", "resume", "forks", "halt"):
+        with pytest.raises(DeskGone):
+            await borrowed.call("POST", f"/desks/{ready.id}/{act}", {"count": 1})
+    assert taken(runtime, Spec(tenant="ready")) == ready.id
+    await runtime.keeper.ask(Request("claim", ready.id, Spec(tenant="ready")))
+    try:
+        with pytest.raises(BriefError):
+            await runtime.keeper.ask(Request("claim", ready.id, Spec(tenant="ready", root=True)))
+    finally:
+        await runtime.burn(ready.id)
+
+
+async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(runtime: ContainerRuntime) -> None:
+    ready = await spare(runtime, Spec(tenant="one"))
+    try:
+        assert runtime.pool.take(Spec(tenant="two"), CLOSED) is None
+        assert runtime.pool.take(Spec(), CLOSED) is None
+        with pytest.raises(BriefError):
+            await runtime.keeper.ask(Request("claim", ready.id, Spec(tenant="two")))
+    finally:
+        taken(runtime, Spec(tenant="one"))
+        await runtime.burn(ready.id)
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_fork_gets_nothing_for_what_its_origin_was_given(room: Room, visit: Visit) -> None:
+    (fork,) = await room.desk.fork()
+    try:
+        held = await placeholders(fork)
+        assert set(held) == set(room.held)
+        assert not set(held.values()) & set(room.held.values())
+        own, origins = await visit(
+            fork,
+            {"host": "b.test", "headers": [["X-Api-Key", held["B"]]]},
+            {"host": "b.test", "headers": [["X-Api-Key", room.held["B"]]]},
+        )
+        assert (own.status, origins.status) == (200, 403)
+        (back,) = await visit(room.desk, {"host": "b.test", "headers": [["X-Api-Key", held["B"]]]})
+        assert back.status == 403
+    finally:
+        await room.host.burn(fork.id)
+
+
+async def test_a_fork_believes_its_own_door_and_outlives_its_origin(room: Room, visit: Visit) -> None:
+    async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key env=B")) as desk:
+        certificate = await desk.read("/usr/local/share/ca-certificates/hotdesk.crt")
+        (fork,) = await desk.fork()
+    try:
+        assert await fork.read("/usr/local/share/ca-certificates/hotdesk.crt") != certificate
+        bundle = await fork.read("/etc/ssl/certs/ca-certificates.crt")
+        assert certificate.strip() not in bundle
+        (answer,) = await visit(fork, {"host": "b.test"})
+        assert answer.status == 200
+    finally:
+        await room.host.burn(fork.id)
