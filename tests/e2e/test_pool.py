@@ -289,18 +289,29 @@ async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: 
         assert len(state.desks(settings)) == 4
 
 
-async def test_a_killed_desk_is_replaced_and_never_handed_out(settings: Config) -> None:
+async def test_a_killed_desk_is_replaced_when_the_pool_looks(settings: Config) -> None:
     async with pooled(settings, 2) as host:
         before = ready(settings)
         for desk in before:
             os.kill(pid_of(settings, desk), signal.SIGKILL)
+        host.pool.change()
+        await become(lambda: len(ready(settings) - before), 2)
+        assert not ready(settings) & before
         opened = await host.open(SPEC)
         assert (await opened.run(["true"])).ok
-        assert opened.id not in before
-        await become(lambda: len(ready(settings)), 2)
-        assert not ready(settings) & before
         await host.pool.full()
         assert len(runtime_of(host).kept) == 3, "something is remembered of a desk that is no more"
+
+
+async def test_a_desk_killed_just_before_its_claim_is_gone_and_said_to_be(settings: Config) -> None:
+    async with pooled(settings, 1) as host:
+        (desk,) = ready(settings)
+        os.kill(pid_of(settings, desk), signal.SIGKILL)
+        opened = await host.open(SPEC)
+        with anyio.fail_after(10), pytest.raises(DeskGone):
+            await opened.run(["true"])
+        await host.pool.full()
+        assert (await (await host.open(SPEC)).run(["true"])).ok
 
 
 async def test_a_cancelled_claim_leaves_nothing(settings: Config) -> None:

@@ -52,6 +52,8 @@ class KeeperClient:
         self.number = 0
         self.waiting: dict[int, anyio.Event] = {}
         self.answers: dict[int, Answer] = {}
+        self.posted: dict[int, Callable[[HotdeskError], None]] = {}
+        """Requests nobody waits for, and who is told when one is refused."""
         self.ended: dict[str, str] = {}
         """Why desks ended, as the keeper told."""
         self.mourners: dict[str, anyio.Event] = {}
@@ -100,6 +102,10 @@ class KeeperClient:
             case {"re": int(number)} if number in self.waiting:
                 self.answers[number] = (message, fds)
                 self.waiting[number].set()
+            case {"re": int(number)} if number in self.posted:
+                refused = self.posted.pop(number)
+                if (wrong := error_of(message)) is not None:
+                    refused(wrong)
             case {"event": "ended", "desk": str(desk), "why": str(why)}:
                 self.ended[desk] = why
                 if len(self.ended) > REMEMBERED:
@@ -131,6 +137,8 @@ class KeeperClient:
     def fail(self, why: HotdeskError) -> None:
         """Note why the keeper is gone, and tell everyone who waits."""
         self.failure = self.failure or why
+        while self.posted:
+            self.posted.popitem()[1](self.failure)
         for event in (*self.waiting.values(), *self.mourners.values()):
             event.set()
 
@@ -158,15 +166,25 @@ class KeeperClient:
         finally:
             del self.waiting[number]
             close_all(self.answers.pop(number, ({}, []))[1])
+        if (wrong := error_of(message)) is not None:
+            raise wrong
         match message:
-            case {"error": {"code": str(code), "text": str(text)}}:
-                raise ERRORS.get(code, KeeperError)(text)
             case {"ok": dict(body)} if len(fds) == descriptors:
                 return body, fds
             case {"ok": dict()} if len(fds) < descriptors:
                 close_all(fds)
                 raise HostError("this process has too many files open to take one more; raise its limit (ulimit -n)")
         raise KeeperError("the keeper answered strangely")
+
+    async def post(self, request: Request, refused: Callable[[HotdeskError], None]) -> None:
+        """Send a request and wait for nothing; `refused` is told should the keeper not do it."""
+        self.number += 1
+        self.posted[self.number] = refused
+        try:
+            await self.send(write(self.number, request))
+        except BaseException:
+            self.posted.pop(self.number, None)
+            raise
 
     async def tell(self, request: Request) -> None:
         """Send a request that has no answer; a keeper that is gone needs none."""
@@ -197,6 +215,14 @@ class KeeperClient:
             self.sock.shutdown(socket.SHUT_WR)
         with anyio.move_on_after(BURN_SECONDS):
             await anyio.to_thread.run_sync(wait_for, self.pid, abandon_on_cancel=True)
+
+
+def error_of(message: dict[str, object]) -> HotdeskError | None:
+    """Read what went wrong out of an answer, if it says so."""
+    match message:
+        case {"error": {"code": str(code), "text": str(text)}}:
+            return ERRORS.get(code, KeeperError)(text)
+    return None
 
 
 def wait_for(pid: int) -> None:

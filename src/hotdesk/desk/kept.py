@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 class Kept:
     """A desk from outside, through its keeper."""
 
-    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str = "") -> None:
+    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str, pid: int) -> None:
         self.runtime = runtime
         self.desk = desk
         self.spec = spec
         self.scope = scope
         self.image = image
         """The digest of what it stands on."""
+        self.pid = pid
+        """Its first process, as the host counts them."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.ledger = Ledger(desk, runtime.note)

@@ -21,6 +21,7 @@ from hotdesk.desk.kept import Kept
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.pool import Pool
+from hotdesk.desk.proof import is_dying
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.desk.sockets import accept, peer
@@ -69,16 +70,24 @@ class ContainerRuntime:
         return await self.begin(spec, scope)
 
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
-        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another taken."""
+        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another taken.
+
+        For one that is to be as it is nobody waits: calls reach its guest once it is thawed.
+        """
         desk, kept = ready.id, self.kept[ready.id]
+        as_it_is = scope == CLOSED and spec.is_like(kept.spec)
         kept.spec, kept.scope = spec, scope
         async with self.unless_whole(desk):
             led, ca = await self.admit(desk, spec, scope)
-            try:
-                await self.keeper.ask(Request("claim", desk, led, ca=ca))
-            except (DeskError, KeeperError):
-                await self.burn(desk)
-                return await self.open(spec, scope)
+            order = Request("claim", desk, led, ca=ca)
+            if as_it_is:
+                await self.keeper.post(order, functools.partial(self.lose, ready))
+            else:
+                try:
+                    await self.keeper.ask(order)
+                except (DeskError, KeeperError):
+                    await self.burn(desk)
+                    return await self.open(spec, scope)
             self.idle = min(self.idle, spec.idle)
             self.desks[desk] = ready
             ready.link.paused = False
@@ -88,6 +97,11 @@ class ContainerRuntime:
             if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)
         return ready
+
+    def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
+        """Tell whoever has a desk that it could not be given away after all."""
+        desk.link.break_off(DeskGone(f"desk {desk.id} ended before it was given away ({why}); open another"))
+        self.tasks.start(functools.partial(self.discard, desk))
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
         """Open a desk to be kept ready: nobody finds it until it is claimed."""
@@ -107,6 +121,10 @@ class ContainerRuntime:
     def has_ended(self, desk: LinkedDesk) -> bool:
         """Say whether a desk that was kept ready is no more."""
         return desk.id in self.keeper.ended or desk.link.failure is not None
+
+    def is_dying(self, desk: LinkedDesk) -> bool:
+        """Say whether a desk that is kept ready was killed, and would end once it is thawed."""
+        return is_dying(self.kept[desk.id].pid)
 
     async def begin(
         self,
@@ -128,7 +146,8 @@ class ContainerRuntime:
             body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
                 link = await self.answer(desk, body, fds[0], fds[1])
-            opened = self.take(desk, link, Kept(self, desk, asked, scope, str(body.get("image"))))
+            kept = Kept(self, desk, asked, scope, str(body["image"]), int(str(body["pid"])))
+            opened = self.take(desk, link, kept)
             if not spare:
                 self.desks[desk] = opened
             if ca and self.supervisor is not None:

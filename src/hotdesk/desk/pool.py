@@ -79,6 +79,10 @@ class Source(Protocol):
         """Say whether a desk is no more."""
         ...
 
+    def is_dying(self, desk: LinkedDesk) -> bool:
+        """Say whether a frozen desk was killed, and will end once it goes on; dearer to know."""
+        ...
+
     async def discard(self, desk: LinkedDesk) -> None:
         """Burn a desk that nobody shall have. One that ended is no error."""
         ...
@@ -154,7 +158,7 @@ class Pool:
         """Take from the shelves what cannot be given, and what is too much."""
         found = []
         for shelf in self.shelves.values():
-            kept = self.fit(shelf)[: shelf.count]
+            kept = [spare for spare in self.fit(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
             found += [spare.desk for spare in shelf.ready if spare not in kept]
             shelf.ready = deque(kept)
         return found
@@ -170,15 +174,14 @@ class Pool:
     async def run(self) -> None:
         """Open what is lacking, one at a time, when nobody waits for a desk, and burn what is too much."""
         while True:
+            await self.be_patient()
             for desk in self.sort_out():
                 await self.source.discard(desk)
-            shelf = self.lacking()
-            if shelf is None:
-                with anyio.move_on_after(AGE / 60):
-                    await self.changed.wait()
+            if (shelf := self.lacking()) is not None:
+                await self.add(shelf)
                 continue
-            await self.be_patient()
-            await self.add(shelf)
+            with anyio.move_on_after(AGE / 60):
+                await self.changed.wait()
 
     async def add(self, shelf: Shelf) -> None:
         """Open one more desk for a shelf; when that fails, rest."""

@@ -89,6 +89,13 @@ class Spec:
                 raise BriefError(f"a desk's {name} cannot be {getattr(self, name)!r}")
         check_variables(self.env)
 
+    def is_like(self, other: Spec) -> bool:
+        """Say whether the same computer is asked for, however long it may last."""
+        return all(getattr(self, name) == getattr(other, name) for name in COMPUTER)
+
+
+COMPUTER = tuple(name for name in Spec.__dataclass_fields__ if name not in ("deadline", "idle"))
+
 
 @dataclass(frozen=True, slots=True)
 class Done:

@@ -6,11 +6,11 @@ import socket
 import time
 from collections.abc import Callable
 
-from hotdesk.desk import kernel, proof
+from hotdesk.desk import kernel
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import call_port
-from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.errors import BriefError, DeskError
 
 FREEZING = 0.25
 """Seconds a desk may take to stop."""
@@ -94,8 +94,6 @@ def claim(held: Held, request: Request) -> dict[str, object]:
         raise BriefError(
             f"desk {held.room.desk} is {'' if held.spec.sterile else 'not '}sterile, and cannot become another"
         )
-    if proof.is_dying(held.init):
-        raise DeskGone(f"desk {held.room.desk} was killed while it was kept ready")
     held.room.settle(request.spec, request.ca, held.init)
     held.spec, held.spare, held.paused = request.spec, False, False
     held.touched = now()

@@ -52,6 +52,10 @@ class Scripted:
         self.opened.append((desk, spec))
         return desk, digest
 
+    def is_dying(self, desk: LinkedDesk) -> bool:
+        """Say that none is: nobody kills these."""
+        return False
+
     def has_ended(self, desk: LinkedDesk) -> bool:
         """Say what the script says."""
         return desk.id in self.ended
