@@ -646,6 +646,7 @@ async def test_going_back_wins_no_room(fresh: Open) -> None:
         await desk.rollback(second)
         assert (await fill(desk, "three", 60))[0] < 25
         await desk.rollback(snapshot)
+        await desk.forget(second)
         assert await fill(desk, "two", 30) == (30, 0)
 
 

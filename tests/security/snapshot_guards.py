@@ -88,7 +88,7 @@ GUARDS_OF_SNAPSHOTS: tuple[Guard, ...] = (
     ),
     Guard(
         "room that was used already",
-        (Removal(BTRFS, "most = max(size - self.inherited.get(desk, 0), MIB)", "most = size"),),
+        (Removal(BTRFS, "most = max(size - self.charges.beside(desk), MIB)", "most = size"),),
         (f"{SNAPSHOT}::test_going_back_and_forking_win_no_room_on_the_disk",),
     ),
     Guard(

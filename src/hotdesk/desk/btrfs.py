@@ -1,7 +1,7 @@
 """One sparse btrfs file, mounted by every keeper through one loop device; a limited subvolume each.
 
-With simple quotas the kernel charges a subvolume with what it wrote itself: what one made from a snapshot inherits is
-counted here, so that going back again and again wins no room.
+Where the kernel has simple quotas a desk is held to its size by what its layer wrote, and by what `charges` knows: so
+that neither going back again and again nor keeping many snapshots wins room.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hotdesk.config import GIB, MIB
 from hotdesk.desk import kernel, loop
+from hotdesk.desk.charges import Charges
 from hotdesk.desk.filesystem import FLAGS, open_folder, opened, tool
 from hotdesk.desk.lock import locked
 
@@ -41,8 +42,9 @@ class Btrfs:
     def __init__(self, file: Path, mounted: Path) -> None:
         self.file = file
         self.mounted = mounted
-        self.inherited: dict[str, int] = {}
-        """Bytes a layer or a snapshot had when it was made of another."""
+        self.charges = Charges()
+        self.sizes: dict[str, int] = {}
+        """What each desk may hold."""
 
     def mount(self) -> None:
         """Mount the pool here, making it first where there is none."""
@@ -81,13 +83,14 @@ class Btrfs:
         """Make a limited subvolume."""
         with opened(self.mounted) as root:
             fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack("=q4088s", 0, desk.encode())))
+        self.charges.begin(desk)
         return self.limited(desk, size)
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Take a snapshot; the kernel writes out what waits to be, and copies nothing."""
         self.branch(desk, name, READ_ONLY)
         try:
-            self.inherited[name] = self.used(desk, at) if self.simple else 0
+            self.charges.keep(desk, name, self.written(desk) if self.simple else 0)
         except OSError:
             self.drop(name)
             raise
@@ -95,7 +98,7 @@ class Btrfs:
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
         """Make a subvolume that begins as a snapshot is."""
         self.branch(name, desk, 0)
-        self.inherited[desk] = self.inherited.get(name, 0)
+        self.charges.begin(desk, name)
         return self.limited(desk, size)
 
     def branch(self, source: str, name: str, flags: int) -> None:
@@ -118,8 +121,9 @@ class Btrfs:
 
     def resize(self, desk: str, size: int) -> None:
         """Limit a subvolume; a pool whose maker was killed too early gets its quotas now."""
+        self.sizes[desk] = size
         with opened(self.mounted / desk) as fd:
-            most = max(size - self.inherited.get(desk, 0), MIB)
+            most = max(size - self.charges.beside(desk), MIB)
             asked = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, most, 0, 0, 0)
             try:
                 fcntl.ioctl(fd, QGROUP_LIMIT, asked)
@@ -128,14 +132,17 @@ class Btrfs:
                 fcntl.ioctl(fd, QGROUP_LIMIT, asked)
 
     def used(self, desk: str, at: Path) -> int:
+        """Say how much counts against a desk's size."""
+        return self.written(desk) + self.charges.beside(desk)
+
+    def written(self, desk: str) -> int:
         """Read the kernel's account of a subvolume: what is written, and what waits to be."""
         with opened(self.mounted / desk) as fd:
             asked = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
             fcntl.ioctl(fd, INO_LOOKUP, asked)
         (number,) = struct.unpack_from("=Q", asked)
         account = self.accounts / f"0_{number}"
-        own = sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
-        return own + self.inherited.get(desk, 0)
+        return sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
 
     @cached_property
     def accounts(self) -> Path:
@@ -163,13 +170,16 @@ class Btrfs:
 
     def drop(self, name: str) -> None:
         """Delete a subvolume; the kernel frees its blocks in the background."""
-        self.inherited.pop(name, None)
+        self.charges.drop(name)
+        self.sizes.pop(name, None)
         with opened(self.mounted) as root:
             try:
                 fcntl.ioctl(root, SNAP_DESTROY, bytearray(struct.pack("=q4088s", 0, name.encode())))
             except OSError as e:
                 if e.errno != errno.ENOENT:
                     raise
+        if (desk := name.partition(".")[0]) in self.sizes:
+            self.resize(desk, self.sizes[desk])  # what a snapshot held alone is free again
 
     def left(self) -> list[str]:
         """List the subvolumes."""

@@ -108,6 +108,8 @@ class Burning:
         try:
             if pids := held.room.cgroup.strike() | fire.children:
                 return [f"processes {sorted(pids)[:20]} resist"]
+            if held.busy:
+                return ["a snapshot is being taken"]
             left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
             if not left:
                 held.record.leave()

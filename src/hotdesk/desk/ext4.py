@@ -43,11 +43,11 @@ class Ext4:
             (at / "lost+found").rmdir()
         return at
 
-    def mount(self, desk: str, at: Path) -> None:
+    def mount(self, desk: str, at: Path, flags: int = 0) -> None:
         """Show a layer's file as a disk."""
         device, held = loop.attach(self.files[desk], desk)
         try:
-            kernel.mount(device, str(at), "ext4", FLAGS)
+            kernel.mount(device, str(at), "ext4", FLAGS | flags)
         finally:
             os.close(held)
 
@@ -74,7 +74,7 @@ class Ext4:
     def look(self, name: str, at: Path) -> int:
         """Mount a snapshot for as long as somebody has it open."""
         at.mkdir(exist_ok=True)
-        self.mount(name, at)
+        self.mount(name, at, kernel.MS_RDONLY)
         try:
             return open_folder(at / "up")
         finally:

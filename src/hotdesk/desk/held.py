@@ -49,6 +49,8 @@ class Held:
     paused: bool = False
     spare: bool = False
     """Whether it is kept ready, and was not given to anybody yet."""
+    busy: bool = False
+    """Whether a snapshot of it is being taken."""
     down: Literal["", "halting", "halted"] = ""
     """Whether its processes were ended, or are being, while its disk is kept."""
     root: Root | None = None

@@ -31,6 +31,7 @@ from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.roots import Roots
 from hotdesk.desk.saves import Saves
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
+from hotdesk.desk.snapshots import Snapshots, require_idle
 from hotdesk.desk.spawn import MESSAGE, send_now
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
@@ -62,6 +63,7 @@ class Keeper:
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning)
         self.saves = Saves(settings, self)
+        self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.open_for_business = True
@@ -75,6 +77,7 @@ class Keeper:
         """Answer until the owner is gone, then burn what is left."""
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        self.snapshots.wake = wake_w
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.signalled)
         self.warm()
@@ -87,6 +90,7 @@ class Keeper:
                     self.receive_some()
                 self.answer_calls(heard)
                 self.reap()
+                self.snapshots.turn()
                 self.roots.turn()
                 self.reboots.turn()
                 self.burn_due()
@@ -103,6 +107,7 @@ class Keeper:
         while self.burning.fires and now() < end:
             time.sleep(min(0.01, self.burning.patience() or 0.0))
             self.reap()
+            self.snapshots.turn()
             self.burning.turn()
         self.doorman.close()
         self.see_off()
@@ -217,28 +222,32 @@ class Keeper:
                     self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
             case "door":
                 self.doorman.be_ready()
+            case "snapshot":
+                self.snapshots.begin(number, self.find(request.desk, idle=True))
             case "halt":
-                self.reboots.halt(number, self.find(request.desk), request.snapshot)
+                self.reboots.halt(number, self.find(request.desk, idle=True), request.snapshot)
             case "boot":
-                self.reboots.boot(number, self.find(request.desk), request.snapshot)
+                self.reboots.boot(number, self.find(request.desk, idle=True), request.snapshot)
             case "save":
                 self.saves.begin(number, self.find(request.desk), request)
             case "dial":
                 with upkeep.dial(self.find(request.desk), request.port) as caller:
                     self.send({"re": number, "ok": {}}, caller.fileno())
             case verb:
-                held = self.find(request.desk)
+                held = self.find(request.desk, idle=verb != "usage")
                 self.send({"re": number, "ok": upkeep.ACTS[verb](held, request)})
                 if verb == "claim":
                     upkeep.note_claim(held)
 
-    def find(self, desk: str) -> Held:
-        """Give an open desk of ours."""
+    def find(self, desk: str, idle: bool = False) -> Held:
+        """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
         held = self.held.get(desk)
         if held is not None and held.runtime and held.ends < math.inf:
             raise DeskError(f"desk {desk} is starting anew; try again")
         if held is None or not (held.init or held.down):
             raise DeskGone(f"desk {desk} is not open here")
+        if idle:
+            require_idle(held)
         return held
 
     def send(self, message: dict[str, object], *fds: int) -> None:
@@ -359,7 +368,7 @@ class Keeper:
 
     def ended(self, fire: Fire, left: list[str]) -> None:
         """Tell the owner that a desk is gone, or what is left of it."""
-        if fire.held.init or fire.held.runtime or fire.held.down:
+        if fire.held.init or fire.held.runtime or fire.held.ends < math.inf:
             self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
         for number in fire.asked:
             self.send({"re": number, "ok": {}})

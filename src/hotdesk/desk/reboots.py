@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from hotdesk.desk.burning import PATIENCE
 from hotdesk.desk.held import Held, now
@@ -71,5 +72,6 @@ class Reboots:
         if held.room.cgroup.strike() or held.children():
             return
         held.down, held.hard = "halted", held.ends
-        held.record.note(state="halted")
+        with suppress(OSError):
+            held.record.note(state="halted")
         self.owner.send({"re": held.asked, "ok": {}})

@@ -17,6 +17,8 @@ from hotdesk.errors import HotdeskError, ImageError
 SAVING = "hotdesk.desk.saving"
 """Imported by the child alone: most keepers never save."""
 WORDS = 2000
+SECONDS = 3600
+"""How long a copy may take: no longer than its owner waits for it."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -42,11 +44,17 @@ class Saves:
     def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
         """Fork a child that copies and says what fails; it holds nothing else of the keeper's, and dies with it."""
         read, write = os.pipe()
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError:
+            kernel.close_all((read, write))
+            raise
         if child == 0:
             try:
                 kernel.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
                 signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(SECONDS)
                 os.dup2(layer, 3)
                 os.dup2(write, 4)
                 os.closerange(5, 1 << 20)

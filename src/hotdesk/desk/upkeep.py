@@ -1,4 +1,4 @@
-"""What is done to an open desk from outside at once: counting, pausing, keeping its files, giving it away, dialling."""
+"""What is done to an open desk from outside at once: counting, pausing, giving it away, dialling."""
 
 from __future__ import annotations
 
@@ -56,22 +56,6 @@ def freeze(held: Held) -> None:
         time.sleep(0.0002)
 
 
-def snapshot(held: Held, _request: Request) -> dict[str, object]:
-    """Keep a desk's files as they are, while nothing in it runs."""
-    if held.down == "halting":
-        raise DeskError(f"desk {held.room.desk} is being stopped; try again")
-    running = not held.paused and not held.down
-    if running:
-        freeze(held)
-    try:
-        name = held.room.layers.snapshot()
-    finally:
-        if running:
-            held.room.cgroup.freeze(False)
-    note_snapshots(held)
-    return {"snapshot": name}
-
-
 def forget(held: Held, request: Request) -> dict[str, object]:
     """Delete a snapshot."""
     held.room.layers.forget(request.snapshot)
@@ -112,7 +96,6 @@ ACTS: dict[str, Callable[[Held, Request], dict[str, object]]] = {
     "usage": usage,
     "pause": pause,
     "resume": resume,
-    "snapshot": snapshot,
     "forget": forget,
     "claim": claim,
 }

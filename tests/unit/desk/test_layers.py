@@ -177,9 +177,9 @@ chosen.resize("ib", 80 * MIB)
 found["wide"] = fill(layer, "two", 60 * MIB)
 found["simple"] = chosen.simple
 chosen.drop("ib")
-found["known"] = sorted(chosen.inherited)
+found["known"] = sorted(chosen.charges.shown)
 chosen.drop("ia.1")
-found["known after"] = sorted(chosen.inherited)
+found["known after"] = sorted(chosen.charges.shown)
 """
     found = carry_out("btrfs", tmp_path, code)
     assert 4 <= found["narrow"] <= 11

@@ -1,0 +1,50 @@
+"""What a desk's disk is charged with beside what its layer has written itself: what it inherits, what snapshots hold.
+
+The kernel's simple quotas charge a subvolume with what it wrote. Each time a layer is made of a snapshot it is another
+subvolume, another *life*, and what earlier lives wrote stays for as long as the layer or a snapshot shows it.
+"""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+
+
+class Charges:
+    """Bytes that layers and snapshots show of each life, by name; a snapshot's begins with its desk's and a dot."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, dict[int, int]] = {}
+        self.lives: dict[str, int] = {}
+        """The life each desk's layer is in."""
+        self.numbers = count()
+        self.lock = threading.Lock()
+        """Snapshots are taken in threads."""
+
+    def begin(self, desk: str, source: str | None = None) -> None:
+        """Take down a fresh layer, or one made of a snapshot."""
+        with self.lock:
+            self.shown[desk] = dict(self.shown.get(source, {})) if source else {}
+            self.lives[desk] = next(self.numbers)
+
+    def keep(self, desk: str, name: str, own: int) -> None:
+        """Take down a snapshot of a layer that has itself written so much."""
+        with self.lock:
+            self.shown[name] = {**self.shown.get(desk, {}), self.lives.get(desk, -1): own}
+
+    def drop(self, name: str) -> None:
+        """Forget a layer or a snapshot."""
+        with self.lock:
+            self.shown.pop(name, None)
+            self.lives.pop(name, None)
+
+    def beside(self, desk: str) -> int:
+        """Add up what a desk holds beside what its layer wrote in this life: of each other life the most shown."""
+        held: dict[int, int] = {}
+        with self.lock:
+            family = [shown for name, shown in self.shown.items() if name.partition(".")[0] == desk]
+        for shown in family:
+            for life, size in shown.items():
+                held[life] = max(size, held.get(life, 0))
+        held.pop(self.lives.get(desk, -1), None)
+        return sum(held.values())
