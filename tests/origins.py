@@ -38,22 +38,22 @@ class Pooled(Opened):
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Have one ready, and claim it."""
         async with self.turns:
-            ready = await self.prepared(spec)
-        desk = await self.claim(ready, False, spec, scope)
+            ready, proven = await self.prepared(spec, scope)
+        desk = await self.claim(ready, proven, spec, scope)
         assert desk is ready, "it could not be claimed, and another was opened"
         return desk
 
-    async def prepared(self, spec: Spec) -> LinkedDesk:
-        """Have the pool keep one ready for just long enough; whoever is cancelled meanwhile has it burnt later."""
+    async def prepared(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool]:
+        """Have the pool keep one ready for just long enough, proven where it shall have a way out."""
+        proven = scope != CLOSED
         try:
-            self.pool.keep(spec, 1)
-            with anyio.CancelScope(shield=True):
-                await self.pool.full()
+            self.pool.keep(spec, 1, proven=proven)
+            await self.pool.full()
+            ready = self.pool.take(spec, scope)
         finally:
-            self.pool.keep(spec, 0)
-        ready = self.pool.take(spec, CLOSED)
+            self.pool.keep(spec, 0, proven=proven)
         assert ready is not None, "the pool was full, and had none"
-        return ready[0]
+        return ready
 
 
 class Forked(Opened):
