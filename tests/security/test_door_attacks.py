@@ -80,8 +80,8 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(request: pytest.FixtureRequest, home: Path) -> Iterator[World]:
-    """Give upstreams on loopback: an honest one, one without TLS, one that is hostile.
+def world(request: pytest.FixtureRequest, home: Path, origin: Origin) -> Iterator[World]:
+    """Give upstreams on loopback, which only desks of one origin call: an honest one, one without TLS, a hostile one.
 
     The settings are asked for here, so that only tests which name them, because they open desks, are searched for what
     they leave: for two hundred rows that only look at an answer it would take longer than all attacks.
@@ -89,7 +89,7 @@ def world(request: pytest.FixtureRequest, home: Path) -> Iterator[World]:
     settings: Config = request.getfixturevalue("settings")
     folders = home / "upstream", home / "plain"
     for folder in folders:
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
     with (
         upstream(folders[0], *HOSTS) as up,
         upstream(folders[1], "plain.test", tls=False) as plain,
