@@ -1068,6 +1068,11 @@ COPIES = (
 
 CLEAN = (
     Guard(
+        "no folder emptied for a fork",
+        (Removal(SEED, "            if is_folder(root, path):\n", "            if not path:\n"),),
+        ("test_again_attacks.py::test_no_tree_of_a_desk_is_cleared_away_by_the_keeper_that_forks_it",),
+    ),
+    Guard(
         "a copy of its own for a desk that verifies",
         (Removal(LAYERS, "self.shown.get(layer, layer)", "layer"),),
         (

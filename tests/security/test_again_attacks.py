@@ -1,0 +1,45 @@
+"""A desk that begins again, or is forked, finds its keeper as little to attack as a fresh one does."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import DeskError
+from tests.security.conftest import Attack, Open
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+
+WIDE = """
+os.unlink("/etc/hostname")
+os.mkdir("/etc/hostname")
+for number in range(20000):
+    os.close(os.open("/etc/hostname/%d" % number, os.O_CREAT | os.O_WRONLY))
+tell(1)
+"""
+DEEP = """
+os.unlink("/etc/hostname")
+os.mkdir("/etc/hostname")
+os.chdir("/etc/hostname")
+for _ in range(2000):
+    os.mkdir("in")
+    os.chdir("in")
+tell(1)
+"""
+
+
+@pytest.mark.parametrize("shape", [WIDE, DEEP], ids=["wide", "deep"])
+async def test_no_tree_of_a_desk_is_cleared_away_by_the_keeper_that_forks_it(
+    shape: str, runtime: ContainerRuntime, fresh: Open, attack: Attack
+) -> None:
+    async with fresh(Spec(root=True)) as desk:
+        await attack(desk, shape, user="root")
+        snapshot = await desk.snapshot()
+        since = time.monotonic()
+        with pytest.raises(DeskError, match="is a folder"):
+            await desk.fork(1, snapshot)
+        assert time.monotonic() - since < 2
+        assert (await desk.run(["true"])).ok
