@@ -104,7 +104,7 @@ class Btrfs:
     def branch(self, source: str, name: str, flags: int) -> None:
         """Have a second subvolume with what one holds."""
         with opened(self.mounted) as root, opened(self.mounted / source) as fd:
-            fcntl.ioctl(root, SNAP_CREATE, bytearray(struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode())))
+            kernel.ioctl(root, SNAP_CREATE, struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode()))
 
     def look(self, name: str, at: Path) -> int:
         """Open the files of a snapshot."""

@@ -95,6 +95,12 @@ def exchange(first: str, second: str) -> None:
     check(result, f"exchange {first} and {second}")
 
 
+def ioctl(fd: int, code: int, argument: bytes) -> None:
+    """Call ioctl(2) while other threads go on: Python's own holds them up when the argument is long."""
+    buffer = ctypes.create_string_buffer(argument, len(argument))
+    check(libc.ioctl(fd, ctypes.c_ulong(code), buffer), f"ioctl {code:#x}")
+
+
 def unshare(flags: int) -> None:
     """Give this thread new namespaces."""
     check(libc.unshare(flags), f"unshare {flags:#x}")
