@@ -167,7 +167,9 @@ SLOW = {
         PROOF,
     ),
     "any core limit": loss("core-dumps resource-limits", ("desk/bundle.py", '"CORE": 1', '"CORE": 1 << 40')),
-    "a door that refuses": loss("gate-refuses", ("door/proxy.py", "HTTP/1.1 403", "HTTP/1.1 200")),
+    "a door that refuses": loss(
+        "gate-refuses", ("door/exchange.py", "raise Failed(403, decision.why)", "raise Failed(200, decision.why)")
+    ),
     "a whole burn": loss(
         "burnt",
         (

@@ -126,7 +126,7 @@ SLOW = {
         (("door/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
     ),
     "a secret taken out of a head": Loss(
-        "scrubbed", (("door/clean.py", "self.stream.headers(self.well_named(kept))", "self.well_named(kept)"),)
+        "scrubbed", (("door/clean.py", "return self.stream.headers(kept)", "return kept"),)
     ),
     "a secret taken out in base64": Loss(
         "scrubbed", (("door/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)
