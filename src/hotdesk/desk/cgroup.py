@@ -196,14 +196,14 @@ class Cgroup:
         """Send everything in it SIGKILL, once; give what was there.
 
         A frozen v1 process takes the signal only once thawed. The first process takes its pid namespace along, so
-        that nothing in it can fork away from us.
+        that nothing in it can fork away from us; older ones first, so that no guest tells how its programs were killed.
         """
         pids = self.pids()
         if not pids:
             return pids
         if self.version == 2:
             self.put("freezer", "cgroup.kill", 1, optional=True)
-        for pid in pids:
+        for pid in sorted(pids):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
