@@ -120,7 +120,7 @@ QUICK = (
     Removal(CGROUP, "def kill(self, seconds: float = 5.0)", "def kill(self, seconds: float = 0.3)"),
     Removal(BURNING, "PATIENCE = 5.0", "PATIENCE = 0.3"),
 )
-SPARED = (*QUICK, Removal(CGROUP, "        for pid in pids:\n", "        for pid in sorted(pids)[1:]:\n"))
+SPARED = (*QUICK, Removal(CGROUP, "        for pid in sorted(pids):\n", "        for pid in sorted(pids)[1:]:\n"))
 """Spares a desk's first process, and nothing that could do harm."""
 FROZEN = (*QUICK, Removal(CGROUP, "            self.freeze(False)\n", "            pass\n"))
 
