@@ -37,14 +37,19 @@ def make_dev(at: str) -> None:
 def make_sys(at: str, cpus: float) -> None:
     """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
     make_folders(at, SYS_FOLDERS)
-    set_cpus(at, cpus)
+    write_files(f"{at}/{CPU}", cpu_files(cpus))
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
 
 
 def set_cpus(at: str, cpus: float) -> None:
-    """Say how many CPUs the desk has."""
+    """Say in a /sys that is there how many CPUs the desk has."""
+    write_files(f"{at}/{CPU}", cpu_files(cpus), flags=os.O_TRUNC)
+
+
+def cpu_files(cpus: float) -> dict[str, bytes]:
+    """Give the files that tell how many CPUs there are."""
     online = b"0-%d\n" % (max(1, round(cpus)) - 1) if cpus > 1 else b"0\n"
-    write_files(f"{at}/{CPU}", dict.fromkeys(("online", "possible", "present"), online))
+    return dict.fromkeys(("online", "possible", "present"), online)
 
 
 def make_folders(at: str, names: Iterable[str]) -> None:
@@ -54,10 +59,10 @@ def make_folders(at: str, names: Iterable[str]) -> None:
         os.mkdir(f"{at}/{name}", 0o755)
 
 
-def write_files(at: str, files: Mapping[str, bytes], mode: int = 0o644) -> None:
-    """Write files into a folder that nobody else writes to."""
+def write_files(at: str, files: Mapping[str, bytes], mode: int = 0o644, flags: int = os.O_CREAT | os.O_EXCL) -> None:
+    """Write files that are not there yet into a folder; with other flags, those that are."""
     for name, data in files.items():
-        fd = os.open(f"{at}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        fd = os.open(f"{at}/{name}", os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, mode)
         try:
             while data:
                 data = data[os.write(fd, data) :]

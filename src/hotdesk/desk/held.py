@@ -74,6 +74,13 @@ class Held:
         root = (self.root.runtime, self.root.init) if self.root is not None else ()
         return {pid for pid in (self.runtime, self.init, *root) if pid}
 
+    def ran_out_of_memory(self) -> bool:
+        """Say whether the memory limit killed something in it."""
+        try:
+            return self.room.cgroup.oom_kills() > 0
+        except OSError:
+            return False
+
     def knocks(self) -> int | None:
         """Give the socket at which `sudo` calls, while nobody answers there."""
         if self.room.sudo is None or self.knocked or self.root is not None:

@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from hotdesk import config
 from hotdesk.desk import kernel, reap, state, uids, upkeep
@@ -32,7 +31,7 @@ from hotdesk.desk.roots import Roots
 from hotdesk.desk.saves import Saves
 from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
 from hotdesk.desk.snapshots import Snapshots, require_idle
-from hotdesk.desk.spawn import MESSAGE, send_now
+from hotdesk.desk.spawn import MESSAGE, decode_settings, send_now
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
@@ -331,7 +330,7 @@ class Keeper:
         elif pid == held.init and held.down:
             held.init = 0
         elif pid == held.init:
-            self.burn(held.room.desk, "out of memory" if out_of_memory(held) else "its first process ended")
+            self.burn(held.room.desk, "out of memory" if held.ran_out_of_memory() else "its first process ended")
         else:
             self.roots.ended(held, pid, status)
 
@@ -396,18 +395,3 @@ def main() -> None:
     gc.freeze()  # what is there now is never looked at again, so that a forked child copies little
     keeper.serve()
     os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting
-
-
-def out_of_memory(held: Held) -> bool:
-    """Say whether the memory limit killed something in a desk."""
-    try:
-        return held.room.cgroup.oom_kills() > 0
-    except OSError:
-        return False
-
-
-def decode_settings(text: str) -> config.Config:
-    """Read the settings an owner hands down on the command line."""
-    values = json.loads(text)
-    folders = {name: Path(values[name]) for name in ("run", "lib", "images")}
-    return config.Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})

@@ -64,6 +64,13 @@ def encode_settings(config: Config) -> str:
     return json.dumps({**given, "names": dict(config.names)}, default=str)
 
 
+def decode_settings(text: str) -> Config:
+    """Read the settings an owner hands down on the command line."""
+    values = json.loads(text)
+    folders = {name: Path(values[name]) for name in ("run", "lib", "images")}
+    return Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})
+
+
 def send_now(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:
     """Send a message with descriptors, or fail at once: Python 3.11's `socket.send_fds` drops its flags."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []

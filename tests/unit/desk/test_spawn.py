@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.keeper import decode_settings
-from hotdesk.desk.spawn import encode_settings, send_now
+from hotdesk.desk.spawn import decode_settings, encode_settings, send_now
 
 
 def fill(sock: socket.socket, fds: list[int]) -> None:
