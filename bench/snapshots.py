@@ -10,7 +10,7 @@ import functools
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,8 @@ BALLAST = 500
 """Mebibytes the larger image has more than the base image."""
 FORKS = 20
 ROLLBACK, REOPEN = "rollback → true → result", "cold open beside it"
-FORK, OPENS = f"fork({FORKS})", f"{FORKS} cold opens together"
+FORK, OPENS = f"fork({FORKS})", f"{FORKS} cold opens, one after another"
+CROWD = f"{FORKS} cold opens together"
 BASE, LARGE = "snapshot, 1 MiB changed, base image", f"snapshot, 1 MiB changed, image larger by {BALLAST} MiB"
 
 
@@ -212,8 +213,11 @@ async def forks(host: Host, book: Book, rounds: int) -> None:
             async def fork(made: list[Desk] = made) -> None:
                 made.extend(await desk.fork(FORKS))
 
-            opening = functools.partial(together, FORKS, cold)
-            for name, work in (OPENS, opening), (FORK, fork):
+            async def in_turn(cold: Callable[[], Awaitable[None]] = cold) -> None:
+                for _ in range(FORKS):
+                    await cold()
+
+            for name, work in (OPENS, in_turn), (CROWD, functools.partial(together, FORKS, cold)), (FORK, fork):
                 book.note(name, number, await timed(work))
                 for each in made:
                     await answer(each)
