@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -92,3 +93,8 @@ def test_a_sheet_is_well_formed_whatever_a_name_holds() -> None:
     panels = [latencies("t", "b", rows), bars("t", "b", rows), lines("t", "b", ["x", "y", "z"], rows)]
     root = ElementTree.fromstring(sheet(panels, "machine"))  # noqa: S314 - our own text
     assert "a < b & c" in {each.text for each in root.iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_the_specification_quotes_every_promise_word_for_word() -> None:
+    page = (Path(__file__).resolve().parents[2] / "SPECIFICATION.md").read_text()
+    assert [promise.text for promise in PROMISES if promise.text not in page] == []
