@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,6 @@ from hotdesk.desk import kernel, loop
 from hotdesk.desk.filesystem import FLAGS, open_folder, opened, taken, tool
 from hotdesk.errors import DeskError
 
-FREEZE, THAW = 0xC0045877, 0xC0045878
 PIECE = 64 * MIB
 
 
@@ -57,13 +55,13 @@ class Ext4:
             raise DeskError("a disk on ext4 keeps its size")
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
-        """Copy the file while its file system stands still."""
+        """Have everything written out, and copy the file.
+
+        The file system itself is not frozen: were its keeper killed amid that, the kernel would keep it for ever.
+        """
         with opened(at) as mounted:
-            fcntl.ioctl(mounted, FREEZE, 0)
-            try:
-                self.files[name] = self.copy(self.files[desk])
-            finally:
-                fcntl.ioctl(mounted, THAW, 0)
+            kernel.syncfs(mounted)
+            self.files[name] = self.copy(self.files[desk])
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
         """Mount a copy of a snapshot; it has the size it was taken with."""

@@ -101,6 +101,11 @@ def ioctl(fd: int, code: int, argument: bytes) -> None:
     check(libc.ioctl(fd, ctypes.c_ulong(code), buffer), f"ioctl {code:#x}")
 
 
+def syncfs(fd: int) -> None:
+    """Have everything of a file system written out."""
+    check(libc.syncfs(fd), "syncfs")
+
+
 def unshare(flags: int) -> None:
     """Give this thread new namespaces."""
     check(libc.unshare(flags), f"unshare {flags:#x}")
