@@ -14,12 +14,12 @@ import anyio.lowlevel
 
 from hotdesk.brief.data import Scope
 from hotdesk.desk.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
-from hotdesk.desk.link import Link
+from hotdesk.desk.link import Link, stopped
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.request import Request
 from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.desk.seam import DeskId, Spec, Usage
-from hotdesk.errors import DeskGone, HotdeskError, KeeperError
+from hotdesk.errors import HotdeskError, KeeperError
 
 if TYPE_CHECKING:
     from hotdesk.desk.oci import ContainerRuntime
@@ -36,7 +36,7 @@ class Kept:
         self.image = image
         """The digest of what it stands on."""
         self.pid = pid
-        """Its first process, as the host counts them."""
+        """Its first process when it was opened, as the host counts them."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.ledger = Ledger(desk, runtime.note)
@@ -74,7 +74,7 @@ class Kept:
             known = link.obituary if link is not None else None
             try:
                 if link is not None:
-                    link.obituary = self.stopped
+                    link.obituary = functools.partial(stopped, self.desk)
                 await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
             except BaseException:
                 if link is not None and known is not None:
@@ -83,11 +83,7 @@ class Kept:
                     self.thaw()
                 raise
         if link is not None:
-            link.break_off(await self.stopped())
-
-    async def stopped(self) -> DeskGone:
-        """Say why calls as root that were under way have no answer."""
-        return DeskGone(f"desk {self.desk} was stopped, and what ran in it ended")
+            link.break_off(await stopped(self.desk))
 
     async def boot(self, snapshot: str = "") -> Link:
         """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""

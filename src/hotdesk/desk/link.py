@@ -29,6 +29,11 @@ async def hung_up() -> DeskGone:
     return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
 
 
+async def stopped(desk: str) -> DeskGone:
+    """Say why calls have no answer that were under way when a desk was stopped."""
+    return DeskGone(f"desk {desk} was stopped, and what ran in it ended; call again once it is resumed")
+
+
 class Link:
     """One connection to one guest."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
@@ -15,13 +16,13 @@ from hotdesk.config import MIB
 from hotdesk.desk.answers import as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
 from hotdesk.desk.image import as_name
-from hotdesk.desk.link import Link
+from hotdesk.desk.link import Link, stopped
 from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port, parse_snapshot
 from hotdesk.desk.seam import OUTPUT_LIMIT, Desk, DeskId, Done, Entry, Running, Size, SnapshotId, Usage
-from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, LinkError
+from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
 
 DIAL_SECONDS = 10.0
 FORKS = 1000
@@ -267,7 +268,7 @@ class LinkedDesk:
     async def end_all(self, snapshot: str) -> None:
         """Have the link end with what ran; an error leaves everything as it was."""
         link, was_up, known = self.link, self.down is None, self.link.obituary
-        link.obituary = self.stopped
+        link.obituary = functools.partial(stopped, self.id)
         self.down = self.down or anyio.Event()
         try:
             await self.outside.halt(snapshot)
@@ -276,11 +277,7 @@ class LinkedDesk:
             if was_up:
                 self.let_go_on()
             raise
-        link.break_off(await self.stopped())
-
-    async def stopped(self) -> DeskGone:
-        """Say why calls that were under way have no answer."""
-        return DeskGone(f"desk {self.id} was stopped, and what ran in it ended")
+        link.break_off(await stopped(self.id))
 
     async def boot(self, snapshot: str = "") -> None:
         """Start a halted desk, and let calls go on; they learn it when it does not come up."""
