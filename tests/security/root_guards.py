@@ -160,8 +160,8 @@ GUARDS_OF_ROOT: tuple[Guard, ...] = (
     Guard(
         "desks that stop",
         (
-            Removal(UPKEEP, "    cgroup.freeze(True)\n", ""),
-            Removal(UPKEEP, "    while not cgroup.frozen():\n", "    while False:\n"),
+            Removal(UPKEEP, "    held.room.cgroup.freeze(True)\n", ""),
+            Removal(UPKEEP, "    while not held.room.cgroup.frozen():\n", "    while False:\n"),
         ),
         (
             *each(f"{PAUSE}::test_a_desk_that_resists_is_paused_or_the_owner_is_told", "{}", RESISTERS),

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 
 from hotdesk.desk.held import Held
 from hotdesk.desk.roots import Teller
-from hotdesk.desk.upkeep import freeze, note_snapshots
+from hotdesk.desk.upkeep import begin_freezing, goes_on, has_stopped, note_snapshots
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
+
+STOPPING = 5.0
+"""Seconds a desk may take to stop for a snapshot: its disk may be busy with others' writes, and only a thread waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Snapshots:
         self.has_room()
         running = not held.paused and not held.down
         if running:
-            freeze(held)
+            begin_freezing(held)
         held.busy = True
         thread = threading.Thread(target=self.take, args=(number, held, running), daemon=True)
         try:
@@ -59,6 +62,8 @@ class Snapshots:
         """Keep the files; called in a thread."""
         name, failure = "", None
         try:
+            if running and not has_stopped(held, STOPPING):
+                raise goes_on(held, STOPPING)
             name = held.room.layers.snapshot()
         except HotdeskError as e:
             failure = e

@@ -13,7 +13,7 @@ from hotdesk.desk.room import call_port
 from hotdesk.errors import BriefError, DeskError
 
 FREEZING = 0.25
-"""Seconds a desk may take to stop."""
+"""Seconds a desk may take to stop while the keeper waits for it."""
 
 
 def usage(held: Held, _request: Request) -> dict[str, object]:
@@ -44,16 +44,32 @@ def resume(held: Held, _request: Request) -> dict[str, object]:
 
 def freeze(held: Held) -> None:
     """Stop everything in a desk, or nothing."""
+    begin_freezing(held)
+    if not has_stopped(held, FREEZING):
+        held.room.cgroup.freeze(False)
+        raise goes_on(held, FREEZING)
+
+
+def begin_freezing(held: Held) -> None:
+    """Tell everything in a desk to stop; what is amid a call to its disk does so when that returns."""
     if held.root is not None and not held.root.proven:
         raise DeskError(f"desk {held.room.desk} is starting its root; try again")
-    cgroup = held.room.cgroup
-    cgroup.freeze(True)
-    end = now() + FREEZING
-    while not cgroup.frozen():
+    held.room.cgroup.freeze(True)
+
+
+def has_stopped(held: Held, seconds: float) -> bool:
+    """Wait until everything in a desk has stopped; say whether it did in time."""
+    end = now() + seconds
+    while not held.room.cgroup.frozen():
         if now() > end:
-            cgroup.freeze(False)
-            raise DeskError(f"desk {held.room.desk} did not stop within {FREEZING} s; it goes on")
+            return False
         time.sleep(0.0002)
+    return True
+
+
+def goes_on(held: Held, seconds: float) -> DeskError:
+    """Say that a desk did not stop in time."""
+    return DeskError(f"desk {held.room.desk} did not stop within {seconds} s; it goes on")
 
 
 def forget(held: Held, request: Request) -> dict[str, object]:
