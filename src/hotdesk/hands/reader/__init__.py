@@ -1,0 +1,37 @@
+"""Reads what a desk's screen and browser say: RFB and CDP, both hostile.
+
+How it works: one throw-away process a desk, without files, network or privilege. It is handed connections into its
+desk and asked in words (`screen.shot`, `browser.goto`); what it answers is small, typed and bounded. A part of it is a
+class made with a `Dial`, whose `VERBS` name the methods that may be asked for. Nothing here imports a desk.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
+"""Gives a connection, not blocking, to a port on the desk's loopback; `DeskError` when nobody listens there."""
+
+SCREEN_PORT = 5900
+BROWSER_PORT = 9222
+
+PARTS = {
+    "screen": "hotdesk.hands.reader.display:Display",
+    "browser": "hotdesk.hands.reader.chrome:Chrome",
+    "view": "hotdesk.hands.reader.view:View",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a verb gives: a value that JSON can hold, and bytes beside it."""
+
+    value: object = None
+    blob: bytes = b""
+
+
+class Strange(Exception):  # noqa: N818 - what the desk said cannot be: a finding, not a fault of ours
+    """The desk's side broke its protocol, or asked for more than it may have. The connection is given up."""

@@ -1,0 +1,181 @@
+"""What a hand offers and a brain may use: tools, their parameters, and what comes of using one."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from hotdesk.errors import printable
+
+Kind: TypeAlias = Literal["text", "integer", "number", "flag", "texts", "integers"]
+Value: TypeAlias = str | int | float | bool | list[str] | list[int]
+Arguments: TypeAlias = Mapping[str, Value]
+"""What a tool is used with, checked: every parameter that was given or has a default."""
+
+LONGEST = 100_000
+"""Characters of a text, where a parameter says nothing else."""
+MOST_ITEMS = 1000
+JSON_TYPES: dict[Kind, dict[str, object]] = {
+    "text": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "flag": {"type": "boolean"},
+    "texts": {"type": "array", "items": {"type": "string"}},
+    "integers": {"type": "array", "items": {"type": "integer"}},
+}
+WORDS: dict[Kind, str] = {
+    "text": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "flag": "true or false",
+    "texts": "a list of texts",
+    "integers": "a list of whole numbers",
+}
+
+
+class Wrong(Exception):  # noqa: N818 - a result: it becomes an observation
+    """A tool was asked for something that cannot be meant; says what, what is expected, and a corrected example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One thing a tool takes."""
+
+    name: str
+    kind: Kind
+    what: str
+    """In a phrase, for a model."""
+    default: Value | None = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+    """Bounds of a number; of each number in a list."""
+    longest: int = LONGEST
+    """Characters of a text, items of a list."""
+
+    def schema(self) -> dict[str, object]:
+        """Give it as JSON Schema."""
+        told: dict[str, object] = {**JSON_TYPES[self.kind], "description": self.what}
+        if self.choices:
+            told["enum"] = list(self.choices)
+        if self.least > -math.inf:
+            told["minimum"] = self.least
+        if self.most < math.inf:
+            told["maximum"] = self.most
+        if self.default is not None:
+            told["default"] = self.default
+        return told
+
+    def wrong(self, value: object) -> str:
+        """Say what is wrong with a value; empty: nothing."""
+        shown = printable(repr(value))[:80]
+        if not fits(value, self.kind):
+            return f"{self.name} is {shown}, not {WORDS[self.kind]}"
+        if self.choices and value not in self.choices:
+            return f"{self.name} is {shown}; it is one of {', '.join(self.choices)}"
+        if isinstance(value, str | list) and len(value) > self.longest:
+            return f"{self.name} is longer than {self.longest}"
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int | float) and not self.least <= number <= self.most:
+                return f"{self.name} is {shown}; it lies between {self.least:g} and {self.most:g}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing a worker can do at a desk."""
+
+    name: str
+    what: str
+    """In a few sentences, for a model."""
+    parameters: tuple[Parameter, ...] = ()
+    example: Mapping[str, object] = field(default_factory=dict)
+    """Arguments that are right."""
+
+    def schema(self) -> dict[str, object]:
+        """Give its parameters as JSON Schema."""
+        return {
+            "type": "object",
+            "properties": {each.name: each.schema() for each in self.parameters},
+            "required": [each.name for each in self.parameters if each.required],
+            "additionalProperties": False,
+        }
+
+    def check(self, given: object) -> dict[str, Value]:
+        """Give the arguments with defaults filled in; `Wrong` tells what is wrong, what is right, and an example."""
+        if not isinstance(given, Mapping):
+            raise self.refuse("its arguments are no object")
+        known = {each.name: each for each in self.parameters}
+        wrong = [f"there is no {printable(str(name))[:40]!r}" for name in given if name not in known]
+        checked: dict[str, Value] = {}
+        for name, parameter in known.items():
+            value = given.get(name)
+            if value is None and parameter.required:
+                wrong.append(f"{name} is missing")
+            elif value is None and parameter.default is not None:
+                checked[name] = parameter.default
+            elif value is not None and (why := parameter.wrong(value)):
+                wrong.append(why)
+            elif value is not None:
+                checked[name] = value
+        if wrong:
+            raise self.refuse("; ".join(wrong[:5]))
+        return checked
+
+    def refuse(self, why: str) -> Wrong:
+        """Say what was wrong with an ask, what is expected, and how it looks when it is right."""
+        takes = "; ".join(
+            f"{each.name}: {WORDS[each.kind]}{', required' if each.required else ''} ({each.what})"
+            for each in self.parameters
+        )
+        example = json.dumps(self.example, ensure_ascii=False)
+        return Wrong(f"{self.name} was not used: {why}. It takes {takes or 'nothing'}. For example: {example}")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of using a tool. Everything in it may be the desk's word."""
+
+    text: str = ""
+    ok: bool = True
+    image: bytes = b""
+    """A picture as a file of `media`; the host has encoded it itself, or passes it on unread."""
+    media: str = ""
+    fallback: str = ""
+    """Which way was taken when the first did not lead there: `coordinates`, `keyboard`, `clipboard`."""
+    note: str = ""
+    """What a worker should know beside the result: what was cut off, who held the wheel."""
+
+
+class Hand(Protocol):
+    """Some tools that belong together."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """List them."""
+        ...
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one with checked arguments. What a desk could not do is an observation; a desk that is gone an error."""
+        ...
+
+
+def fits(value: object, kind: Kind) -> bool:
+    """Say whether a value is of a kind."""
+    match kind:
+        case "text":
+            return isinstance(value, str)
+        case "flag":
+            return isinstance(value, bool)
+        case "integer":
+            return type(value) is int
+        case "number":
+            return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+        case "texts":
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        case "integers":
+            return isinstance(value, list) and all(type(each) is int for each in value)
