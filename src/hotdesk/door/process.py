@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import uvloop
 
+from hotdesk.desk import calls, cell
 from hotdesk.desk.messages import Garbled, Messages, write
-from hotdesk.door import calls, cell, mint
+from hotdesk.door import mint
 from hotdesk.door.ca import Leaves, new_authority, new_key, upstream_context, utc_now
 from hotdesk.door.proxy import Caller
 from hotdesk.door.resolve import Resolver, start_resolver

@@ -21,8 +21,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import ip_address
 
-from hotdesk.desk import confine, kernel
-from hotdesk.door import cell
+from hotdesk.desk import cell, confine, kernel
 from hotdesk.door.address import Address, Network, check, plain
 
 UNDER_WAY = 64

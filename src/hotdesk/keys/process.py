@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.brief import digest, grant_text, parse_scope, rule_text
+from hotdesk.desk import calls, cell
 from hotdesk.desk.seam import ID_SHAPE
-from hotdesk.door import calls, canary, cell
+from hotdesk.door import canary
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import Signer, load_signer
 from hotdesk.errors import BriefError, HostError, HotdeskError

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hotdesk.door import calls
+from hotdesk.desk import calls
 
 pytestmark = pytest.mark.container
 
@@ -27,7 +27,8 @@ import asyncio, ctypes, errno, fcntl, json, mmap, os, resource, signal, socket, 
 from pathlib import Path
 import uvloop
 from hotdesk.desk import kernel
-from hotdesk.door import ca, calls, cell
+from hotdesk.desk import calls, cell
+from hotdesk.door import ca
 
 root, uid, kind, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 authority, key = ca.new_authority("i1", ca.utc_now()), ca.new_key()
@@ -387,7 +388,7 @@ def test_a_call_of_another_architecture_ends_the_process(foreign: str) -> None:
     script = f"""
 import os
 from hotdesk.desk import kernel
-from hotdesk.door import calls, cell
+from hotdesk.desk import calls, cell
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 cell.install(calls.program({foreign!r}, calls.DOOR, os.getpid()))
 os._exit(0)

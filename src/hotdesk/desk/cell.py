@@ -17,8 +17,7 @@ import ssl
 from collections.abc import Collection
 from pathlib import Path
 
-from hotdesk.desk import confine, kernel, seclude
-from hotdesk.door import calls
+from hotdesk.desk import calls, confine, kernel, seclude
 
 CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
 MODULES = ("_strptime", "linecache", "stringprep", "traceback")
