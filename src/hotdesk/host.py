@@ -28,6 +28,8 @@ from hotdesk.event import Event
 
 if TYPE_CHECKING:
     from hotdesk.desk.remote import Lent
+    from hotdesk.hands.seat import DeskSeat
+    from hotdesk.hands.seats import Seats
     from hotdesk.keys.supervisor import Doors
 
 PARTS = {
@@ -38,6 +40,8 @@ PARTS = {
 DOORS = "hotdesk.keys.supervisor"
 """What gives desks their way out: most owners open none that has one."""
 
+SEATS = "hotdesk.hands.seats"
+"""What reaches desks' screens and browsers: most owners look at none."""
 STERILIZE = "hotdesk.desk.sterilize"
 """What makes images' copies for verifying: once for an image."""
 
@@ -51,6 +55,7 @@ class Host:
         self.keeper = keeper
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
+        self.known_seats: Seats | None = None
 
     async def __aenter__(self) -> Host:
         await self.stack.__aenter__()
@@ -87,6 +92,22 @@ class Host:
         if not isinstance(self.runtime, ContainerRuntime):
             raise HostError("these desks are another process's, and so are their doors")
         return cast("Doors", self.runtime.supervised())
+
+    @property
+    def seats(self) -> Seats:
+        """Give what reaches the screens and browsers of the desks this process opens itself."""
+        if not isinstance(self.runtime, ContainerRuntime):
+            raise HostError("these desks are another process's, and so are their screens")
+        if self.known_seats is None:
+            made: Seats = import_module(SEATS).Seats(self.runtime.keeper, self.runtime.tasks)
+            self.runtime.departed = made.leave
+            self.stack.callback(made.close)
+            self.known_seats = made
+        return self.known_seats
+
+    def seat(self, desk: Desk) -> DeskSeat:
+        """Give the seat at a desk's screen and browser."""
+        return self.seats.of(desk)
 
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""

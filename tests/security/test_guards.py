@@ -19,6 +19,7 @@ from hotdesk.desk.cgroup import Cgroup, here
 from tests.security import guards
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.guards import Guard
+from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 from tests.security.save_guards import GUARDS_OF_SAVING
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
@@ -31,6 +32,7 @@ GUARDS = (
     *GUARDS_OF_SECRETS,
     *GUARDS_OF_SAVING,
     *GUARDS_OF_SNAPSHOTS,
+    *GUARDS_OF_HANDS,
 )
 NO_GUARD = {
     **guards.NO_GUARD,
@@ -38,6 +40,7 @@ NO_GUARD = {
     **NO_GUARD_OF_DOOR,
     **NO_GUARD_OF_SECRETS,
     **NO_GUARD_OF_SNAPSHOTS,
+    **NO_GUARD_OF_HANDS,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -1,4 +1,4 @@
-"""The system calls the door and keys may make once they are shut in, and the kernel's program that sees to it.
+"""The system calls door, keys and readers may make once they are shut in, and the kernel's program that sees to it.
 
 An allow-list: every other call answers EPERM, and a call of a foreign architecture ends the process.
 """
@@ -30,8 +30,8 @@ mmap:222:9 mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35 newfstat
 ppoll:73:271 pread64:67:17 prlimit64:261:302 pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19
 recvfrom:207:45 recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13
 rt_sigprocmask:135:14 rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:124:24 sendmsg:211:46 sendto:206:44
-setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53 tgkill:131:234 uname:160:63
-unlinkat:35:263 write:64:1 writev:66:20
+setitimer:103:38 setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53
+tgkill:131:234 uname:160:63 unlinkat:35:263 write:64:1 writev:66:20
 """
 OLDER = "access:21 epoll_wait:232 lstat:6 poll:7 readlink:89 rename:82 select:23 stat:4 time:201 unlink:87"
 """What only x86_64 has."""
@@ -47,10 +47,15 @@ STORING = frozenset(
     "access faccessat faccessat2 fchmod fchown fdatasync flock fsync ftruncate linkat pwrite64 readlink readlinkat "
     "rename renameat renameat2".split()
 )
-DOOR = frozenset(TABLE) - STORING
+NAMING = frozenset("getcwd getdents64 lstat newfstatat openat stat unlink unlinkat".split())
+"""What takes a path."""
+TIMING = frozenset({"setitimer"})
+DOOR = frozenset(TABLE) - STORING - TIMING
 """Sockets of the internet, a scratch folder, memory and time."""
-KEYS = frozenset(TABLE) - DIALLING
+KEYS = frozenset(TABLE) - DIALLING - TIMING
 """Sockets that were handed in, the files of a database, memory and time."""
+READER = frozenset(TABLE) - STORING - NAMING - DIALLING | {"setsockopt"}
+"""Sockets that were handed in, memory and time."""
 
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM

@@ -25,6 +25,7 @@ from hotdesk.desk.ears import Ears
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
 from hotdesk.desk.queue import Queue, Waiting
+from hotdesk.desk.readers import Readers
 from hotdesk.desk.reboots import Reboots
 from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.roots import Roots
@@ -65,6 +66,7 @@ class Keeper:
         self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
+        self.readers = Readers(settings)
         self.open_for_business = True
         self.ears = Ears()
         self.nearest = 0.0
@@ -221,6 +223,10 @@ class Keeper:
                     self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
             case "door":
                 self.doorman.be_ready()
+            case "reader":
+                talk, hand = self.readers.start()
+                with talk, hand:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), hand.fileno())
             case "snapshot":
                 self.snapshots.begin(number, self.find(request.desk, idle=True))
             case "halt":
@@ -314,7 +320,9 @@ class Keeper:
                 return
             if pid == 0:
                 return
-            if self.doorman.ended(pid) or self.saves.ended(pid, os.waitstatus_to_exitcode(status)):
+            if self.doorman.ended(pid) or self.readers.ended(pid):
+                continue
+            if self.saves.ended(pid, os.waitstatus_to_exitcode(status)):
                 continue
             self.early.add(pid)
             for held in list(self.held.values()):

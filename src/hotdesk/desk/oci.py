@@ -60,6 +60,8 @@ class ContainerRuntime:
         self.pool = Pool(config, self)
         self.kept: dict[DeskId, Kept] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
+        self.departed: Callable[[DeskId], None] = lambda desk: None
+        """Told of a desk that is let go of."""
         self.idle = IDLE_LONGEST
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
@@ -300,6 +302,7 @@ class ContainerRuntime:
             if known is not None:
                 known.hang_up()
         self.used.discard(desk)
+        self.departed(desk)
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -16,6 +17,8 @@ from hotdesk.desk.spawn import send_now
 
 SOURCE = Path(__file__).resolve().parents[2]
 START = "import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module(sys.argv[2]).main()"
+LINES = 3
+"""The descriptor of such a process's first line."""
 PAUSE = 1.0
 """Seconds between two starts, so that one that dies at once does not spin."""
 
@@ -36,23 +39,8 @@ class Part:
     def start(self, settings: Mapping[str, object]) -> None:
         """Start it, with its settings in its arguments and our line at its descriptor 3."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-B", "-c", START, str(SOURCE), self.program, json.dumps(settings)],
-                {"PATH": os.defpath},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
-                    (os.POSIX_SPAWN_DUP2, null, 0),
-                    (os.POSIX_SPAWN_DUP2, null, 1),
-                    (os.POSIX_SPAWN_DUP2, 2, 2),
-                ],
-                setsid=True,
-            )
-        finally:
-            os.close(null)
-            theirs.close()
+        with theirs:
+            self.pid = spawn(self.program, settings, theirs)
         self.started = time.monotonic()
         self.line = ours
 
@@ -81,3 +69,25 @@ class Part:
         if self.line is not None:
             self.line.close()
         self.line, self.pid = None, 0
+
+
+def spawn(program: str, settings: Mapping[str, object], *lines: socket.socket) -> int:
+    """Start a program of ours, with its settings in its arguments and its lines from descriptor 3 on; give its pid."""
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    aside = [fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, LINES + len(lines)) for line in lines]
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-B", "-c", START, str(SOURCE), program, json.dumps(settings)],
+            {"PATH": os.defpath},
+            file_actions=[
+                *((os.POSIX_SPAWN_DUP2, fd, LINES + place) for place, fd in enumerate(aside)),
+                (os.POSIX_SPAWN_DUP2, null, 0),
+                (os.POSIX_SPAWN_DUP2, null, 1),
+                (os.POSIX_SPAWN_DUP2, 2, 2),
+            ],
+            setsid=True,
+        )
+    finally:
+        for fd in (null, *aside):
+            os.close(fd)

@@ -23,6 +23,8 @@ KEYS = DOOR - 1
 """The user who alone can read the vault and write the journal."""
 RESOLVER = DOOR - 2
 """The user of the door's child that looks names up."""
+READER = DOOR - 3
+"""The user of the processes that read what screens and browsers say."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+import anyio
+
+from hotdesk.desk.background import Background
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskError, LinkError, printable
-from hotdesk.hands.reader import PARTS, Strange, Told
+from hotdesk.desk.sockets import receive, send
+from hotdesk.desk.spawn import send_now
+from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
+from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, Told
+from hotdesk.hands.reader.wire import Frames, Garbled, write
 
 PROGRAMS = "/usr/local/lib/hotdesk"
-STARTS = {
-    "screen": (f"{PROGRAMS}/session",),
-    "view": (f"{PROGRAMS}/session",),
-    "browser": (f"{PROGRAMS}/session", f"{PROGRAMS}/browser"),
-}
-"""What must run in the desk before a part can be asked: each returns at once when it runs already."""
+SESSION = f"{PROGRAMS}/session"
+STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, f"{PROGRAMS}/browser")}
+"""What must run in the desk before somebody listens at a port: each returns at once when it runs already."""
+NAMES = {SCREEN_PORT: "screen", BROWSER_PORT: "browser"}
 START_SECONDS = 60.0
+ASK_SECONDS = 600.0
+"""The longest an ask may take; what is asked has a time of its own."""
+AT_ONCE = 8
+"""Connections a reader may wish for at a time."""
 DISPLAY = {"DISPLAY": ":0"}
 """The variable by which programs find the screen."""
+
+Lines: TypeAlias = tuple[socket.socket, socket.socket]
+"""Our ends of a reader's lines: one to talk over, one to hand it connections."""
 
 
 class Seat(Protocol):
@@ -45,24 +61,194 @@ class LocalSeat:
         """Ask a part of the reader, made on first need."""
         name, _, method = verb.partition(".")
         if name not in self.parts:
-            await start(self.desk, name)
             module, _, kind = PARTS[name].partition(":")
-            self.parts[name] = getattr(import_module(module), kind)(self.desk.dial)
+            self.parts[name] = getattr(import_module(module), kind)(functools.partial(dial, self.desk))
         part = self.parts[name]
         assert method in part.VERBS, verb
         try:
             told: Told = await getattr(part, method)(**arguments)
         except Strange as e:
-            raise LinkError(f"the {name} of desk {self.desk.id} misbehaves: {printable(str(e))}") from e
+            raise misbehaves(self.desk, name, str(e)) from e
         return told
 
 
-async def start(desk: Desk, part: str) -> None:
-    """Have what a part talks to running in the desk."""
-    for program in STARTS[part]:
+class DeskSeat:
+    """Has a reader of its own, started on first need, and again should it end."""
+
+    def __init__(self, desk: Desk, start: Callable[[], Awaitable[Lines]], tasks: Background) -> None:
+        self.desk = desk
+        self.start = start
+        self.tasks = tasks
+        self.starting = anyio.Lock()
+        self.reader: Reader | None = None
+        self.left: Callable[[int], None] = lambda number: None
+        """Told when a viewer left."""
+
+    async def ask(self, verb: str, /, **arguments: object) -> Told:
+        """Ask this desk's reader."""
+        reader = await self.ready()
+        name = verb.partition(".")[0]
+        with anyio.move_on_after(ASK_SECONDS):
+            message, blob = await reader.ask(verb, arguments)
+            match message:
+                case {"ok": value}:
+                    return Told(value, blob)
+                case {"error": "desk", "text": str(text)}:
+                    raise DeskError(printable(text))
+            raise misbehaves(self.desk, name, str(message.get("text")))
+        reader.close()
+        raise misbehaves(self.desk, name, f"no answer came in {ASK_SECONDS:.0f} s")
+
+    async def join(self, viewer: socket.socket) -> int:
+        """Hand a viewer's connection over; give the number it is known by from now on."""
+        reader = await self.ready()
+        number = next(NUMBERS)
+        reader.hand({"view": number}, viewer)
+        return number
+
+    async def ready(self) -> Reader:
+        """Give a reader that runs."""
+        async with self.starting:
+            if self.reader is None or self.reader.failure is not None:
+                self.reader = Reader(self.desk, await self.start(), self.left)
+                self.tasks.start(self.reader.run)
+            return self.reader
+
+    def close(self) -> None:
+        """Have the reader end."""
+        if self.reader is not None:
+            self.reader.close()
+
+
+class Reader:
+    """An owner's end of the lines to one reader. What comes over them may have been turned by the desk."""
+
+    def __init__(self, desk: Desk, lines: Lines, left: Callable[[int], None]) -> None:
+        self.desk = desk
+        self.line, self.handing = lines
+        self.left = left
+        for sock in lines:
+            sock.setblocking(False)
+        self.failure: HotdeskError | None = None
+        self.waiting: dict[int, tuple[anyio.Event, list[tuple[dict[str, object], bytes]]]] = {}
+        self.writing = anyio.Lock()
+        self.connecting = 0
+
+    async def ask(self, verb: str, arguments: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
+        """Ask, and wait for the answer; what nobody waits for any more is called off."""
+        number = next(NUMBERS)
+        answered = anyio.Event()
+        answers: list[tuple[dict[str, object], bytes]] = []
+        self.waiting[number] = answered, answers
+        try:
+            await self.say({"n": number, "verb": verb, "arguments": dict(arguments)})
+            await answered.wait()
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(1, shield=True):
+                await self.say({"cancel": number})
+            raise
+        finally:
+            del self.waiting[number]
+        if not answers:
+            raise self.failure or LinkError(f"the reader of desk {self.desk.id} ended")
+        return answers[0]
+
+    async def say(self, message: Mapping[str, object]) -> None:
+        """Send the reader a message."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            async with self.writing:
+                await send(self.line, write(message))
+        except (OSError, Garbled) as e:
+            raise LinkError(f"the reader of desk {self.desk.id} cannot be asked: {e}") from e
+
+    def hand(self, message: Mapping[str, object], *socks: socket.socket) -> None:
+        """Hand the reader a connection."""
+        try:
+            send_now(self.handing, json.dumps(message).encode(), [sock.fileno() for sock in socks])
+        except OSError as e:
+            self.fail(str(e))
+
+    async def run(self) -> None:
+        """Hear the reader until it ends."""
+        frames = Frames()
+        why = "it ended"
+        try:
+            async with anyio.create_task_group() as tasks:
+                while data := await receive(self.line):
+                    for message, blob in frames.feed(data):
+                        self.hear(message, blob, tasks)
+                tasks.cancel_scope.cancel()
+        except (OSError, Garbled, ValueError) as e:
+            why = str(e)
+        finally:
+            self.fail(why)
+            for sock in (self.line, self.handing):
+                anyio.notify_closing(sock)
+                sock.close()
+
+    def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
+        """Take an answer, a wish for a connection, or word that a viewer left; what else it says is nothing."""
+        match message:
+            case {"n": int(number)} if number in self.waiting:
+                answered, answers = self.waiting[number]
+                answers.append((message, blob))
+                answered.set()
+            case {"dial": int(number), "port": int(port)} if port in STARTS and self.connecting < AT_ONCE:
+                self.connecting += 1
+                tasks.start_soon(self.connect, number, port)
+            case {"left": int(number)}:
+                self.left(number)
+
+    async def connect(self, number: int, port: int) -> None:
+        """Connect to the desk for the reader."""
+        try:
+            with await dial(self.desk, port) as sock:
+                self.hand({"dial": number}, sock)
+        except HotdeskError as e:
+            self.hand({"dial": number, "text": str(e)[:1000]})
+        finally:
+            self.connecting -= 1
+
+    def fail(self, why: str) -> None:
+        """Let everybody who waits go on without an answer."""
+        self.failure = self.failure or LinkError(f"the reader of desk {self.desk.id} is gone: {why}; ask again")
+        for answered, _ in self.waiting.values():
+            answered.set()
+
+    def close(self) -> None:
+        """Hang up; the reader ends by itself, or is ended when it is stuck."""
+        self.fail("it was let go")
+        for sock in (self.line, self.handing):
+            if sock.fileno() >= 0:
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+NUMBERS = itertools.count(1)
+
+
+async def dial(desk: Desk, port: int) -> socket.socket:
+    """Connect to a desk's screen or browser, started first when nobody listens."""
+    try:
+        return await desk.dial(port)
+    except DeskError:
+        await start(desk, port)
+        return await desk.dial(port)
+
+
+async def start(desk: Desk, port: int) -> None:
+    """Have what listens at a port running in the desk."""
+    name = NAMES[port]
+    for program in STARTS[port]:
         done = await desk.run([program], timeout=START_SECONDS)
         if done.exit_code == 127:
-            raise DeskError(f"desk {desk.id} has no {part}: open one from the image `desktop`")
+            raise DeskError(f"desk {desk.id} has no {name}: open one from the image `desktop`")
         if not done.ok:
             why = printable(done.stderr.decode("utf-8", "replace").strip()[-300:])
-            raise DeskError(f"the {part} of desk {desk.id} does not start: {why or f'it ended with {done.exit_code}'}")
+            raise DeskError(f"the {name} of desk {desk.id} does not start: {why or f'it ended with {done.exit_code}'}")
+
+
+def misbehaves(desk: Desk, part: str, why: str) -> LinkError:
+    """Say that what comes from a desk makes no sense."""
+    return LinkError(f"the {part} of desk {desk.id} misbehaves: {printable(why)[:500]}")

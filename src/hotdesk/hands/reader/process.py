@@ -1,0 +1,197 @@
+"""The reader's process: shut in, it is handed connections into one desk, and answers what its owner asks about them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hotdesk.desk import calls, cell
+from hotdesk.errors import DeskError
+from hotdesk.hands.reader import PARTS, Strange, Told
+from hotdesk.hands.reader.wire import Frames, Garbled, write
+
+MEMORY = 1 << 30
+"""Bytes of address space: a picture of the screen takes four million, a page's tree a few more."""
+CHUNK = 1 << 18
+PACKET = 4096
+
+
+class Reader:
+    """Serves one owner until it hangs up."""
+
+    def __init__(self, line: socket.socket, hand: socket.socket, kinds: dict[str, Any], stuck: float) -> None:
+        self.line = line
+        self.hand = hand
+        self.parts = {name: kind(self.dial) for name, kind in kinds.items()}
+        self.frames = Frames()
+        self.transport: asyncio.WriteTransport | None = None
+        self.asked: dict[int, asyncio.Task[None]] = {}
+        self.dialled: dict[int, asyncio.Future[socket.socket]] = {}
+        self.number = 0
+        self.stuck = stuck
+        """Seconds without a turn of the loop after which the kernel ends this process."""
+        self.joined: set[asyncio.Task[None]] = set()
+        self.over = asyncio.Event()
+
+    async def run(self) -> None:
+        """Answer until the owner is gone."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.hand, self.take)
+        await loop.create_connection(lambda: Ear(self), sock=self.line)
+        pulse = loop.create_task(self.pulse())
+        await self.over.wait()
+        pulse.cancel()
+
+    async def pulse(self) -> None:
+        """Put off the end that comes to a process whose loop is stuck."""
+        while True:
+            signal.setitimer(signal.ITIMER_REAL, self.stuck)
+            await asyncio.sleep(self.stuck / 6)
+
+    def say(self, message: dict[str, object], blob: bytes = b"") -> None:
+        """Tell the owner something."""
+        assert self.transport is not None
+        self.transport.write(write(message, blob))
+
+    # -- what is handed in ------------------------------------------------------------------------------------
+
+    async def dial(self, port: int) -> socket.socket:
+        """Have the owner connect to a port of the desk's."""
+        self.number += 1
+        number = self.number
+        self.dialled[number] = asyncio.get_running_loop().create_future()
+        try:
+            self.say({"dial": number, "port": port})
+            return await self.dialled[number]
+        finally:
+            del self.dialled[number]
+
+    def take(self) -> None:
+        """Take a connection: one that was asked for, or a viewer's."""
+        data, fds, _, _ = socket.recv_fds(self.hand, PACKET, 1, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            self.over.set()
+            return
+        told = json.loads(data)
+        sock = socket.socket(fileno=fds[0]) if fds else None
+        if sock is not None:
+            sock.setblocking(False)
+        if "view" in told and sock is not None:
+            self.start(self.join(sock, int(told["view"])))
+        elif (waiting := self.dialled.get(told.get("dial", 0))) is None or waiting.done():
+            if sock is not None:
+                sock.close()
+        elif sock is None:
+            waiting.set_exception(DeskError(str(told.get("text"))))
+        else:
+            waiting.set_result(sock)
+
+    async def join(self, viewer: socket.socket, number: int) -> None:
+        """Show a viewer the screen for as long as it stays; then say that it left."""
+        try:
+            await self.parts["view"].join(viewer, number)
+        except (Strange, DeskError, OSError):
+            pass  # a viewer or desk that broke off: the owner is told that it left
+        finally:
+            viewer.close()
+            self.say({"left": number})
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something beside everything else."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.joined.add(task)
+        task.add_done_callback(self.joined.discard)
+        return task
+
+    # -- what is asked ----------------------------------------------------------------------------------------
+
+    def hear(self, data: bytes) -> None:
+        """Take what the owner says."""
+        for message, _ in self.frames.feed(data):
+            if "cancel" in message:
+                if (task := self.asked.get(int(str(message["cancel"])))) is not None:
+                    task.cancel()
+                continue
+            number = int(str(message["n"]))
+            self.asked[number] = self.start(self.answer(number, message))
+
+    async def answer(self, number: int, message: dict[str, object]) -> None:
+        """Carry out one ask, and tell what came of it."""
+        try:
+            told = await self.do(str(message["verb"]), message["arguments"])
+            answer = write({"n": number, "ok": told.value}, told.blob)
+        except Strange as e:
+            answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
+        except (DeskError, OSError) as e:
+            answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
+        except Garbled as e:
+            answer = write({"n": number, "error": "strange", "text": f"its answer is too large: {e}"})
+        except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
+            answer = write({"n": number, "error": "strange", "text": f"the reader failed at it: {e!r}"[:500]})
+        finally:
+            self.asked.pop(number, None)
+        if self.transport is not None:
+            self.transport.write(answer)
+
+    async def do(self, verb: str, arguments: Any) -> Told:
+        """Find the part that knows a verb, and ask it."""
+        name, _, method = verb.partition(".")
+        part = self.parts[name]
+        if method not in part.VERBS:
+            raise DeskError(f"there is no {verb}")
+        told: Told = await getattr(part, method)(**arguments)
+        return told
+
+
+class Ear(asyncio.Protocol):
+    """The reader's end of the owner's line."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be able to answer."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        self.reader.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take what is asked."""
+        self.reader.hear(data)
+
+    def connection_lost(self, _why: Exception | None) -> None:
+        """End with the owner."""
+        self.reader.over.set()
+
+
+def main(parts: Mapping[str, str] = PARTS) -> None:
+    """Serve the owner at descriptors 3 and 4, shut in."""
+    settings = json.loads(sys.argv[3])
+    line, hand = socket.socket(fileno=3), socket.socket(fileno=4)
+    for each in (line, hand):
+        each.set_inheritable(False)
+        each.setblocking(False)
+    kinds = {name: load(path) for name, path in parts.items()}
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER)
+    gc.freeze()
+    asyncio.run(Reader(line, hand, kinds, float(settings["stuck"])).run())
+    os._exit(0)
+
+
+def load(path: str) -> Any:
+    """Give a part by its name; all it will need is imported now, as there are no files later."""
+    module, _, kind = path.partition(":")
+    found = getattr(import_module(module), kind)
+    if warm := getattr(found, "warm", None):
+        warm()
+    return found

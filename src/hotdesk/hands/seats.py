@@ -1,0 +1,70 @@
+"""The seats of one owner's desks, and readers kept ready for those that have none yet."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+from hotdesk.desk.background import Background
+from hotdesk.desk.keeper_client import KeeperClient
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import Desk, DeskId, new_id
+from hotdesk.errors import HotdeskError
+from hotdesk.hands.seat import DeskSeat, Lines
+
+
+class Seats:
+    """One seat a desk, from its first use to the desk's end."""
+
+    def __init__(self, keeper: KeeperClient, tasks: Background) -> None:
+        self.keeper = keeper
+        self.tasks = tasks
+        self.seats: dict[DeskId, DeskSeat] = {}
+        self.spare: list[Lines] = []
+        self.wanted = 0
+        """Readers to have ready: starting one takes longer than a picture of a screen."""
+
+    def of(self, desk: Desk) -> DeskSeat:
+        """Give a desk's seat."""
+        if desk.id not in self.seats:
+            self.seats[desk.id] = DeskSeat(desk, self.lines, self.tasks)
+        return self.seats[desk.id]
+
+    async def lines(self) -> Lines:
+        """Give the lines to a reader: one that is ready, or one started now."""
+        if not self.spare:
+            return await self.begin()
+        lines = self.spare.pop()
+        self.tasks.start(self.refill)
+        return lines
+
+    async def keep_ready(self, count: int) -> None:
+        """Have so many readers ready from now on."""
+        self.wanted = count
+        await self.refill()
+
+    async def refill(self) -> None:
+        """Start readers until enough are ready; one that cannot be is started when it is needed, and tells why."""
+        with suppress(HotdeskError):
+            while len(self.spare) < self.wanted:
+                self.spare.append(await self.begin())
+
+    async def begin(self) -> Lines:
+        """Have the keeper start a reader."""
+        _, fds = await self.keeper.ask(Request("reader", new_id()), 2)
+        talk, hand = (socket.socket(fileno=fd) for fd in fds)
+        return talk, hand
+
+    def leave(self, desk: DeskId) -> None:
+        """Let go of the seat of a desk that ended."""
+        if (seat := self.seats.pop(desk, None)) is not None:
+            seat.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for desk in list(self.seats):
+            self.leave(desk)
+        for talk, hand in self.spare:
+            talk.close()
+            hand.close()
+        self.spare.clear()
