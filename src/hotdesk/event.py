@@ -141,6 +141,20 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """A worker used a tool at a desk. What it was used with is not here: that may hold secrets."""
+
+    desk: str
+    tool: str
+    outcome: Literal["done", "failed", "refused", "wrong"]
+    """`refused`: it may not be used now; `wrong`: nothing ran, for it was asked for what cannot be meant."""
+    ms: int
+    fallback: str = ""
+    """Which way was taken when the first did not lead there."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobBegun:
     """A brief is about to be carried out."""
 
@@ -206,7 +220,9 @@ class JobEnded:
 
 
 JobEvent: TypeAlias = JobBegun | StepBegun | StepEnded | Verified | Kept | JobEnded
-DeskEvent: TypeAlias = RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered
+DeskEvent: TypeAlias = (
+    RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered | Used
+)
 Event: TypeAlias = DeskEvent | JobEvent
 Note: TypeAlias = Callable[[Event], None]
 """Takes an event down; `HostError` when it cannot."""

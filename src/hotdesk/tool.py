@@ -55,17 +55,22 @@ class Parameter:
     most: float = math.inf
     """Bounds of a number; of each number in a list."""
     longest: int = LONGEST
-    """Characters of a text, items of a list."""
+    """Characters of a text, and of each text in a list."""
+    items: int = MOST_ITEMS
+    """Items of a list."""
 
     def schema(self) -> dict[str, object]:
         """Give it as JSON Schema."""
         told: dict[str, object] = {**JSON_TYPES[self.kind], "description": self.what}
         if self.choices:
             told["enum"] = list(self.choices)
+        inner = told
+        if isinstance(items := told.get("items"), dict):
+            inner = told["items"] = dict(items)
         if self.least > -math.inf:
-            told["minimum"] = self.least
+            inner["minimum"] = self.least
         if self.most < math.inf:
-            told["maximum"] = self.most
+            inner["maximum"] = self.most
         if self.default is not None:
             told["default"] = self.default
         return told
@@ -77,11 +82,20 @@ class Parameter:
             return f"{self.name} is {shown}, not {WORDS[self.kind]}"
         if self.choices and value not in self.choices:
             return f"{self.name} is {shown}; it is one of {', '.join(self.choices)}"
-        if isinstance(value, str | list) and len(value) > self.longest:
-            return f"{self.name} is longer than {self.longest}"
-        for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, int | float) and not self.least <= number <= self.most:
-                return f"{self.name} is {shown}; it lies between {self.least:g} and {self.most:g}"
+        each = value if isinstance(value, list) else [value]
+        if len(each) > self.items:
+            return f"{self.name} has {len(each):,} items; it may have {self.items:,}"
+        return next((why for one in each if (why := self.wrong_part(one))), "")
+
+    def wrong_part(self, value: object) -> str:
+        """Say what is wrong with a text or number, alone or in a list."""
+        shown = printable(repr(value))[:80]
+        if isinstance(value, str) and len(value) > self.longest:
+            return f"{self.name} has {len(value):,} characters; it may have {self.longest:,}"
+        if isinstance(value, str) and not is_whole(value):
+            return f"{self.name} holds half a character (a lone surrogate) or a zero byte"
+        if type(value) in (int, float) and not self.least <= value <= self.most:  # type: ignore[operator]
+            return f"{self.name} is {shown}; it is {bounds(self.least, self.most)}"
         return ""
 
 
@@ -110,7 +124,7 @@ class Tool:
         if not isinstance(given, Mapping):
             raise self.refuse("its arguments are no object")
         known = {each.name: each for each in self.parameters}
-        wrong = [f"there is no {printable(str(name))[:40]!r}" for name in given if name not in known]
+        wrong = [f"there is no '{printable(str(name))[:40]}'" for name in given if name not in known]
         checked: dict[str, Value] = {}
         for name, parameter in known.items():
             value = given.get(name)
@@ -151,6 +165,17 @@ class Observation:
     """What a worker should know beside the result: what was cut off, who held the wheel."""
 
 
+class Vision(Protocol):
+    """A model that can see."""
+
+    async def ask(self, image: bytes, media: str, question: str) -> str:
+        """Answer a question about a picture; `HostError` when the model cannot be asked.
+
+        The picture and so the answer are a desk's word.
+        """
+        ...
+
+
 class Hand(Protocol):
     """Some tools that belong together."""
 
@@ -162,6 +187,49 @@ class Hand(Protocol):
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one with checked arguments. What a desk could not do is an observation; a desk that is gone an error."""
         ...
+
+
+def is_whole(text: str) -> bool:
+    """Say whether a text can be written down as UTF-8 and given to a program."""
+    return "\0" not in text and text.encode("utf-8", "replace").decode() == text
+
+
+def bounds(least: float, most: float) -> str:
+    """Say between what a number lies."""
+    if math.isinf(most):
+        return f"at least {least:g}"
+    return f"at most {most:g}" if math.isinf(least) else f"between {least:g} and {most:g}"
+
+
+def text_of(arguments: Arguments, name: str) -> str:
+    """Give a text that was checked; empty where none was given."""
+    value = arguments.get(name, "")
+    assert isinstance(value, str)
+    return value
+
+
+def texts_of(arguments: Arguments, name: str) -> list[str]:
+    """Give a list of texts that was checked; empty where none was given."""
+    value = arguments.get(name, [])
+    assert isinstance(value, list)
+    return [str(each) for each in value]
+
+
+def number_of(arguments: Arguments, name: str, otherwise: float = 0) -> float:
+    """Give a number that was checked."""
+    value = arguments.get(name, otherwise)
+    assert isinstance(value, int | float)
+    return value
+
+
+def integer_of(arguments: Arguments, name: str, otherwise: int = 0) -> int:
+    """Give a whole number that was checked."""
+    return int(number_of(arguments, name, otherwise))
+
+
+def flag_of(arguments: Arguments, name: str) -> bool:
+    """Say whether a flag was given, and true."""
+    return arguments.get(name) is True
 
 
 def fits(value: object, kind: Kind) -> bool:

@@ -1,0 +1,87 @@
+"""What a tool accepts, and what it says to whoever asked for something else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from hotdesk.tool import Parameter, Tool, Wrong
+
+PAINT = Tool(
+    "paint",
+    "Paint a wall.",
+    (
+        Parameter("wall", "text", "which wall", required=True, longest=5),
+        Parameter("coats", "integer", "how many coats", default=1, least=1, most=3),
+        Parameter("litres", "number", "how much paint", least=0.5),
+        Parameter("dry", "flag", "whether to wait until it is dry"),
+        Parameter("finish", "text", "how it shines", choices=("matt", "gloss")),
+        Parameter("colours", "texts", "which colours", longest=5, items=2),
+        Parameter("shares", "integers", "parts of each", least=0, most=10),
+    ),
+    {"wall": "north", "coats": 2},
+)
+
+
+def test_what_is_right_comes_back_with_defaults() -> None:
+    assert PAINT.check({"wall": "north"}) == {"wall": "north", "coats": 1}
+    given = {"wall": "ß", "coats": 3, "litres": 1, "dry": False, "finish": "matt", "colours": ["a"], "shares": [0, 10]}
+    assert PAINT.check(given) == given
+    assert PAINT.check({"wall": "north", "dry": None}) == {"wall": "north", "coats": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ([], "its arguments are no object"),
+        ("north", "its arguments are no object"),
+        ({}, "wall is missing"),
+        ({"wall": None}, "wall is missing"),
+        ({"wall": 3}, "wall is 3, not text"),
+        ({"wall": "northern"}, "wall has 8 characters; it may have 5"),
+        ({"wall": "a\0"}, "wall holds half a character (a lone surrogate) or a zero byte"),
+        ({"wall": "\ud800"}, "wall holds half a character"),
+        ({"wall": "n", "coats": True}, "coats is True, not a whole number"),
+        ({"wall": "n", "coats": 1.0}, "coats is 1.0, not a whole number"),
+        ({"wall": "n", "coats": 4}, "coats is 4; it is between 1 and 3"),
+        ({"wall": "n", "litres": 0.1}, "litres is 0.1; it is at least 0.5"),
+        ({"wall": "n", "litres": math.nan}, "litres is nan, not a number"),
+        ({"wall": "n", "dry": "yes"}, "dry is 'yes', not true or false"),
+        ({"wall": "n", "finish": "silk"}, "finish is 'silk'; it is one of matt, gloss"),
+        ({"wall": "n", "colours": "red"}, "colours is 'red', not a list of texts"),
+        ({"wall": "n", "colours": ["a", "b", "c"]}, "colours has 3 items; it may have 2"),
+        ({"wall": "n", "colours": ["orange"]}, "colours has 6 characters; it may have 5"),
+        ({"wall": "n", "shares": [1, 11]}, "shares is 11; it is between 0 and 10"),
+        ({"wall": "n", "brush": 1}, "there is no 'brush'"),
+        ({"wall": "n", "\x1b[2J": 1}, "there is no '\\x1b[2J'"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_is_expected_and_an_example(given: object, why: str) -> None:
+    with pytest.raises(Wrong) as told:
+        PAINT.check(given)
+    text = str(told.value)
+    assert text.startswith("paint was not used: ")
+    assert why in text
+    assert "wall: text, required (which wall)" in text
+    assert text.endswith('For example: {"wall": "north", "coats": 2}')
+    assert text.isprintable()
+
+
+def test_a_schema_says_what_check_demands() -> None:
+    schema = PAINT.schema()
+    assert schema["required"] == ["wall"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"] == {
+        "wall": {"type": "string", "description": "which wall"},
+        "coats": {"type": "integer", "description": "how many coats", "minimum": 1, "maximum": 3, "default": 1},
+        "litres": {"type": "number", "description": "how much paint", "minimum": 0.5},
+        "dry": {"type": "boolean", "description": "whether to wait until it is dry"},
+        "finish": {"type": "string", "description": "how it shines", "enum": ["matt", "gloss"]},
+        "colours": {"type": "array", "items": {"type": "string"}, "description": "which colours"},
+        "shares": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 0, "maximum": 10},
+            "description": "parts of each",
+        },
+    }
