@@ -1,0 +1,331 @@
+"""What stands between a person's viewer and a desk's screen: it reads both sides and passes on only what it knows.
+
+Neither side's greeting reaches the other: towards the viewer this is the server, towards the desk the viewer. Nothing
+here reads or writes a socket; bytes go in, and what comes of them waits in `out`, or in `back` for who sent them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from struct import Struct, pack
+from typing import TypeAlias
+
+from hotdesk.hands.reader import Strange
+
+WIDTH, HEIGHT = 1280, 800
+VERSION = b"RFB 003.008\n"
+NO_SECURITY = 1
+NAME = b"desk"
+"""What every viewer is told the desk is called: its own name for itself is not passed on."""
+PIXELS = pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
+"""32 bits, true colour, little end first."""
+SHIFTS = {0, 8, 16, 24}
+
+RAW, COPY, ZRLE = 0, 1, 16
+PASSED = (ZRLE, COPY, RAW)
+"""How a desk may send pixels, the best first. No cursor, no clipboard, no resizing: those are encodings as well."""
+LIGHT = -256 + 1
+"""Asks for little compression: between two processes of one machine bytes are cheap."""
+MOST_ENCODINGS = 256
+MOST_RECTANGLES = 8192
+"""Of one update; an X server that is drawn to sends a few."""
+MOST_TEXT = 1 << 20
+"""Of a cut text or a name, which is not passed on."""
+MOST_HELD = 32
+"""Keys held down at once."""
+MOST_PLACES = 200
+"""Clicks that are remembered with where they were."""
+RECTANGLE = Struct(">HHHHi")
+FORMAT = Struct(">BBBBHHHBBB3x")
+
+Steps: TypeAlias = Generator[int, bytes, None]
+
+
+class Desk(IntEnum):
+    """What a desk may say."""
+
+    UPDATE = 0
+    BELL = 2
+    CUT_TEXT = 3
+
+
+class Person(IntEnum):
+    """What a viewer may say."""
+
+    PIXELS = 0
+    ENCODINGS = 2
+    ASK = 3
+    KEY = 4
+    POINTER = 5
+    PASTE = 6
+
+
+class Side:
+    """Bytes of one side, read step by step: `read` says how many it needs next, and is given them."""
+
+    def __init__(self) -> None:
+        self.held = bytearray()
+        self.passing = 0
+        """Bytes to come that are passed on unread."""
+        self.dropping = 0
+        """Bytes to come that are not passed on."""
+        self.out = bytearray()
+        """For the other side."""
+        self.back = bytearray()
+        """For this side."""
+        self.ready = False
+        """Whether both have greeted each other."""
+        self.steps = self.read()
+        self.need = next(self.steps)
+
+    def read(self) -> Steps:
+        """Give how many bytes are needed next; take them."""
+        raise NotImplementedError
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes; `Strange` when they cannot be meant."""
+        self.held += data
+        while self.skip():
+            if len(self.held) < self.need:
+                return
+            piece = bytes(self.held[: self.need])
+            del self.held[: self.need]
+            self.need = self.steps.send(piece)
+
+    def skip(self) -> bool:
+        """Pass on or drop what need not be read; say whether all of it was there."""
+        dropped = min(self.dropping, len(self.held))
+        self.dropping -= dropped
+        passed = min(self.passing, len(self.held) - dropped)
+        self.passing -= passed
+        self.out += self.held[dropped : dropped + passed]
+        del self.held[: dropped + passed]
+        return not self.dropping and not self.passing
+
+    def take(self) -> bytes:
+        """Give what is for the other side."""
+        data = bytes(self.out)
+        self.out.clear()
+        return data
+
+    def take_back(self) -> bytes:
+        """Give what is for this side."""
+        data = bytes(self.back)
+        self.back.clear()
+        return data
+
+    def drop_text(self, length: int) -> None:
+        """Pass no text on; a length below zero is the extended clipboard's."""
+        if abs(length) > MOST_TEXT:
+            raise Strange(f"a text of {abs(length)} bytes")
+        self.dropping = abs(length)
+
+
+@dataclass(slots=True)
+class Acts:
+    """What a person did: how often and where, never which characters."""
+
+    clicks: int = 0
+    keys: int = 0
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    """Across, down, and which button, of the first clicks."""
+
+    def press(self, x: int, y: int, button: int) -> None:
+        """Count a button that went down; a wheel's turn is one as well."""
+        self.clicks += 1
+        if len(self.places) < MOST_PLACES:
+            self.places.append((x, y, button))
+
+
+class DeskSide(Side):
+    """What the desk says."""
+
+    def __init__(self) -> None:
+        self.encodings = {RAW}
+        """What the viewer was seen to know."""
+        super().__init__()
+
+    def read(self) -> Steps:
+        """Greet as a viewer does, then pass pictures on."""
+        yield from self.greet()
+        while True:
+            match (yield 1)[0]:
+                case Desk.UPDATE:
+                    yield from self.read_update()
+                case Desk.BELL:
+                    continue
+                case Desk.CUT_TEXT:
+                    self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
+                case kind:
+                    raise Strange(f"a message of kind {kind}")
+
+    def greet(self) -> Steps:
+        """Take the screen as it must be: without a password, and of our size."""
+        if (yield 12) != VERSION:
+            raise Strange("a version other than 3.8")
+        self.back += VERSION
+        count = (yield 1)[0]
+        if not count or NO_SECURITY not in (yield count):
+            raise Strange("it asks for a password, or lets nobody in")
+        self.back.append(NO_SECURITY)
+        if (yield 4) != bytes(4):
+            raise Strange("it does not let us in")
+        self.back += b"\x01"  # others look as well
+        head = yield 24
+        if head[:4] != pack(">HH", WIDTH, HEIGHT):
+            raise Strange("a screen of another size")
+        self.drop_text(int.from_bytes(head[20:], "big"))
+        self.back += pack(">B3x", Person.PIXELS) + PIXELS
+        self.ready = True
+
+    def read_update(self) -> Steps:
+        """Pass one update on, piece by piece."""
+        count = int.from_bytes((yield 3)[1:], "big")
+        if count > MOST_RECTANGLES:
+            raise Strange(f"an update of {count} rectangles")
+        self.out += pack(">BxH", Desk.UPDATE, count)
+        for _ in range(count):
+            yield from self.read_rectangle()
+
+    def read_rectangle(self) -> Steps:
+        """Pass one rectangle on; one that lies elsewhere, or comes in another way than asked for, ends the view."""
+        head = yield RECTANGLE.size
+        x, y, wide, high, encoding = RECTANGLE.unpack(head)
+        if not wide or not high or x + wide > WIDTH or y + high > HEIGHT:
+            raise Strange(f"a rectangle of {wide} by {high} at {x}, {y}")
+        if encoding not in self.encodings:
+            raise Strange(f"a rectangle in encoding {encoding}")
+        body = b""
+        if encoding == COPY:
+            body = yield 4
+            from_x, from_y = int.from_bytes(body[:2], "big"), int.from_bytes(body[2:], "big")
+            if from_x + wide > WIDTH or from_y + high > HEIGHT:
+                raise Strange("a copy from beyond the screen")
+        elif encoding == ZRLE:
+            body = yield 4
+        self.out += head + body
+        if encoding == RAW:
+            self.passing = wide * high * 4
+        elif encoding == ZRLE:
+            self.passing = bounded(int.from_bytes(body, "big"), wide * high)
+
+
+class ViewerSide(Side):
+    """What the viewer says."""
+
+    def __init__(self, desk: DeskSide) -> None:
+        self.desk = desk
+        self.driving = False
+        """Whether it holds the wheel: its keys and clicks are passed on."""
+        self.acts = Acts()
+        self.pressed: set[int] = set()
+        self.buttons = 0
+        self.at = (0, 0)
+        super().__init__()
+        self.back += VERSION
+
+    def read(self) -> Steps:
+        """Greet as a screen does, then pass on what may be."""
+        yield from self.greet()
+        while True:
+            match (yield 1)[0]:
+                case Person.PIXELS:
+                    self.set_pixels((yield 19)[3:])
+                case Person.ENCODINGS:
+                    yield from self.set_encodings()
+                case Person.ASK:
+                    self.ask((yield 9))
+                case Person.KEY:
+                    self.key((yield 7))
+                case Person.POINTER:
+                    self.point((yield 5))
+                case Person.PASTE:
+                    self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
+                case kind:
+                    raise Strange(f"a viewer's message of kind {kind}")
+
+    def greet(self) -> Steps:
+        """Offer a screen without a password, of our size and under our name."""
+        if (yield 12) != VERSION:
+            raise Strange("a viewer of a version other than 3.8")
+        self.back += bytes([1, NO_SECURITY])
+        if (yield 1)[0] != NO_SECURITY:
+            raise Strange("a viewer that wants a password")
+        self.back += bytes(4)
+        yield 1
+        self.back += pack(">HH", WIDTH, HEIGHT) + PIXELS + pack(">I", len(NAME)) + NAME
+        self.ready = True
+
+    def set_pixels(self, told: bytes) -> None:
+        """Pass on a wish for pixels of 32 bits, in whatever order."""
+        bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(told)
+        if (bits, depth, bool(true), red, green, blue) != (32, 24, True, 255, 255, 255):
+            raise Strange("a viewer that wants other pixels than 32 bits")
+        if len(set(shifts)) != 3 or not set(shifts) <= SHIFTS:
+            raise Strange("a viewer whose colours overlap")
+        self.out += pack(">B3x", Person.PIXELS) + told[:13] + bytes(3)
+
+    def set_encodings(self) -> Steps:
+        """Ask the desk for what both know and we can read, and for nothing else."""
+        count = int.from_bytes((yield 3)[1:], "big")
+        if count > MOST_ENCODINGS:
+            raise Strange(f"a viewer with {count} encodings")
+        listed = yield count * 4
+        known = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
+        wanted = [each for each in PASSED if each in known]
+        self.desk.encodings.update(wanted)
+        self.out += pack(f">BxH{len(wanted) + 1}i", Person.ENCODINGS, len(wanted) + 1, *wanted, LIGHT)
+
+    def ask(self, told: bytes) -> None:
+        """Ask for the part of the screen there is."""
+        x, y, wide, high = (int.from_bytes(told[at : at + 2], "big") for at in (1, 3, 5, 7))
+        x, y = min(x, WIDTH - 1), min(y, HEIGHT - 1)
+        self.out += pack(">BBHHHH", Person.ASK, bool(told[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
+
+    def key(self, told: bytes) -> None:
+        """Pass a key on, from whoever holds the wheel."""
+        down, key = bool(told[0]), int.from_bytes(told[3:], "big")
+        if not self.driving:
+            return
+        if down and (key in self.pressed or len(self.pressed) < MOST_HELD):
+            self.pressed.add(key)
+            self.acts.keys += 1
+        elif key in self.pressed:
+            self.pressed.discard(key)
+        else:
+            return
+        self.out += pack(">BBxxI", Person.KEY, down, key)
+
+    def point(self, told: bytes) -> None:
+        """Pass the pointer on, from whoever holds the wheel."""
+        if not self.driving:
+            return
+        buttons = told[0]
+        x = min(int.from_bytes(told[1:3], "big"), WIDTH - 1)
+        y = min(int.from_bytes(told[3:], "big"), HEIGHT - 1)
+        for number in range(8):
+            if buttons & ~self.buttons & 1 << number:
+                self.acts.press(x, y, number + 1)
+        self.buttons, self.at = buttons, (x, y)
+        self.out += pack(">BBHH", Person.POINTER, buttons, x, y)
+
+    def drive(self, driving: bool) -> None:
+        """Give it the wheel, or take it: what it holds down is let go."""
+        self.driving = driving
+        for key in sorted(self.pressed):
+            self.out += pack(">BBxxI", Person.KEY, False, key)
+        self.pressed.clear()
+        if self.buttons:
+            self.out += pack(">BBHH", Person.POINTER, 0, *self.at)
+            self.buttons = 0
+        if driving:
+            self.acts = Acts()
+
+
+def bounded(length: int, pixels: int) -> int:
+    """Give the length of a compressed rectangle, which compression makes a little longer at most."""
+    if length > pixels * 4 + pixels * 4 // 10 + (1 << 16):
+        raise Strange(f"{length} bytes for {pixels} pixels")
+    return length

@@ -1,0 +1,170 @@
+"""People who look at a desk's screen: each has a connection of its own to it, and one of them may hold the wheel."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+
+from hotdesk.errors import DeskError
+from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, Told
+from hotdesk.hands.reader.relay import Acts, DeskSide, Side, ViewerSide
+
+READ = 1 << 16
+GREETING = 10.0
+"""Seconds both sides have for their greetings."""
+LETTING_GO = 1.0
+"""Seconds a screen may take to hear that keys are let go."""
+MOST_VIEWERS = 16
+
+
+@dataclass(slots=True)
+class Looking:
+    """One person who looks."""
+
+    viewer: ViewerSide
+    desk: socket.socket
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    writing: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held by whoever writes to the desk: the person's keys, or those that are let go for them."""
+
+
+class View:
+    """Relays a desk's screen to whoever looks at it."""
+
+    VERBS = frozenset({"lease", "acted", "drop"})
+
+    def __init__(self, dial: Dial) -> None:
+        self.dial = dial
+        self.looking: dict[int, Looking] = {}
+        self.holder = 0
+        self.acts = Acts()
+        """What whoever held the wheel last did."""
+
+    async def join(self, viewer: socket.socket, number: int) -> None:
+        """Relay to one viewer until either side ends; the sockets are closed then. `Strange`: one broke the rules."""
+        viewer.setblocking(False)
+        with viewer:
+            if number in self.looking or len(self.looking) >= MOST_VIEWERS:
+                raise DeskError(f"{len(self.looking)} people look at this desk already")
+            with await self.dial(SCREEN_PORT) as desk:
+                screen = DeskSide()
+                one = self.looking[number] = Looking(ViewerSide(screen), desk)
+                try:
+                    with one.scope, suppress(OSError):
+                        await relay(one, screen, viewer)
+                finally:
+                    self.forget(number)
+                    for sock in (viewer, desk):
+                        anyio.notify_closing(sock)
+
+    def forget(self, number: int) -> None:
+        """Let go of a viewer that is gone; it no longer holds the wheel."""
+        one = self.looking.pop(number)
+        if self.holder == number:
+            self.holder, self.acts = 0, one.viewer.acts
+
+    async def lease(self, number: int) -> Told:
+        """Give the wheel to a viewer, or with 0 to nobody; what another held down is let go."""
+        if number and number not in self.looking:
+            raise DeskError(f"viewer {number} is gone")
+        if number == self.holder:
+            return Told()
+        before, self.holder = self.looking.get(self.holder), number
+        if number:
+            self.looking[number].viewer.drive(True)
+        if before is not None:
+            before.viewer.drive(False)
+            self.acts = before.viewer.acts
+            with anyio.move_on_after(LETTING_GO) as moment:
+                await let_go(before)
+            if moment.cancelled_caught:
+                before.scope.cancel()  # a screen that takes no more keys shows nothing more
+        return Told()
+
+    async def acted(self) -> Told:
+        """Say what whoever holds the wheel, or held it last, did with it: how often and where, never which keys."""
+        one = self.looking.get(self.holder)
+        acts = one.viewer.acts if one is not None else self.acts
+        return Told({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})
+
+    async def drop(self, number: int) -> Told:
+        """Show a viewer nothing more."""
+        if one := self.looking.get(number):
+            one.scope.cancel()
+        return Told()
+
+
+async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
+    """Greet both sides, then pass on what each says."""
+    try:
+        with anyio.fail_after(GREETING):
+            await greet(screen, one.desk)
+            await send(one.desk, screen.take_back())
+            await send(viewer, one.viewer.take_back())
+            await greet(one.viewer, viewer)
+    except TimeoutError:
+        raise Strange(f"no greeting within {GREETING:.0f} s") from None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(show, screen, one.desk, viewer, tasks.cancel_scope)
+            await steer(one, viewer)
+            tasks.cancel_scope.cancel()
+    except* Strange as group:
+        raise group.exceptions[0] from None
+    except* OSError:
+        pass  # either is gone
+
+
+async def greet(side: Side, sock: socket.socket) -> None:
+    """Exchange greetings with one side."""
+    while not side.ready:
+        data = await receive(sock)
+        if not data:
+            raise ConnectionResetError("it hung up")
+        side.feed(data)
+        await send(sock, side.take_back())
+
+
+async def show(screen: DeskSide, desk: socket.socket, viewer: socket.socket, scope: anyio.CancelScope) -> None:
+    """Pass pictures on; a viewer that reads slowly has the desk wait."""
+    while data := await receive(desk):
+        screen.feed(data)
+        await send(viewer, screen.take())
+    scope.cancel()
+
+
+async def steer(one: Looking, viewer: socket.socket) -> None:
+    """Pass on what the viewer says, as far as it may."""
+    await let_go(one)  # what came with its greeting
+    while data := await receive(viewer):
+        one.viewer.feed(data)
+        await let_go(one)
+
+
+async def let_go(one: Looking) -> None:
+    """Send a desk what waits for it, in order."""
+    async with one.writing:
+        with suppress(OSError):
+            await send(one.desk, one.viewer.take())
+
+
+async def receive(sock: socket.socket) -> bytes:
+    """Read what is there; nothing at the end."""
+    while True:
+        try:
+            return sock.recv(READ)
+        except BlockingIOError:
+            await anyio.wait_readable(sock)
+
+
+async def send(sock: socket.socket, data: bytes) -> None:
+    """Write everything."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[sock.send(view) :]
+        except BlockingIOError:
+            await anyio.wait_writable(sock)

@@ -1,0 +1,256 @@
+"""What passes between a viewer and a desk's screen, and what does not: tables of streams, most of them hostile."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader.relay import MOST_HELD, MOST_PLACES, MOST_TEXT, PIXELS, DeskSide, ViewerSide
+
+VERSION = b"RFB 003.008\n"
+SERVER_INIT = pack(">HH", 1280, 800) + bytes(16) + pack(">I", 5) + b"<b>x<"
+GREETING = VERSION + b"\x01\x01" + bytes(4) + SERVER_INIT
+NOVNC = pack(">BxH5i", 2, 5, 1, 7, 16, -223, -239) + pack(">BBHHHH", 3, 0, 0, 0, 1280, 800)
+ZRLE = 16
+
+
+def greeted_desk(*encodings: int) -> DeskSide:
+    """Give a desk's side past its greeting, with a viewer that knows these encodings."""
+    side = DeskSide()
+    side.feed(GREETING)
+    assert side.ready
+    side.take_back()
+    side.encodings.update(encodings)
+    return side
+
+
+def greeted_viewer(driving: bool = False) -> ViewerSide:
+    """Give a viewer's side past its greeting."""
+    side = ViewerSide(greeted_desk())
+    side.feed(VERSION + b"\x01\x01")
+    assert side.ready
+    side.take_back()
+    side.drive(driving)
+    return side
+
+
+def update(*rectangles: bytes) -> bytes:
+    """Write an update."""
+    return pack(">BxH", 0, len(rectangles)) + b"".join(rectangles)
+
+
+def rectangle(x: int, y: int, wide: int, high: int, encoding: int, body: bytes = b"") -> bytes:
+    """Write one rectangle."""
+    return pack(">HHHHi", x, y, wide, high, encoding) + body
+
+
+def test_the_desk_is_greeted_as_by_a_viewer_that_shares_and_wants_our_pixels() -> None:
+    side = DeskSide()
+    side.feed(GREETING)
+    assert side.take_back() == VERSION + b"\x01" + b"\x01" + pack(">B3x", 0) + PIXELS
+    assert side.take() == b""
+
+
+def test_the_viewer_is_greeted_with_our_size_and_our_name() -> None:
+    side = ViewerSide(greeted_desk())
+    assert side.take_back() == VERSION
+    side.feed(VERSION)
+    assert side.take_back() == b"\x01\x01"
+    side.feed(b"\x01")
+    assert side.take_back() == bytes(4)
+    side.feed(b"\x00")
+    assert side.take_back() == pack(">HH", 1280, 800) + PIXELS + pack(">I", 4) + b"desk"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"RFB 003.003\n",
+        b"HTTP/1.1 200",
+        VERSION + b"\x00" + pack(">I", 3) + b"\x01no",
+        VERSION + b"\x01\x02",
+        VERSION + b"\x02\x13\x12",
+        VERSION + b"\x01\x01" + pack(">I", 1),
+        VERSION + b"\x01\x01" + bytes(4) + pack(">HH", 65535, 65535) + bytes(20),
+        VERSION + b"\x01\x01" + bytes(4) + pack(">HH", 1280, 801) + bytes(20),
+        VERSION + b"\x01\x01" + bytes(4) + SERVER_INIT[:20] + b"\xff\xff\xff\xff",
+        VERSION + b"\x01\x01" + bytes(4) + SERVER_INIT[:20] + pack(">I", MOST_TEXT + 1),
+    ],
+    ids=["3.3", "http", "nobody", "password", "tls", "refused", "huge", "taller", "name of -1", "long name"],
+)
+def test_a_desk_that_greets_otherwise_is_not_shown(said: bytes) -> None:
+    with pytest.raises(Strange):
+        DeskSide().feed(said)
+
+
+@pytest.mark.parametrize("said", [b"RFB 003.003\n", b"GET / HTTP/1", VERSION + b"\x02"])
+def test_a_viewer_that_greets_otherwise_sees_nothing(said: bytes) -> None:
+    with pytest.raises(Strange):
+        ViewerSide(greeted_desk()).feed(said)
+
+
+GOOD_UPDATES = {
+    "none": update(),
+    "raw": update(rectangle(0, 0, 2, 2, 0, bytes(16))),
+    "copy": update(rectangle(1279, 799, 1, 1, 1, pack(">HH", 0, 0))),
+    "compressed": update(rectangle(0, 0, 1280, 800, ZRLE, pack(">I", 5) + b"abcde")),
+    "several": update(rectangle(0, 0, 1, 1, 0, bytes(4)), rectangle(5, 5, 9, 9, ZRLE, pack(">I", 1) + b"z")),
+}
+
+
+@pytest.mark.parametrize("said", GOOD_UPDATES.values(), ids=GOOD_UPDATES)
+def test_pictures_pass_as_they_are_however_they_are_cut(said: bytes) -> None:
+    whole, piecemeal = greeted_desk(0, 1, ZRLE), greeted_desk(0, 1, ZRLE)
+    whole.feed(said)
+    for byte in said:
+        piecemeal.feed(bytes([byte]))
+    assert whole.take() == piecemeal.take() == said
+
+
+BAD_UPDATES = {
+    "beyond the right": update(rectangle(1279, 0, 2, 1, 0)),
+    "beyond the bottom": update(rectangle(0, 799, 1, 2, 0)),
+    "far away": update(rectangle(65535, 65535, 65535, 65535, 0)),
+    "empty": update(rectangle(0, 0, 0, 5, 0)),
+    "a copy from beyond": update(rectangle(0, 0, 2, 1, 1, pack(">HH", 1279, 0))),
+    "too long": update(rectangle(0, 0, 1, 1, ZRLE, pack(">I", 1 << 20))),
+    "four gigabytes": update(rectangle(0, 0, 1280, 800, ZRLE, b"\xff\xff\xff\xff")),
+    "too many": pack(">BxH", 0, 65535),
+    "a resize": update(rectangle(0, 0, 4000, 4000, -223)),
+    "an extended resize": update(rectangle(0, 0, 1280, 800, -308)),
+    "a cursor": update(rectangle(0, 0, 16, 16, -239)),
+    "a name": update(rectangle(0, 0, 1, 1, -307)),
+    "tight": update(rectangle(0, 0, 1, 1, 7)),
+    "colours": b"\x01" + bytes(5),
+    "a fence": b"\xf8" + bytes(8),
+    "continuous updates": b"\x96",
+    "a cut text of 4 GiB": b"\x03" + bytes(3) + pack(">I", 1 << 31),
+}
+
+
+@pytest.mark.parametrize("said", BAD_UPDATES.values(), ids=BAD_UPDATES)
+def test_what_no_screen_of_ours_says_ends_the_view(said: bytes) -> None:
+    with pytest.raises(Strange):
+        greeted_desk(0, 1, ZRLE).feed(said)
+
+
+def test_pixels_come_only_in_ways_the_viewer_knows() -> None:
+    said = GOOD_UPDATES["compressed"]
+    with pytest.raises(Strange):
+        greeted_desk().feed(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"\x02", b"\x03" + bytes(3) + pack(">i", 3) + b"abc", b"\x03" + bytes(3) + pack(">i", -6) + b"abcdef"],
+    ids=["bell", "cut text", "extended clipboard"],
+)
+def test_what_a_person_did_not_ask_for_is_dropped(said: bytes) -> None:
+    side = greeted_desk()
+    for _ in range(3):
+        side.feed(said)
+    side.feed(update())
+    assert side.take() == update()
+
+
+def test_no_more_is_held_than_a_step_needs() -> None:
+    side = greeted_desk(ZRLE)
+    side.feed(update(rectangle(0, 0, 1280, 800, ZRLE, pack(">I", 1 << 20))))
+    for _ in range(15):
+        side.feed(bytes(1 << 16))
+        assert len(side.take()) >= 1 << 16
+        assert not side.held
+
+
+def test_a_viewer_gets_only_encodings_we_read() -> None:
+    side = greeted_viewer()
+    side.feed(NOVNC)
+    assert side.take() == pack(">BxH4i", 2, 4, 16, 1, 0, -255) + pack(">BBHHHH", 3, 0, 0, 0, 1280, 800)
+    assert side.desk.encodings == {16, 1, 0}
+
+
+def test_a_viewer_may_want_its_colours_in_another_order() -> None:
+    side = greeted_viewer()
+    asked = pack(">B3x", 0) + pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 0, 8, 16)
+    side.feed(asked)
+    assert side.take() == asked
+
+
+def test_a_viewer_asks_for_no_more_than_the_screen() -> None:
+    side = greeted_viewer()
+    side.feed(pack(">BBHHHH", 3, 7, 1000, 60000, 60000, 60000))
+    assert side.take() == pack(">BBHHHH", 3, 1, 1000, 799, 280, 1)
+
+
+BAD_VIEWERS = {
+    "16 bits": pack(">B3x", 0) + pack(">BBBBHHHBBB3x", 16, 16, 0, 1, 31, 63, 31, 11, 5, 0),
+    "a palette": pack(">B3x", 0) + pack(">BBBBHHHBBB3x", 32, 24, 0, 0, 255, 255, 255, 0, 8, 16),
+    "colours that overlap": pack(">B3x", 0) + pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 8, 8, 16),
+    "far shifts": pack(">B3x", 0) + pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 0, 8, 200),
+    "encodings without end": pack(">BxH", 2, 65535),
+    "a paste of 2 GiB": b"\x06" + bytes(3) + pack(">I", (1 << 31) - 1),
+    "set desktop size": b"\xfb" + bytes(23),
+    "a scan code": b"\xff" + bytes(11),
+    "a fence": b"\xf8" + bytes(8),
+    "power": b"\xfa" + bytes(3),
+    "unknown": b"\x01",
+}
+
+
+@pytest.mark.parametrize("said", BAD_VIEWERS.values(), ids=BAD_VIEWERS)
+def test_what_no_viewer_of_ours_says_ends_the_view(said: bytes) -> None:
+    with pytest.raises(Strange):
+        greeted_viewer(driving=True).feed(said)
+
+
+KEY_DOWN, KEY_UP = pack(">BBxxI", 4, 1, 0x61), pack(">BBxxI", 4, 0, 0x61)
+CLICK = pack(">BBHH", 5, 1, 10, 20) + pack(">BBHH", 5, 0, 10, 20)
+
+
+def test_who_does_not_hold_the_wheel_moves_nothing() -> None:
+    side = greeted_viewer()
+    side.feed(KEY_DOWN + CLICK + KEY_UP)
+    assert side.take() == b""
+    assert (side.acts.clicks, side.acts.keys) == (0, 0)
+
+
+def test_who_holds_the_wheel_types_and_clicks() -> None:
+    side = greeted_viewer(driving=True)
+    side.feed(KEY_DOWN + CLICK + KEY_UP)
+    assert side.take() == KEY_DOWN + CLICK + KEY_UP
+    assert (side.acts.clicks, side.acts.keys, side.acts.places) == (1, 1, [(10, 20, 1)])
+
+
+@pytest.mark.parametrize("driving", [False, True])
+@pytest.mark.parametrize("length", [3, -3])
+def test_a_persons_clipboard_never_reaches_the_desk(driving: bool, length: int) -> None:
+    side = greeted_viewer(driving)
+    side.feed(b"\x06" + bytes(3) + pack(">i", length) + b"key" + pack(">BBHHHH", 3, 0, 0, 0, 1, 1))
+    assert side.take() == pack(">BBHHHH", 3, 0, 0, 0, 1, 1)
+
+
+def test_what_is_held_down_is_let_go_with_the_wheel() -> None:
+    side = greeted_viewer(driving=True)
+    side.feed(KEY_DOWN + pack(">BBHH", 5, 5, 2000, 2000))
+    side.take()
+    side.drive(False)
+    assert side.take() == KEY_UP + pack(">BBHH", 5, 0, 1279, 799)
+    side.feed(KEY_UP)
+    assert side.take() == b""
+
+
+def test_a_pointer_stays_on_the_screen() -> None:
+    side = greeted_viewer(driving=True)
+    side.feed(pack(">BBHH", 5, 0, 65535, 65535))
+    assert side.take() == pack(">BBHH", 5, 0, 1279, 799)
+
+
+def test_what_is_remembered_of_a_person_is_bounded() -> None:
+    side = greeted_viewer(driving=True)
+    side.feed(CLICK * (MOST_PLACES + 5))
+    side.feed(b"".join(pack(">BBxxI", 4, 1, key) for key in range(100)))
+    assert side.acts.clicks == MOST_PLACES + 5
+    assert len(side.acts.places) == MOST_PLACES
+    assert len(side.pressed) == side.acts.keys == MOST_HELD
