@@ -61,7 +61,17 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
 def make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, lock: int, progress: Progress) -> Path:
     """Make the tree a recipe adds to its parent's layers."""
     below = tuple(str(each) for each in lowers)
-    task = Task(recipe.name, str(work), below, suite, recipe.include, recipe.apt, recipe.pip, recipe.run)
+    task = Task(
+        name=recipe.name,
+        work=str(work),
+        lowers=below,
+        suite=suite,
+        include=recipe.include,
+        apt=recipe.apt,
+        pip=recipe.pip,
+        files=dict(recipe.files),
+        run=recipe.run,
+    )
     carry_out(task, lock, progress)
     strip(work / "tree", whiteouts=bool(lowers))
     return work / "tree"

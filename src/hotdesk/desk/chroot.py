@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Task:
     include: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
     run: tuple[str, ...] = ()
 
     def dump(self) -> str:
@@ -89,6 +90,8 @@ def carry_out(task: Task) -> None:
             install_packages(task, root, work)
         if task.pip:
             install_wheels(task, root)
+        for path, text in task.files.items():
+            inside.write(path.strip("/").encode(), text.encode(), 0o755 if text.startswith("#!") else 0o644)
         for line in task.run:
             say(task, f"running {line.strip().splitlines()[0][:60]}")
             enter(root, "/bin/sh", "-ec", line)

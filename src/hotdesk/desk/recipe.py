@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
@@ -23,6 +24,9 @@ REQUIREMENT_SHAPE = re.compile(
     rf"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?(?:{VERSION}(?: ?,{VERSION})*)?"
 )
 LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
+TEXT_SHAPE = re.compile(r"[^\0]*")
+PATH_SHAPE = re.compile(r"(?!/(?:dev|proc|run|sys|tmp)(?:/|$))(?:/(?!\.\.?(?:/|$))[^/\0-\x1f\x7f]{1,255})+")
+"""An absolute path without detours, to where nothing is mounted while an image is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Recipe:
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     """Requirements by name and version; wheels only."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Texts by path, root's and readable by everybody; a program where the text begins with `#!`."""
     run: tuple[str, ...] = ()
     """Shell lines, run as root inside the image, without network. Trusted like a Makefile."""
 
@@ -90,11 +96,12 @@ def parse(text: str, name: str) -> Recipe:
         include=list_of(table, "include", PACKAGE_SHAPE, where),
         apt=list_of(table, "apt", PACKAGE_SHAPE, where),
         pip=list_of(table, "pip", REQUIREMENT_SHAPE, where),
+        files=files_of(table, where),
         run=list_of(table, "run", LINE_SHAPE, where),
     )
     if table:
         key = printable(sorted(table)[0])
-        raise BriefError(f"{where} has an unknown key {key!r}; it takes from, apt, pip and run")
+        raise BriefError(f"{where} has an unknown key {key!r}; it takes from, apt, pip, files and run")
     if (recipe.parent is None) == (recipe.suite is None):
         raise BriefError(f'{where} must say what it stands on: `from = "base"` (or a `suite`, not both)')
     if recipe.parent is not None and recipe.include:
@@ -118,6 +125,17 @@ def list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: s
     return tuple(checked(each, key, shape, where) for each in value)
 
 
+def files_of(table: dict[str, object], where: str) -> dict[str, str]:
+    """Take the files from a table, each path and text checked."""
+    value = table.pop("files", {})
+    if not isinstance(value, dict):
+        raise BriefError(f"{where}: files must be a table of texts by path")
+    return {
+        checked(path, "files", PATH_SHAPE, where): checked(text, "files", TEXT_SHAPE, where)
+        for path, text in value.items()
+    }
+
+
 def checked(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
     """Check one text of a recipe."""
     if not isinstance(value, str):
@@ -129,5 +147,7 @@ def checked(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
 
 def digest(recipe: Recipe, parent: str, arch: str, suite: str) -> str:
     """Name what a recipe makes of a parent (its digest, or nothing), whatever the image is called."""
-    parts = [FORMAT, parent, arch, suite, recipe.include, recipe.apt, recipe.pip, recipe.run]
+    parts: list[object] = [FORMAT, parent, arch, suite, recipe.include, recipe.apt, recipe.pip, recipe.run]
+    if recipe.files:
+        parts.append(sorted(recipe.files.items()))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hotdesk.desk import recipe as recipes
+from hotdesk.desk import trust
 from hotdesk.desk.recipe import Recipe, digest, load, parse
 from hotdesk.errors import BriefError
 
@@ -24,7 +26,20 @@ def test_the_base_comes_with_hotdesk() -> None:
     assert base.suite == "trixie"
     assert base.parent is None
     assert {"bash", "python3", "python3-pip", "git", "curl"} <= set(base.include)
-    assert recipes.builtin() == ["base"]
+    assert recipes.builtin() == ["base", "desktop", "office"]
+
+
+def test_office_stands_on_base_and_desktop_on_office() -> None:
+    assert load("office").parent == "base"
+    assert load("desktop").parent == "office"
+    for program in ("session", "browser"):
+        assert load("desktop").files[f"/usr/local/lib/hotdesk/{program}"].startswith("#!/bin/bash\n")
+
+
+def test_no_image_takes_the_place_of_the_policy_a_door_gives_the_browser() -> None:
+    assert f"/etc/chromium/{trust.BROWSER_POLICY}" not in load("desktop").files
+    ours = json.loads(load("desktop").files["/etc/chromium/policies/managed/desktop.json"])
+    assert not {"CACertificates", "ProxyMode", "ProxyServer", "ProxySettings"} & set(ours)
 
 
 def test_a_recipe_is_found_by_path_and_named_after_it(tmp_path: Path) -> None:
@@ -56,6 +71,9 @@ def test_a_recipe_that_is_nowhere_is_the_callers_mistake(wanted: str) -> None:
         ('from = "mine"', "stand on itself"),
         ('from = "base"\ninclude = ["x1"]', "belong in `apt`"),
         ('suite = "trixie main; rm"', "cannot be meant in suite"),
+        ('from = "base"\nfiles = ["/etc/x"]', "files must be a table"),
+        ('from = "base"\n[files]\n"/etc/x" = 1', "takes text"),
+        ('from = "base"\n[files]\n"/etc/x" = "a\\u0000b"', "cannot be meant in files"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(text: str, said: str) -> None:
@@ -98,9 +116,30 @@ def test_odd_requirements_are_refused(name: str) -> None:
         parse(f'from = "base"\npip = ["{name}"]', "mine")
 
 
+def test_files_are_texts_by_path() -> None:
+    text = 'from = "base"\n[files]\n"/etc/x.d/y z" = "one\\n"\n"/.hidden" = ""\n"/runs/x" = "two"\n'
+    assert parse(text, "mine").files == {"/etc/x.d/y z": "one\n", "/.hidden": "", "/runs/x": "two"}
+
+
+@pytest.mark.parametrize(
+    "path", ["etc/x", "/", "//x", "/x/", "/a//b", "/a/./b", "/a/../b", "/..", "/a\\nb", "/tmp/x", "/run", "/proc/x", ""]
+)
+def test_odd_paths_are_refused(path: str) -> None:
+    with pytest.raises(BriefError, match="cannot be meant in files"):
+        parse(f'from = "base"\n[files]\n"{path}" = ""', "mine")
+
+
 def test_a_digest_is_stable() -> None:
     made = digest(Recipe("base", suite="trixie", include=("bash",)), "", "aarch64", "trixie")
     assert made == "3b3a9b80a9ef203240c23bc10ad7e552b80fa814a21d3eaf4ffa6e8be9eacaa6"
+
+
+def test_a_digest_follows_files_in_any_order() -> None:
+    one = Recipe("one", parent="base", files={"/a": "1", "/b": "2"})
+    again = replace(one, files={"/b": "2", "/a": "1"})
+    others = [replace(one, files={}), replace(one, files={"/a": "1"}), replace(one, files={"/a": "1", "/b": "3"})]
+    assert digest(again, "p", "aarch64", "") == digest(one, "p", "aarch64", "")
+    assert len({digest(each, "p", "aarch64", "") for each in (one, *others)}) == 4
 
 
 def test_a_digest_follows_everything_but_the_name() -> None:
