@@ -17,6 +17,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state, uids
+from hotdesk.hands import novnc
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 
@@ -50,9 +51,22 @@ def test_setup_repeated_changes_nothing_and_is_quick(home: Path, settings: Confi
     done = hotdesk(home, settings.images, "setup", "--json")
     assert time.monotonic() - began < 3
     steps = json.loads(done.stdout)
-    assert [step["name"] for step in steps] == ["kernel", "packages", "account", "user ids", "folders", "image base"]
+    names = ["kernel", "packages", "account", "user ids", "folders", "viewer", "image base"]
+    assert [step["name"] for step in steps] == names
     assert not any(step["changed"] for step in steps)
     assert uids.is_reserved()
+
+
+def test_setup_brings_the_viewer_whole_and_brings_it_again_when_it_is_damaged(home: Path, settings: Config) -> None:
+    assert hotdesk(home, settings.images, "setup", "--no-image").returncode == 0
+    place = novnc.folder(settings.lib)
+    assert sorted(each.name for each in place.iterdir()) == ["copyright", "core", "vendor", "version"]
+    assert b"RFB" in (place / "core/rfb.js").read_bytes()
+    assert not any(each.stat().st_mode & 0o222 or each.stat().st_uid for each in (place, *place.rglob("*")))
+    (place / "version").unlink()
+    again = hotdesk(home, settings.images, "setup", "--no-image").stdout
+    assert f"viewer: noVNC {novnc.version(settings.lib)} fetched" in again
+    assert [each.name for each in place.parent.iterdir()] == ["novnc"]
 
 
 def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None:

@@ -9,9 +9,11 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
@@ -24,6 +26,7 @@ from hotdesk.desk.image import Image
 from hotdesk.desk.machine import Machine
 from hotdesk.desk.recipe import Recipe
 from hotdesk.errors import HostError, ImageError, printable
+from hotdesk.hands import novnc
 
 ACCOUNT = "hotdesk"
 APT = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
@@ -50,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Set this machine up: Debian packages, an account, user ids, folders, images. Safe to repeat and to interrupt.
+    """Set this machine up: packages, an account, user ids, folders, a viewer, images. Safe to repeat and to interrupt.
 
     For example:
 
@@ -82,6 +85,7 @@ def prepare(settings: Config, here: Machine, wanted: Sequence[Recipe]) -> Iterat
     yield add_account()
     yield reserve()
     yield make_folders(settings)
+    yield bring_viewer(settings)
     for each in wanted:
         yield furnish(settings, here, each)
 
@@ -140,12 +144,13 @@ def install(wanted: Sequence[str]) -> Step:
     return Step("packages", f"{', '.join(lacking)} installed", True)
 
 
-def apt(*argv: str) -> None:
+def apt(*argv: str, cwd: Path | None = None) -> None:
     """Run apt-get to its end: in a session of its own, because dpkg interrupted half-way needs mending by hand."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     child = subprocess.Popen(
         [*APT, *argv],
         env=environment,
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -199,6 +204,26 @@ def make_folders(settings: Config) -> Step:
     settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.lib.chmod(0o700)
     return Step("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
+
+
+def bring_viewer(settings: Config) -> Step:
+    """Have what shows a desk's screen in a browser: of a package only its JavaScript, without what it depends on."""
+    if version := novnc.version(settings.lib):
+        return Step("viewer", f"noVNC {version} there", False)
+    with tempfile.TemporaryDirectory() as folder:
+        download(novnc.PACKAGE, Path(folder))
+        version = novnc.publish(settings.lib, next(Path(folder).glob("*.deb")))
+    return Step("viewer", f"noVNC {version} fetched", True)
+
+
+def download(package: str, folder: Path) -> None:
+    """Fetch a package without installing it; apt checks its signature."""
+    argv = ("download", "-o", "APT::Sandbox::User=root", package)
+    try:
+        apt(*argv, cwd=folder)
+    except HostError:  # what the lists name may have been replaced since
+        apt("update")
+        apt(*argv, cwd=folder)
 
 
 def furnish(settings: Config, here: Machine, wanted: Recipe) -> Step:

@@ -1,0 +1,67 @@
+"""Where the JavaScript that shows a desk's screen lies: noVNC's, as the distribution packages it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hotdesk.errors import HostError
+
+PACKAGE = "novnc"
+PARTS = {
+    "core": "usr/share/novnc/core",
+    "vendor": "usr/share/novnc/vendor",
+    "copyright": "usr/share/doc/novnc/copyright",
+}
+"""What is taken of the package: the library and its licences; no page."""
+
+
+def folder(lib: Path) -> Path:
+    """Give where it lies."""
+    return lib / "viewer" / "novnc"
+
+
+def version(lib: Path) -> str | None:
+    """Say which version is there, if any."""
+    try:
+        return (folder(lib) / "version").read_text().strip()
+    except OSError:
+        return None
+
+
+def publish(lib: Path, package: Path) -> str:
+    """Put what a package holds in place, whole or not at all; give its version."""
+    place = folder(lib)
+    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as work:
+        tool("dpkg-deb", "--extract", str(package), work)
+        tree = Path(work) / "novnc"
+        tree.mkdir()
+        for name, inside in PARTS.items():
+            (Path(work) / inside).rename(tree / name)
+        (tree / "version").write_text(tool("dpkg-deb", "--field", str(package), "Version"))
+        write_protect(tree)
+        if version(lib) is None:
+            shutil.rmtree(place, ignore_errors=True)
+        try:
+            tree.rename(place)
+        except OSError:
+            if version(lib) is None:  # else somebody was quicker
+                raise
+    return version(lib) or ""
+
+
+def tool(*argv: str) -> str:
+    """Run a program to its end, and give what it says."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode != 0:
+        raise HostError(f"`{argv[0]} {argv[1]}` failed: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def write_protect(tree: Path) -> None:
+    """Let everybody read a tree, and nobody write it."""
+    for each in (tree, *tree.rglob("*")):
+        each.chmod(0o555 if each.is_dir() else 0o444)
