@@ -1,0 +1,230 @@
+"""A desk's screen: pictures of it, and the hands on its pointer and keys, over one connection that is kept.
+
+The frame is kept here and brought up to date by what has changed. A picture is *fresh* when it holds everything that
+was painted before it was asked for: the changes are asked for, then one pixel whether it changed or not. A server
+answers in order, so when that pixel comes, all has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Literal
+
+import anyio
+
+from hotdesk.errors import DeskError
+from hotdesk.hands.reader import SCREEN_PORT, Dial, Told, pixels
+from hotdesk.hands.reader.line import MOST_BYTES, Line
+from hotdesk.hands.reader.rfb import key, pointer, request
+
+SIZE = (1280, 800)
+LARGEST = 4096
+"""Pixels of a picture's side, however it is scaled."""
+PATIENCE = 10.0
+"""Seconds a call may take beside what it was asked to wait."""
+LONGEST_WAIT = 120.0
+MOST_EVENTS = 10_000
+MOST_MARKS = 4
+BETWEEN_LOOKS = 0.04
+BUTTONS = 8
+LAST_KEYSYM = 0x1FFF_FFFF
+Event = Sequence[object]
+
+
+class Display:
+    """Shows a desk's screen and moves its pointer and keys."""
+
+    VERBS = frozenset({"shot", "input", "settle", "cursor", "mark", "difference"})
+
+    def __init__(
+        self, dial: Dial, size: pixels.Size = SIZE, patience: float = PATIENCE, most: int = MOST_BYTES
+    ) -> None:
+        self.dial = dial
+        self.size = size
+        self.patience = patience
+        self.most = most
+        self.line: Line | None = None
+        self.looks = 0
+        self.buttons = 0
+        self.pointer: tuple[int, int] | None = None
+        self.marks: dict[str, bytearray] = {}
+        self.turn = anyio.Lock()
+
+    async def shot(
+        self,
+        region: Sequence[int] | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        format: Literal["png", "jpeg"] = "png",
+        quality: int = 80,
+    ) -> Told:
+        """Give a fresh picture of the screen or a region of it: left, top, right, bottom."""
+        box = self.box(region)
+        scaled = scale(box, width, height)
+        if format not in ("png", "jpeg") or not 1 <= quality <= 95:
+            raise DeskError(f"a picture cannot be {format} of quality {quality}: png, or jpeg of 1 to 95")
+        async with self.connected() as line:
+            await self.look(line)
+            image = pixels.picture(line.frame, self.size, box, scaled)
+        data = pixels.png(image) if format == "png" else pixels.jpeg(image, quality)
+        return Told({"width": image.width, "height": image.height, "media": f"image/{format}"}, data)
+
+    async def input(self, events: Sequence[Event]) -> Told:
+        """Move the pointer, press and release, in this order; return when the screen has taken it all."""
+        if len(events) > MOST_EVENTS:
+            raise DeskError(f"{len(events)} events at once are too many: {MOST_EVENTS} at most")
+        for event in events:
+            self.check(event)
+        pauses = sum(seconds(event) for event in events)
+        if pauses > LONGEST_WAIT:
+            raise DeskError(f"input cannot pause {pauses:g} s: {LONGEST_WAIT:g} at most")
+        async with self.connected(pauses) as line:
+            waiting = bytearray()
+            for event in events:
+                if event[0] == "pause":
+                    await line.send(waiting)
+                    waiting.clear()
+                    await anyio.sleep(seconds(event))
+                else:
+                    waiting += self.written(event)
+            await self.look(line, waiting, whole=False)
+        return Told()
+
+    async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Sequence[int] | None = None) -> Told:
+        """Wait until the picture stops changing; say whether it did, after how long, and what share of it changed."""
+        box = self.box(region)
+        if not 0 <= quiet <= timeout <= LONGEST_WAIT:
+            raise DeskError(f"a screen cannot be quiet {quiet:g} of {timeout:g} s: {LONGEST_WAIT:g} at most")
+        async with self.connected(timeout) as line:
+            await self.look(line)
+            begin = last = anyio.current_time()
+            first, seen = bytearray(line.frame), bytearray(line.frame)
+            while (now := anyio.current_time()) < last + quiet and now < begin + timeout:
+                await anyio.sleep(min(BETWEEN_LOOKS, last + quiet - now))
+                if await self.look(line) and pixels.compare(seen, line.frame, self.size, box)[0]:
+                    seen[:] = line.frame
+                    last = anyio.current_time()
+            share, _ = pixels.compare(first, line.frame, self.size, box)
+        return Told({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})
+
+    async def cursor(self) -> Told:
+        """Tell where the pointer was last put from here; nothing when it never was."""
+        return Told({"x": self.pointer[0], "y": self.pointer[1]} if self.pointer else None)
+
+    async def mark(self, name: str) -> Told:
+        """Keep the picture as it is now, to compare with later. The oldest of several makes room."""
+        async with self.connected() as line:
+            await self.look(line)
+            self.marks.pop(name, None)
+            while len(self.marks) >= MOST_MARKS:
+                del self.marks[next(iter(self.marks))]
+            self.marks[name] = bytearray(line.frame)
+        return Told()
+
+    async def difference(self, name: str, region: Sequence[int] | None = None) -> Told:
+        """Tell what share of the pixels differs from a marked picture's, and where."""
+        box = self.box(region)
+        if name not in self.marks:
+            raise DeskError(f"no picture was marked {name!r}")
+        async with self.connected() as line:
+            await self.look(line)
+            share, where = pixels.compare(self.marks[name], line.frame, self.size, box)
+        return Told({"changed": share, "region": where})
+
+    @asynccontextmanager
+    async def connected(self, longer: float = 0.0) -> AsyncIterator[Line]:
+        """Hold the connection for one call, made anew when it broke; what fails ends it."""
+        async with self.turn:
+            try:
+                if self.line is not None and not await self.line.lives():
+                    self.drop()
+                if self.line is None:
+                    self.line = Line(await self.dial(SCREEN_PORT), self.size, self.most)
+                with anyio.fail_after(self.patience + longer):
+                    await self.line.shake_hands()
+                    yield self.line
+            except TimeoutError as e:
+                self.drop()
+                raise DeskError(f"the screen does not answer within {self.patience + longer:g} s") from e
+            except OSError as e:
+                self.drop()
+                raise DeskError("the connection to the screen broke; what was sent last may not have arrived") from e
+            except BaseException:
+                self.drop()
+                raise
+
+    def drop(self) -> None:
+        """Give the connection up: another call makes another."""
+        if self.line is not None:
+            with suppress(OSError):
+                self.line.close()
+        self.line, self.buttons = None, 0
+
+    async def look(self, line: Line, before: bytes | bytearray = b"", whole: bool = True) -> bool:
+        """Bring the frame up to date, or only have everything sent taken; say whether anything may have changed."""
+        width, height = self.size
+        self.looks += 1
+        x, y = self.looks % width, self.looks // width % height
+        changes = request(True, 0, 0, width, height) if whole and line.painted else b""
+        surely = request(False, 0, 0, width, height) if whole and not line.painted else request(False, x, y, 1, 1)
+        await line.send(before + changes + surely)
+        return await line.updated(x, y)
+
+    def box(self, region: Sequence[int] | None) -> pixels.Box:
+        """Check a region."""
+        width, height = self.size
+        if region is None:
+            return 0, 0, width, height
+        if len(region) != 4 or any(type(each) is not int for each in region):
+            raise DeskError("a region is four whole numbers: left, top, right, bottom")
+        left, top, right, bottom = region
+        if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+            raise DeskError(f"region {list(region)} does not lie on the screen, which is {width} by {height} pixels")
+        return left, top, right, bottom
+
+    def check(self, event: Event) -> None:
+        """Refuse what is no input."""
+        width, height = self.size
+        match event:
+            case ["move", int(x), int(y)] if 0 <= x < width and 0 <= y < height:
+                return
+            case ["button", int(number), bool()] if 1 <= number <= BUTTONS:
+                return
+            case ["key", int(keysym), bool()] if 0 < keysym <= LAST_KEYSYM:
+                return
+            case ["pause", int() | float() as seconds] if 0 <= seconds <= LONGEST_WAIT:
+                return
+        raise DeskError(f"{list(event)!r:.80} is no input for a screen of {width} by {height} pixels")
+
+    def written(self, event: Event) -> bytes:
+        """Write an event as RFB has it, and remember where that leaves the pointer."""
+        match event:
+            case ["move", int(x), int(y)]:
+                self.pointer = (x, y)
+            case ["button", int(number), bool(down)]:
+                bit = 1 << number - 1
+                self.buttons = self.buttons | bit if down else self.buttons & ~bit
+            case ["key", int(keysym), bool(down)]:
+                return key(keysym, down)
+        return pointer(self.buttons, *(self.pointer or (self.size[0] // 2, self.size[1] // 2)))
+
+
+def seconds(event: Event) -> float:
+    """Give how long an event pauses."""
+    match event:
+        case ["pause", int() | float() as pause]:
+            return float(pause)
+    return 0.0
+
+
+def scale(box: pixels.Box, width: int | None, height: int | None) -> pixels.Size:
+    """Choose a picture's size: one side alone keeps the proportions."""
+    wide, high = box[2] - box[0], box[3] - box[1]
+    if width is None:
+        width = wide if height is None else max(1, round(wide * height / high))
+    if height is None:
+        height = max(1, round(high * width / wide))
+    if not (1 <= width <= LARGEST and 1 <= height <= LARGEST):
+        raise DeskError(f"a picture cannot be {width} by {height} pixels: 1 to {LARGEST} each")
+    return width, height

@@ -1,0 +1,111 @@
+"""One connection to a desk's screen: what RFB has to say goes out, what comes in becomes the frame."""
+
+from __future__ import annotations
+
+import socket
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader.rfb import Conversation
+
+MOST_BYTES = 64 << 20
+"""What may come before an answer does: more is a server that never means to give one."""
+BREATH = 1 << 20
+"""Bytes read at most before others have their turn."""
+
+PIECES = 16 << 10
+"""Bytes received at once where many small things may lie together."""
+
+
+class Line:
+    """Carries one conversation; whoever calls sets the deadline."""
+
+    def __init__(self, connection: socket.socket, size: tuple[int, int], most: int = MOST_BYTES) -> None:
+        self.connection = connection
+        self.most = most
+        self.conversation = Conversation(*size)
+        self.pieces = bytearray(PIECES)
+        self.painted = False
+        """The whole frame has come once: what changed is enough from now on."""
+
+    @property
+    def frame(self) -> bytearray:
+        """Give the pixels as they were told last."""
+        return self.conversation.frame
+
+    async def shake_hands(self) -> None:
+        """Come to where requests may be sent."""
+        while not self.conversation.ready:
+            await self.receive()
+            self.conversation.updates.clear()  # nobody asked for one yet
+            if not self.conversation.ready:
+                await self.send(b"")
+
+    async def lives(self) -> bool:
+        """Take in what came unasked; say whether the other end is still there."""
+        try:
+            for _ in range(max(1, self.most // BREATH)):
+                if not self.read():
+                    return True
+                self.conversation.updates.clear()
+                await checkpoint()
+        except OSError:
+            pass
+        return False
+
+    async def send(self, data: bytes | bytearray) -> None:
+        """Send, after what the conversation itself has to say."""
+        rest = memoryview(bytes(self.conversation.outgoing + data))
+        self.conversation.outgoing.clear()
+        while rest:
+            try:
+                rest = rest[self.connection.send(rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self.connection)
+
+    async def updated(self, x: int, y: int) -> bool:
+        """Read until a pixel was painted; say whether anything else was."""
+        more, came = False, 0
+        while came < self.most:
+            came += await self.receive()
+            for painted in self.conversation.updates:
+                area = sum(each.area for each in painted)
+                more = more or area > 1
+                self.painted = self.painted or area >= self.conversation.width * self.conversation.height
+            found = any(each.holds(x, y) for painted in self.conversation.updates for each in painted)
+            self.conversation.updates.clear()
+            if found:
+                return more
+        raise Strange("the screen sends and sends, and never what was asked for")
+
+    async def receive(self) -> int:
+        """Wait for some bytes and take them in; say how many."""
+        await checkpoint()
+        while not (count := self.read()):
+            await anyio.wait_readable(self.connection)
+        return count
+
+    def read(self) -> int:
+        """Take in what is there, a breath of it at most, until an update is whole; say how many bytes it was."""
+        count = 0
+        while count < BREATH and not self.conversation.updates:
+            room = self.conversation.room()
+            straight = len(room) >= len(self.pieces)
+            try:
+                came = self.connection.recv_into(room if straight else self.pieces)
+            except BlockingIOError:
+                break
+            if not came:
+                raise ConnectionError("the screen hung up")
+            count += came
+            if straight:
+                self.conversation.took(came)
+            else:
+                self.conversation.feed(memoryview(self.pieces)[:came])
+        return count
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()

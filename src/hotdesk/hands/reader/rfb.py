@@ -1,0 +1,192 @@
+"""RFB 3.8 as a client speaks it: bytes in, updates out. No I/O, and nothing a server says makes it hold more.
+
+One security type (None), one encoding (Raw), a pixel format and a geometry of our own: whatever else comes is
+`Strange`. The caller fills `room()` with what it receives and says how much came by `took()`, or feeds it; `outgoing`
+is what it has to send.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hotdesk.hands.reader import Strange
+
+VERSION = b"RFB 003.008\n"
+NO_SECURITY = 1
+PIXEL = 4
+"""Bytes of a pixel: blue, green, red and one that means nothing, which Pillow reads as `BGRX`."""
+FORMAT = struct.pack(">B3xBBBBHHHBBB3x", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
+ONLY_RAW = struct.pack(">BxHi", 2, 1, 0)
+LONGEST_NAME = 1 << 10
+LONGEST_CUT_TEXT = 64 << 10
+MOST_RECTANGLES = 4096
+MOST_FRAMES = 2
+"""How often an update may paint the whole frame over."""
+
+Filling: TypeAlias = Generator[memoryview, None, None]
+Taking: TypeAlias = Generator[memoryview, None, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A part of the frame."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    @property
+    def area(self) -> int:
+        """Count its pixels."""
+        return self.width * self.height
+
+    def holds(self, x: int, y: int) -> bool:
+        """Say whether a pixel lies in it."""
+        return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One connection's worth of RFB."""
+
+    width: int
+    height: int
+    frame: bytearray = field(init=False)
+    outgoing: bytearray = field(default_factory=bytearray)
+    ready: bool = False
+    """The server has told its geometry, and it is ours: requests and input may be sent."""
+    updates: list[tuple[Rectangle, ...]] = field(default_factory=list)
+    """What whole updates have painted, for the caller to take away."""
+    course: Filling = field(init=False)
+    space: memoryview = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.frame = bytearray(self.width * self.height * PIXEL)
+        self.course = self.converse()
+        self.space = next(self.course)
+
+    def room(self) -> memoryview:
+        """Give where the next bytes belong; never empty."""
+        return self.space
+
+    def took(self, count: int) -> None:
+        """Go on with `count` more bytes, which lie in `room()` now."""
+        self.space = self.space[count:]
+        while not self.space:
+            self.space = next(self.course)
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Go on with these bytes, which lie elsewhere."""
+        rest = memoryview(data)
+        while rest:
+            count = min(len(rest), len(self.space))
+            self.space[:count] = rest[:count]
+            rest = rest[count:]
+            self.took(count)
+
+    def converse(self) -> Filling:
+        """Shake hands, then read messages for ever."""
+        yield from self.shake_hands()
+        self.outgoing += FORMAT + ONLY_RAW
+        self.ready = True
+        while True:
+            match (yield from take(1))[0]:
+                case 0:
+                    yield from self.update()
+                case 2:
+                    pass  # the bell
+                case 3:
+                    (length,) = struct.unpack(">3xI", (yield from take(7)))
+                    yield from drop(length, LONGEST_CUT_TEXT, "a clipboard")
+                case kind:
+                    raise Strange(f"the screen sends a message of type {kind}")
+
+    def shake_hands(self) -> Filling:
+        """Agree on the version, on no security, and on the geometry."""
+        if (version := (yield from take(len(VERSION)))) != VERSION:
+            raise Strange(f"the screen speaks {version!r}, not RFB 3.8")
+        self.outgoing += VERSION
+        (count,) = yield from take(1)
+        if NO_SECURITY not in (yield from take(count)):
+            raise Strange("the screen asks for a password")
+        self.outgoing.append(NO_SECURITY)
+        if any((yield from take(4))):
+            raise Strange("the screen refuses the connection")
+        self.outgoing.append(1)  # others may look on
+        width, height, length = struct.unpack(">HH16xI", (yield from take(24)))
+        if (width, height) != (self.width, self.height):
+            raise Strange(f"the screen is {width} by {height} pixels, not {self.width} by {self.height}")
+        yield from drop(length, LONGEST_NAME, "a name")
+
+    def update(self) -> Filling:
+        """Read one update into the frame."""
+        (count,) = struct.unpack(">xH", (yield from take(3)))
+        if count > MOST_RECTANGLES:
+            raise Strange(f"the screen sends an update of {count} rectangles")
+        painted: list[Rectangle] = []
+        left = MOST_FRAMES * self.width * self.height
+        for _ in range(count):
+            *where, encoding = struct.unpack(">HHHHi", (yield from take(12)))
+            rectangle = Rectangle(*where)
+            left -= rectangle.area
+            self.check(rectangle, encoding, left)
+            yield from self.paint(rectangle)
+            painted.append(rectangle)
+        self.updates.append(tuple(painted))
+
+    def check(self, rectangle: Rectangle, encoding: int, left: int) -> None:
+        """Refuse a rectangle that is not raw, lies outside, or is more than one update may bring."""
+        if encoding != 0:
+            raise Strange(f"the screen sends encoding {encoding}, which was not asked for")
+        if rectangle.x + rectangle.width > self.width or rectangle.y + rectangle.height > self.height:
+            raise Strange(f"the screen paints outside itself: {rectangle}")
+        if left < 0:
+            raise Strange("the screen paints itself over again and again in one update")
+
+    def paint(self, rectangle: Rectangle) -> Filling:
+        """Take a rectangle's pixels: straight into the frame where its lines follow each other there."""
+        line, frame = rectangle.width * PIXEL, memoryview(self.frame)
+        start, step = (rectangle.y * self.width + rectangle.x) * PIXEL, self.width * PIXEL
+        if not rectangle.area:
+            return
+        if line == step or rectangle.height == 1:
+            yield frame[start : start + line * rectangle.height]
+            return
+        pixels = memoryview(bytearray(line * rectangle.height))
+        yield pixels
+        for number in range(rectangle.height):
+            frame[start : start + line] = pixels[number * line : (number + 1) * line]
+            start += step
+
+
+def take(count: int) -> Taking:
+    """Take some bytes, which someone has bounded."""
+    buffer = bytearray(count)
+    yield memoryview(buffer)
+    return bytes(buffer)
+
+
+def drop(length: int, most: int, what: str) -> Filling:
+    """Take some bytes and throw them away."""
+    if length > most:
+        raise Strange(f"the screen sends {what} of {length} bytes")
+    yield memoryview(bytearray(length))
+
+
+def request(incremental: bool, x: int, y: int, width: int, height: int) -> bytes:
+    """Ask for a part of the frame: what has changed of it, or all of it."""
+    return struct.pack(">BBHHHH", 3, incremental, x, y, width, height)
+
+
+def pointer(buttons: int, x: int, y: int) -> bytes:
+    """Say where the pointer is, and which of its buttons are down."""
+    return struct.pack(">BBHH", 5, buttons, x, y)
+
+
+def key(keysym: int, down: bool) -> bytes:
+    """Press or release a key."""
+    return struct.pack(">BBxxI", 4, down, keysym)
