@@ -231,10 +231,13 @@ NUMBERS = itertools.count(1)
 async def dial(desk: Desk, port: int) -> socket.socket:
     """Connect to a desk's screen or browser, started first when nobody listens."""
     try:
-        return await desk.dial(port)
+        sock = await desk.dial(port)
     except DeskError:
         await start(desk, port)
-        return await desk.dial(port)
+        sock = await desk.dial(port)
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a click must not wait for an acknowledgement
+    return sock
 
 
 async def start(desk: Desk, port: int) -> None:
