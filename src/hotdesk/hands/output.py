@@ -1,0 +1,79 @@
+"""What a program said, for a model: cleaned and cut in the middle, the whole of it kept in the desk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from hotdesk.config import MIB
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError, printable
+
+KEPT = 16 * MIB
+"""Bytes of an output that are kept; what comes after is heard, counted and dropped."""
+SHOWN = 8000
+"""Characters of its beginning, and of its end, that are shown."""
+FOLDER = ".hotdesk/output"
+SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""What steers a terminal: colours, cursor, titles."""
+
+
+def readable(text: str) -> str:
+    """Give text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
+    lines = SEQUENCE.sub("", text).split("\n")
+    last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in last)
+
+
+@dataclass(slots=True)
+class Said:
+    """What a program has said so far, in bounded memory: its beginning, and the very end."""
+
+    limit: int = KEPT
+    data: bytearray = field(default_factory=bytearray)
+    end: bytearray = field(default_factory=bytearray)
+    """The latest of what came after the limit."""
+    dropped: int = 0
+
+    def add(self, data: bytes | bytearray) -> None:
+        """Hear more."""
+        room = max(0, self.limit - len(self.data))
+        self.data += data[:room]
+        self.dropped += len(data[room:])
+        self.end += data[room:]
+        if len(self.end) > 8 * SHOWN:
+            del self.end[: -4 * SHOWN]
+
+    @property
+    def size(self) -> int:
+        """Count all bytes that were said."""
+        return len(self.data) + self.dropped
+
+
+class Outputs:
+    """Numbers and keeps the long outputs of one desk."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.count = 0
+
+    async def shorten(self, said: Said) -> str:
+        """Give an output as text; of a long one the beginning and the end, and where the whole is."""
+        if said.size <= 2 * SHOWN:
+            return readable(said.data.decode("utf-8", "replace"))
+        text = (said.data + said.end).decode("utf-8", "replace")
+        if len(text) <= 2 * SHOWN and not said.dropped:
+            return readable(text)
+        left_out = f"… {len(text) - 2 * SHOWN:,} characters left out; {await self.keep(said)} …"
+        return f"{readable(text[:SHOWN])}\n{left_out}\n{readable(text[-SHOWN:])}"
+
+    async def keep(self, said: Said) -> str:
+        """Write an output to a file in the desk; say where, or why not."""
+        self.count += 1
+        path = f"{FOLDER}/{self.count}.txt"
+        whole = f"its first {said.limit // MIB} MiB of {said.size:,} bytes are" if said.dropped else "the whole is"
+        try:
+            await self.desk.write(path, bytes(said.data))
+        except FileError as e:
+            return f"it could not be kept: {printable(str(e))}"
+        return f"{whole} in ~/{path}, read it with file_view or search"

@@ -1,0 +1,14 @@
+"""Where a path a model wrote leads to in a desk."""
+
+from __future__ import annotations
+
+import posixpath
+
+from hotdesk.desk.seam import Desk
+
+
+def place(desk: Desk, path: str) -> str:
+    """Give a path as an absolute one: relative ones and `~` mean the home folder."""
+    if path == "~" or path.startswith("~/"):
+        path = path[2:]
+    return posixpath.normpath(posixpath.join(desk.home, path))

@@ -1,0 +1,195 @@
+"""One bash that lives on between commands.
+
+How it works: an interactive bash without a terminal, so that an interrupt ends a command and not the shell, reads lines
+from a pipe. Each command is three lines: one says that it begins, one runs it with nothing on its standard input, one
+says how it ended and where the shell is. The words that say so are unguessable and new for every command, and go out by
+a descriptor of their own: output without a newline, or turned elsewhere for good, hides nothing, and what looks like
+the end of a command is not. A shell that ends says so too, for a job it leaves behind may hold its output open.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from hotdesk.desk.seam import Desk, Process
+from hotdesk.errors import DeskError
+from hotdesk.hands.output import Said
+
+ARGV = ("bash", "--noprofile", "--norc", "--noediting", "+m", "-i")
+WORD = 213
+"""The descriptor our words go out by."""
+SETUP = (
+    f"exec 2>&1 {WORD}>&1; set +H +o history; unset HISTFILE MAILCHECK; PS1= PS2= "
+    "PROMPT_COMMAND='{{ PS1= PS2=; }} 2>/dev/null'; trap {trap} EXIT\n"
+)
+ENDING = re.compile(rb" (\d{1,3}) ([^\x1e]{0,8192})\x1e")
+ENDING_LIMIT = 9000
+HALF = 16
+"""Characters of half a word."""
+INTERRUPT_SECONDS = 3.0
+"""How long an interrupted command may take to end, before the session is given up."""
+KILL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, by the desk's word."""
+
+    said: Said
+    exit_code: int | None = None
+    """None: it did not end."""
+    cwd: str = ""
+    timed_out: bool = False
+    lives: bool = True
+    """Whether the session lives on."""
+    began: bool = True
+    """Whether the shell got as far as running it, or was killed on purpose before: nobody shall run it again."""
+
+
+class Hearing:
+    """Finds our words in what a shell says; sans I/O."""
+
+    def __init__(self, begin: str, end: str, gone: str) -> None:
+        self.begin = f"\x1e{begin}\x1e".encode()
+        self.ends = {f"\x1e{end}".encode(): True, f"\x1e{gone}".encode(): False}
+        """What says that the command, or the shell, ended; and whether the shell lives on then."""
+        self.said = Said()
+        self.rest = bytearray()
+        self.began = False
+        self.ending: tuple[int, str] | None = None
+        self.lives = False
+
+    def feed(self, data: bytes) -> None:
+        """Hear more."""
+        self.rest += data
+        if not self.began:
+            _, found, after = self.rest.partition(self.begin)
+            self.rest = after if found else self.rest[-len(self.begin) :]
+            self.began = bool(found)
+        if self.began and self.ending is None:
+            self.look()
+
+    def look(self) -> None:
+        """Look for the end; what can be no part of it has been said."""
+        found = [(place, word) for word in self.ends if (place := self.rest.find(word)) >= 0]
+        place, word = min(found, default=(len(self.rest) - 2 * HALF - 1, b""))
+        self.take(max(0, place))
+        if not word:
+            return
+        if told := ENDING.match(self.rest, len(word)):
+            self.ending = int(told[1]) & 255, told[2].decode("utf-8", "replace")
+            self.lives = self.ends[word]
+        elif len(self.rest) > ENDING_LIMIT:
+            self.ending = 255, "?"
+
+    def take(self, size: int) -> None:
+        """Count bytes as said."""
+        self.said.add(self.rest[:size])
+        del self.rest[:size]
+
+    def finish(self) -> None:
+        """Count what is left as said: no end will come."""
+        if self.began and self.ending is None:
+            self.take(len(self.rest))
+
+
+class Session:
+    """One bash in a desk."""
+
+    def __init__(self, desk: Desk, process: Process, gone: str) -> None:
+        self.desk = desk
+        self.process = process
+        self.gone = gone
+        """What the shell says when it ends."""
+        self.killed = False
+        self.waiting: anyio.CancelScope | None = None
+
+    @classmethod
+    async def start(cls, desk: Desk, env: Mapping[str, str]) -> Session:
+        """Start it in the home folder."""
+        process = await desk.start(ARGV, env=env)
+        if process.pid == 0:
+            raise DeskError(f"desk {desk.id} has no bash")
+        gone = new_word()
+        await process.send(SETUP.format(trap=shlex.quote(say_ending(gone))).encode())
+        return cls(desk, process, gone)
+
+    async def run(self, command: str, timeout: float) -> Ended:
+        """Run a line in it; whoever breaks this off ends the session."""
+        try:
+            return await self.attempt(command, timeout)
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def attempt(self, command: str, timeout: float) -> Ended:
+        """Run a line; when its time is up, interrupt it as Ctrl+C does; when that does not help, end the session."""
+        begin, end = new_word(), new_word()
+        hearing = Hearing(begin, end, self.gone)
+        with anyio.move_on_after(timeout) as self.waiting:
+            await self.process.send(script(command, begin, end).encode())
+            await self.listen(hearing)
+        late = self.waiting.cancelled_caught and not self.killed
+        if late:
+            with anyio.move_on_after(INTERRUPT_SECONDS) as self.waiting:
+                await self.interrupt()
+                await self.listen(hearing)
+        hearing.finish()
+        began = hearing.began or self.killed
+        if not hearing.lives:
+            await self.kill()
+        code, cwd = hearing.ending or (None, "")
+        return Ended(hearing.said, code, cwd, late, hearing.lives, began)
+
+    async def listen(self, hearing: Hearing) -> None:
+        """Hear the shell until the command, or the shell itself, has ended."""
+        output = self.process.output()
+        try:
+            async for _, data in output:
+                hearing.feed(data)
+                if hearing.ending is not None:
+                    return
+        finally:
+            await output.aclose()  # type: ignore[attr-defined]
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs in the foreground; what runs in the background was started deaf to it."""
+        await self.desk.run(["bash", "-c", f"kill -INT -- -{self.process.pid}"], timeout=INTERRUPT_SECONDS)
+
+    async def kill(self) -> None:
+        """End it with all it started; whoever waits for a command of it is told."""
+        self.killed = True
+        if self.waiting is not None:
+            self.waiting.cancel()
+        with anyio.move_on_after(KILL_SECONDS, shield=True):
+            await self.process.kill()
+
+
+def script(command: str, begin: str, end: str) -> str:
+    """Write what runs a command, and says when it begins and ends."""
+    return (
+        f"{{ \\builtin printf '\\036%s%s\\036' {halves(begin)} >&{WORD}; }} 2>/dev/null\n"
+        f"\\builtin eval -- {shlex.quote(command)} </dev/null\n"
+        f"{say_ending(end)}\n"
+    )
+
+
+def say_ending(word: str) -> str:
+    """Write what says that something ended, how, and where the shell is."""
+    return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {halves(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
+
+
+def new_word() -> str:
+    """Make a word nobody can guess."""
+    return secrets.token_hex(HALF)
+
+
+def halves(word: str) -> str:
+    """Write a word in two, so that a trace of the shell does not show it whole."""
+    return f"{word[:HALF]} {word[HALF:]}"

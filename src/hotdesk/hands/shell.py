@@ -1,0 +1,194 @@
+"""The shell as tools: sessions that live on between commands, and programs that run once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import anyio
+
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.output import KEPT, Outputs, Said
+from hotdesk.hands.paths import place
+from hotdesk.hands.session import Ended, Session
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
+
+MAIN = "main"
+SESSIONS = 16
+SESSION_SHAPE = re.compile(r"[A-Za-z0-9._-]{1,32}")
+SECONDS = 120.0
+LONGEST_SECONDS = 3600.0
+TIMEOUT = Parameter("timeout", "number", "seconds it may take", default=SECONDS, least=0.1, most=LONGEST_SECONDS)
+SESSION = Parameter("session", "text", "which session; a new name starts a new one", default=MAIN, longest=32)
+
+SHELL = Tool(
+    "shell",
+    "Run bash in a session that lives on: working folder, variables, functions and background jobs stay for the next "
+    "call. Commands read nothing from standard input; what needs input gets it by a pipe, `<<EOF` or the tool run. "
+    "Start servers with `&`. When the time is up the command is interrupted, as by Ctrl+C.",
+    (Parameter("command", "text", "one or more lines of bash", required=True), SESSION, TIMEOUT),
+    {"command": "cd work && ls -l"},
+)
+RUN = Tool(
+    "run",
+    "Run one program to its end, apart from any session: by argv (exact arguments, no shell) or by command (a line of "
+    "bash). When the time is up it is killed with all it started.",
+    (
+        Parameter("argv", "texts", "the program and its arguments"),
+        Parameter("command", "text", "a line of bash, instead of argv"),
+        Parameter("cwd", "text", "its working folder; the home folder unless told", longest=4096),
+        Parameter("stdin", "text", "what it reads from standard input"),
+        TIMEOUT,
+    ),
+    {"argv": ["python3", "-c", "print(6 * 7)"], "timeout": 30},
+)
+RESTART = Tool(
+    "shell_restart",
+    "End a session with all it started, background jobs too, and start it anew in the home folder.",
+    (SESSION,),
+    {"session": MAIN},
+)
+
+
+class Shell:
+    """One desk's shell."""
+
+    tools = (SHELL, RUN, RESTART)
+
+    def __init__(self, desk: Desk, env: Mapping[str, str] | None = None) -> None:
+        self.desk = desk
+        self.env = dict(env or {})
+        self.outputs = Outputs(desk)
+        self.sessions: dict[str, Session] = {}
+        self.locks: dict[str, anyio.Lock] = {}
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools."""
+        match tool:
+            case "shell":
+                return await self.shell(arguments)
+            case "run":
+                return await self.run(arguments)
+        return await self.restart(arguments)
+
+    async def close(self) -> None:
+        """End every session with all it started."""
+        for name in list(self.sessions):
+            await self.sessions.pop(name).kill()
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    async def shell(self, arguments: Arguments) -> Observation:
+        """Run a line in a session."""
+        name = self.named(SHELL, arguments)
+        timeout = number_of(arguments, "timeout", SECONDS)
+        async with self.locks.setdefault(name, anyio.Lock()):
+            ended, note = await self.run_in(
+                name, text_of(arguments, "command"), number_of(arguments, "timeout", SECONDS)
+            )
+        text = await self.outputs.shorten(ended.said)
+        told = tell_ended(ended, number_of(arguments, "timeout", SECONDS))
+        return Observation(
+            "\n".join(filter(None, (text.rstrip("\n"), told))), ended.exit_code == 0 and not ended.timed_out, note=note
+        )
+
+    async def run_in(self, name: str, command: str, timeout: float) -> tuple[Ended, str]:
+        """Run a line in a session; one that died while nobody looked is started anew, and that is told."""
+        note = ""
+        for _ in range(2):
+            ended = await self.try_in(name, command, timeout)
+            if ended is not None and ended.began:
+                return ended, note
+            note = f"session {name} had ended and was started anew: its folder, variables and jobs are gone"
+        raise DeskError(f"session {name} does not start: bash ends or hangs before it runs anything")
+
+    async def try_in(self, name: str, command: str, timeout: float) -> Ended | None:
+        """Run a line in a session; None when the shell was gone with the programs of its desk."""
+        known = name in self.sessions
+        if not known:
+            self.sessions[name] = await Session.start(self.desk, self.env)
+        try:
+            ended = await self.sessions[name].run(command, timeout)
+        except DeskError:
+            self.sessions.pop(name, None)
+            if not known:
+                raise
+            return None
+        except BaseException:
+            self.sessions.pop(name, None)
+            raise
+        if not ended.lives:
+            self.sessions.pop(name, None)
+        return ended
+
+    async def restart(self, arguments: Arguments) -> Observation:
+        """End a session; the next command starts it."""
+        name = self.named(RESTART, arguments)
+        session = self.sessions.pop(name, None)
+        if session is None:
+            return Observation(f"Session {name} was not running; the next command starts it.")
+        await session.kill()
+        return Observation(f"Session {name} was ended with all it started; the next command starts it anew.")
+
+    def named(self, tool: Tool, arguments: Arguments) -> str:
+        """Give the name of a session, checked."""
+        name = text_of(arguments, "session") or MAIN
+        if not SESSION_SHAPE.fullmatch(name):
+            raise tool.refuse("session has other characters than letters, digits, `.`, `_` and `-`")
+        if name not in self.sessions and len(self.sessions) >= SESSIONS:
+            raise tool.refuse(f"there are {SESSIONS} sessions already: {', '.join(self.sessions)}; use one of them")
+        return name
+
+    # -- programs that run once -------------------------------------------------------------------------------
+
+    async def run(self, arguments: Arguments) -> Observation:
+        """Run a program to its end."""
+        argv, command = texts_of(arguments, "argv"), text_of(arguments, "command")
+        if bool(argv) == bool(command):
+            raise RUN.refuse("it takes either argv or command")
+        timeout = number_of(arguments, "timeout", SECONDS)
+        cwd = text_of(arguments, "cwd")
+        done = await self.desk.run(
+            argv or ["bash", "-c", command],
+            stdin=text_of(arguments, "stdin").encode(),
+            env=self.env,
+            cwd=place(self.desk, cwd) if cwd else None,
+            timeout=timeout,
+            output_limit=KEPT,
+        )
+        parts = [await self.outputs.shorten(Said(data=bytearray(done.stdout)))]
+        if done.stderr:
+            parts.append("standard error:\n" + await self.outputs.shorten(Said(data=bytearray(done.stderr))))
+        parts.append(tell_done(done, timeout))
+        return Observation("\n".join(part.rstrip("\n") for part in parts if part), done.ok)
+
+
+def tell_ended(ended: Ended, timeout: float) -> str:
+    """Say how a command of a session ended."""
+    if ended.lives:
+        where = f"[exit code {ended.exit_code}, in {printable(ended.cwd)}]"
+        if not ended.timed_out:
+            return where
+        return f"[its {timeout:g} seconds were up and it was interrupted; the session lives on] {where}"
+    if not ended.timed_out:
+        code = "" if ended.exit_code is None else f" with exit code {ended.exit_code}"
+        return f"[the shell itself ended{code}; the next command starts a new session in the home folder]"
+    return (
+        f"[its {timeout:g} seconds were up and it took no interrupt: it was killed with the session and all that "
+        "started there; the next command starts a new one in the home folder]"
+    )
+
+
+def tell_done(done: Done, timeout: float) -> str:
+    """Say how a program ended."""
+    how = f"exit code {done.exit_code}"
+    if done.timed_out:
+        how = f"killed: its {timeout:g} seconds were up"
+    elif done.reason:
+        how += f": {printable(done.reason)}"
+    if done.out_of_memory:
+        how += "; the desk ran out of memory"
+    if done.truncated:
+        how += f"; it said more than {KEPT >> 20} MiB, and the rest was dropped"
+    return f"[{how}]"
