@@ -51,6 +51,14 @@ class Display:
         self.marks: dict[str, bytearray] = {}
         self.turn = anyio.Lock()
 
+    @staticmethod
+    def warm() -> None:
+        """Make a picture of each kind: what that takes is looked for in files at its first use."""
+        image = pixels.picture(bytearray(64), (4, 4), (0, 0, 4, 4), (2, 2))
+        pixels.png(image)
+        pixels.jpeg(image, 80)
+        pixels.compare(bytearray(64), bytearray(64), (4, 4), (0, 0, 4, 4))
+
     async def shot(
         self,
         region: Sequence[int] | None = None,

@@ -15,6 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+
 from hotdesk.desk import calls, cell
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import PARTS, Strange, Told
@@ -180,12 +183,19 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
     for each in (line, hand):
         each.set_inheritable(False)
         each.setblocking(False)
+    anyio.run(rehearse)
     kinds = {name: load(path) for name, path in parts.items()}
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER)
     gc.freeze()
     asyncio.run(Reader(line, hand, kinds, float(settings["stuck"])).run())
     os._exit(0)
+
+
+async def rehearse() -> None:
+    """Have what libraries import only once they run."""
+    with anyio.fail_after(1):
+        await anyio.lowlevel.checkpoint()
 
 
 def load(path: str) -> Any:
