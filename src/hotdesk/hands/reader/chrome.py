@@ -1,0 +1,306 @@
+"""A desk's browser: the verbs it can be asked. One at a time; what happened meanwhile comes with each result."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+
+from hotdesk.errors import DeskError
+from hotdesk.hands.reader import Dial, Strange, Told, acts, looks, travel
+from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp
+from hotdesk.hands.reader.page import Page
+from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tab, Tabs
+
+Act: TypeAlias = Callable[[Page], Awaitable[dict[str, object] | Told]]
+
+ATTACH_SECONDS = 5.0
+SHOW = 30_000
+"""Characters of a page that are given at once."""
+
+
+class Connection:
+    """The browser of one desk, connected to on first need, and anew after anything strange."""
+
+    def __init__(self, dial: Dial) -> None:
+        self.dial = dial
+        self.known = Tabs()
+        self.cdp: Cdp | None = None
+        self.lock = anyio.Lock()
+
+    async def use(self, act: Act, answers_dialog: bool = False) -> Told:
+        """Do something with the current tab; give what came of it, with what else is new."""
+        async with self.lock:
+            try:
+                cdp = await self.connected()
+                await self.look_around(cdp)
+                if not answers_dialog:
+                    await self.dismiss(cdp)
+                page = Page(cdp, await self.current(cdp))
+                done = await self.do(page, act)
+                return await self.told(cdp, done)
+            except Refused as e:
+                raise DeskError(f"the browser cannot do that: {e}") from e
+            except Strange:
+                self.drop()
+                raise
+
+    async def do(self, page: Page, act: Act) -> Told:
+        """Do it, unless a dialog comes in between."""
+        self.known.patient = False
+        try:
+            done = await act(page)
+        except Interrupted:
+            done = {"interrupted": True}
+        finally:
+            self.known.patient = True
+        await page.release()
+        return done if isinstance(done, Told) else Told(done)
+
+    async def told(self, cdp: Cdp, done: Told) -> Told:
+        """Add where we are, and what is new."""
+        await self.look_around(cdp)
+        tab = await self.current(cdp)
+        dialogs = [
+            {"tab": each.id, "kind": each.dialog.kind, "message": each.dialog.message}
+            for each in self.known.by_target.values()
+            if each.dialog
+        ]
+        about = {**tab.tell(), "tab": tab.id, "dialogs": dialogs, "news": self.known.take_news()}
+        assert isinstance(done.value, dict)
+        return Told({**about, **done.value}, done.blob)
+
+    async def connected(self) -> Cdp:
+        """Give the connection, opened if there is none."""
+        if self.cdp is None or not self.cdp.web.is_open:
+            self.drop()
+            self.known.quiet = True
+            self.cdp = await open_cdp(self.dial, self.known.hear)
+            await self.cdp.call("Target.setDiscoverTargets", discover=True)
+            await self.cdp.call(
+                "Browser.setDownloadBehavior", behavior="allow", downloadPath=DOWNLOADS, eventsEnabled=True
+            )
+        return self.cdp
+
+    async def look_around(self, cdp: Cdp) -> None:
+        """Hear all that has happened, and follow the tabs that are new."""
+        told = await cdp.call("Target.getTargets")
+        targets = told.each("targetInfos")
+        for target in targets:
+            self.known.meet(target)
+        alive = {target.text("targetId", 100) for target in targets}
+        for gone in [target for target in self.known.by_target if target not in alive]:
+            self.known.lose(gone)
+        self.known.quiet = False
+        for tab in [tab for tab in self.known.by_target.values() if not tab.session]:
+            await self.follow(cdp, tab)
+
+    async def follow(self, cdp: Cdp, tab: Tab) -> None:
+        """Have a tab tell what happens in it."""
+        try:
+            told = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
+        except Refused:  # it was closed meanwhile
+            return
+        if not (session := told.text("sessionId", 100)) or session in self.known.by_session:
+            raise Strange("a session that is none, or another's")
+        tab.session = session
+        self.known.by_session[session] = tab
+        try:
+            await cdp.call("Page.enable", session, ATTACH_SECONDS)
+            frame = (await cdp.call("Page.getFrameTree", session, ATTACH_SECONDS)).facts("frameTree").facts("frame")
+            tab.frame = frame.text("id", 100)
+            tab.enter(frame.text("loaderId", 100))
+            await cdp.call("Page.setLifecycleEventsEnabled", session, ATTACH_SECONDS, enabled=True)
+        except (Refused, DeskError) as e:
+            self.known.note(f"the page in tab {tab.id} does not answer: {e}")
+
+    async def current(self, cdp: Cdp) -> Tab:
+        """Give the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
+        if tab := self.known.by_target.get(self.known.current):
+            return tab
+        if not self.known.by_target:
+            await cdp.call("Target.createTarget", url="about:blank")
+            await self.look_around(cdp)
+        if not self.known.by_target:
+            raise DeskError("the browser opens no tab")
+        tab = [*self.known.by_target.values()][-1]
+        self.known.current = tab.target
+        return tab
+
+    async def dismiss(self, cdp: Cdp) -> None:
+        """Answer with no what nobody answered."""
+        for tab in [*self.known.by_target.values()]:
+            if dialog := tab.dialog:
+                await self.answer(cdp, tab, accept=False)
+                self.known.note(f"the {dialog.kind} in tab {tab.id} was dismissed, as nobody answered it")
+
+    async def answer(self, cdp: Cdp, tab: Tab, accept: bool, text: str = "") -> None:
+        """Answer a dialog; one that closed meanwhile is no error."""
+        tab.dialog = None
+        try:
+            await cdp.call("Page.handleJavaScriptDialog", tab.session, accept=accept, promptText=text)
+        except Refused:
+            return
+
+    def drop(self) -> None:
+        """Let go of the connection. Tabs keep their names."""
+        if self.cdp is not None:
+            self.cdp.close()
+            self.cdp = None
+        self.known.by_session.clear()
+        for tab in self.known.by_target.values():
+            tab.session, tab.dialog, tab.world = "", None, 0
+
+
+class Chrome(Connection):
+    """The browser of one desk."""
+
+    VERBS = frozenset(
+        {"goto", "back", "forward", "reload", "tabs", "open_tab", "select_tab", "close_tab", "read", "snapshot",
+         "click", "fill", "select", "upload", "press", "insert", "hover", "scroll", "screenshot", "evaluate",
+         "wait_for", "downloads", "wait_download", "dialog"}
+    )  # fmt: skip
+
+    async def goto(self, url: str, wait: str = "load", timeout: float = 30.0) -> Told:
+        """Go to a page, and wait until it has loaded so far."""
+        return await self.use(lambda page: travel.go(page, url, wait, timeout))
+
+    async def back(self, timeout: float = 30.0) -> Told:
+        """Go back in the tab's history."""
+        return await self.use(lambda page: travel.go_by(page, -1, timeout))
+
+    async def forward(self, timeout: float = 30.0) -> Told:
+        """Go forward in the tab's history."""
+        return await self.use(lambda page: travel.go_by(page, 1, timeout))
+
+    async def reload(self, timeout: float = 30.0) -> Told:
+        """Load the page again."""
+        return await self.use(lambda page: travel.reload(page, timeout))
+
+    async def tabs(self) -> Told:
+        """List the tabs."""
+
+        async def act(page: Page) -> dict[str, object]:
+            return {"tabs": [tab.tell() for tab in self.known.by_target.values()]}
+
+        return await self.use(act)
+
+    async def open_tab(self, url: str = "about:blank", timeout: float = 30.0) -> Told:
+        """Open a tab, and go to a page in it."""
+
+        async def act(page: Page) -> dict[str, object]:
+            told = await page.cdp.call("Target.createTarget", url="about:blank")
+            await self.look_around(page.cdp)
+            self.known.current = told.text("targetId", 100)
+            new = Page(page.cdp, await self.current(page.cdp))
+            return await travel.go(new, url, "load", timeout) if url != "about:blank" else {}
+
+        return await self.use(act)
+
+    async def select_tab(self, tab: str) -> Told:
+        """Have another tab in front, and be the one all is asked of."""
+
+        async def act(page: Page) -> dict[str, object]:
+            found = self.known.find(tab)
+            self.known.current = found.target
+            await page.cdp.call("Target.activateTarget", targetId=found.target)
+            return {}
+
+        return await self.use(act)
+
+    async def close_tab(self, tab: str) -> Told:
+        """Close a tab."""
+
+        async def act(page: Page) -> dict[str, object]:
+            target = self.known.find(tab).target
+            await page.cdp.call("Target.closeTarget", targetId=target)
+            await page.cdp.wait(lambda: target not in self.known.by_target, ATTACH_SECONDS)
+            return {"closed": target not in self.known.by_target}
+
+        return await self.use(act)
+
+    async def read(self, start: int = 0, most: int = SHOW) -> Told:
+        """Give the page as markdown, a part of it."""
+        return await self.use(lambda page: looks.read(page, start, most))
+
+    async def snapshot(self, start: int = 0, most: int = SHOW) -> Told:
+        """Give the page as a tree with references, a part of it."""
+        return await self.use(lambda page: looks.snapshot(page, start, most))
+
+    async def click(self, ref: str, button: str = "left", count: int = 1) -> Told:
+        """Click an element."""
+        return await self.use(lambda page: acts.click(page, ref, button, count))
+
+    async def fill(self, ref: str, text: str) -> Told:
+        """Have a field hold a text."""
+        return await self.use(lambda page: acts.fill(page, ref, text))
+
+    async def select(self, ref: str, values: list[str]) -> Told:
+        """Choose options of a list."""
+        return await self.use(lambda page: acts.select(page, ref, values))
+
+    async def upload(self, ref: str, paths: list[str]) -> Told:
+        """Give files of the desk to a page."""
+        return await self.use(lambda page: acts.upload(page, ref, paths))
+
+    async def press(self, keys: list[str]) -> Told:
+        """Press keys, one after another."""
+        return await self.use(lambda page: acts.press(page, keys))
+
+    async def insert(self, text: str) -> Told:
+        """Type a text where the focus is."""
+        return await self.use(lambda page: acts.insert(page, text))
+
+    async def hover(self, ref: str) -> Told:
+        """Point at an element."""
+        return await self.use(lambda page: acts.hover(page, ref))
+
+    async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> Told:
+        """Scroll an element into view, or the page by so many screens."""
+        return await self.use(lambda page: acts.scroll(page, ref, down, right))
+
+    async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> Told:
+        """Take a picture."""
+        return await self.use(lambda page: looks.screenshot(page, full, ref, form, quality))
+
+    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> Told:
+        """Give what an expression is in the page."""
+        return await self.use(lambda page: looks.evaluate(page, expression, most, timeout))
+
+    async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> Told:
+        """Wait until something is so: `text`, `text_gone`, `ref`, `url`, `load` or `idle`."""
+        return await self.use(lambda page: looks.wait_for(page, what, value, timeout))
+
+    async def downloads(self) -> Told:
+        """List the downloads."""
+
+        async def act(page: Page) -> dict[str, object]:
+            return {"downloads": [download.tell() for download in self.known.downloads.values()]}
+
+        return await self.use(act)
+
+    async def wait_download(self, timeout: float = 60.0) -> Told:
+        """Wait until no download is under way any more; list those there are."""
+
+        async def act(page: Page) -> dict[str, object]:
+            met = await page.cdp.wait(self.known.has_all, timeout)
+            return {"met": met, "downloads": [download.tell() for download in self.known.downloads.values()]}
+
+        return await self.use(act)
+
+    async def dialog(self, accept: bool, text: str = "") -> Told:
+        """Answer the dialog that is open."""
+
+        async def act(page: Page) -> dict[str, object]:
+            asking = [tab for tab in self.known.by_target.values() if tab.dialog]
+            if not asking:
+                raise DeskError("no dialog is open")
+            found = page.tab if page.tab in asking else asking[0]
+            assert found.dialog is not None
+            kind = found.dialog.kind
+            await self.answer(page.cdp, found, accept, text)
+            await page.settle()
+            return {"answered": kind}
+
+        return await self.use(act, answers_dialog=True)

@@ -1,0 +1,61 @@
+"""Keys as the browser wants them pressed: `Enter`, `Control+a`, `Shift+Tab`, or one character."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hotdesk.errors import DeskError, printable
+
+MODIFIERS = {"Alt": 1, "Control": 2, "Ctrl": 2, "Meta": 4, "Shift": 8}
+NAMED = {
+    "Enter": 13, "Tab": 9, "Escape": 27, "Backspace": 8, "Delete": 46, "Insert": 45, "Home": 36, "End": 35,
+    "PageUp": 33, "PageDown": 34, "ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39, "Space": 32,
+    **{f"F{number}": 111 + number for number in range(1, 13)},
+}  # fmt: skip
+"""Keys by name, with the number Windows gave them, which pages still read."""
+TEXTS = {"Enter": "\r", "Space": " "}
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """One key, with what is held down meanwhile."""
+
+    key: str
+    code: str
+    number: int
+    modifiers: int
+    text: str
+    """What it types."""
+
+    def down(self) -> dict[str, object]:
+        """Give the event of pressing it."""
+        return {**self.up(), "type": "keyDown" if self.text else "rawKeyDown", "text": self.text}
+
+    def up(self) -> dict[str, object]:
+        """Give the event of letting it go."""
+        told: dict[str, object] = {"type": "keyUp", "key": self.key, "modifiers": self.modifiers}
+        return {**told, "code": self.code, "windowsVirtualKeyCode": self.number}
+
+
+def read_stroke(name: str) -> Stroke:
+    """Read a key as it is written."""
+    *held, last = (
+        name.split("+") if len(name) > 1 and not name.endswith("++") else [*name[:-1].split("+")[:-1], name[-1:]]
+    )
+    unknown = [one for one in held if one not in MODIFIERS]
+    if unknown or not (last in NAMED or len(last) == 1):
+        wrong = unknown[0] if unknown else last
+        known = ", ".join([*NAMED][:15])
+        raise DeskError(f"there is no key {printable(wrong[:20])!r}; keys are one character, {known}, F1 to F12; "
+                        "with Alt, Control, Meta or Shift as Control+a")  # fmt: skip
+    modifiers = 0
+    for one in held:
+        modifiers |= MODIFIERS[one]
+    if last in NAMED:
+        key = " " if last == "Space" else last
+        return Stroke(key, last, NAMED[last], modifiers, TEXTS.get(last, "") if not modifiers & ~8 else "")
+    if modifiers & 8:
+        last = last.upper()
+    code = f"Key{last.upper()}" if last.isascii() and last.isalpha() else f"Digit{last}" if last.isdecimal() else ""
+    number = ord(last.upper()) if last.isascii() and last.isalnum() else 0
+    return Stroke(last, code, number, modifiers, "" if modifiers & 7 else last)

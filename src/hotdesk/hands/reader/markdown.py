@@ -1,0 +1,191 @@
+"""A page's outline as markdown: headings, paragraphs, lists, tables, links, what its fields hold. A pure function.
+
+The outline is nested objects as `scripts.OUTLINE` gives them, and the desk's word: of any shape and size.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+DEEPEST = 160
+MOST = 1_500_000
+"""Characters of an outline, a tag counted as eight."""
+SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
+STRONG = {"b": "**", "strong": "**", "i": "*", "em": "*", "code": "`", "kbd": "`", "del": "~~", "s": "~~"}
+HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+ALONE = frozenset({"br", "hr", "table", "ul", "ol", "pre", "tr", "li", *HEADINGS})
+NEVER_ALONE = frozenset({"field", "button", "img", "frame"})
+"""What begins a block wherever it stands, and what never does."""
+ROWS = ("thead", "tbody", "tfoot")
+
+
+def to_markdown(tree: object) -> str:
+    """Write an outline down."""
+    return "\n\n".join(blocks(Tidy().node(tree, 0), 0))
+
+
+class Tidy:
+    """Copies an outline, leaving out what it has too much of, and marks what stands by itself."""
+
+    def __init__(self) -> None:
+        self.left = MOST
+
+    def node(self, node: object, depth: int) -> Any:
+        """Copy one node; None: it is none, or one too many."""
+        self.left -= len(node) + 1 if isinstance(node, str) else 8
+        if self.left < 0 or depth > DEEPEST or not isinstance(node, str | dict):
+            return None
+        if isinstance(node, str):
+            return node
+        held = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
+        tag = word(node, "t")
+        alone = (node.get("b") is True or tag in ALONE) and tag not in NEVER_ALONE
+        outer = any(isinstance(child, dict) and child["b"] for child in held)
+        return {**node, "t": tag, "c": held, "b": alone or outer}
+
+
+def blocks(node: object, depth: int) -> list[str]:
+    """Give the blocks a node makes up."""
+    if depth > DEEPEST:
+        return []
+    if not isinstance(node, dict):
+        return block_of(inline(node, depth))
+    tag = node.get("t")
+    if tag in HEADINGS:
+        return block_of(inline(node, depth), HEADINGS[tag] + " ")
+    match tag:
+        case "ul" | "ol" | "menu":
+            return [text] if (text := listed(node, depth)) else []
+        case "table":
+            return [text] if (text := table(node, depth)) else blocks_of(children(node), depth)
+        case "pre":
+            return [f"```\n{plain(node, depth).strip(chr(10))}\n```"]
+        case "blockquote":
+            quoted = "\n\n".join(blocks_of(children(node), depth))
+            return ["\n".join(f"> {line}".rstrip() for line in quoted.split("\n"))] if quoted else []
+        case "hr":
+            return ["---"]
+    return blocks_of(children(node), depth)
+
+
+def blocks_of(nodes: Sequence[object], depth: int) -> list[str]:
+    """Give the blocks some nodes make up: what stands in a line together becomes one."""
+    found: list[str] = []
+    line: list[object] = []
+    for node in nodes:
+        if isinstance(node, dict) and node["b"]:
+            found += [*block_of(inline_all(line, depth)), *blocks(node, depth + 1)]
+            line = []
+        else:
+            line.append(node)
+    return [*found, *block_of(inline_all(line, depth))]
+
+
+def block_of(text: str, before: str = "") -> list[str]:
+    """Give a text as a block, nothing when it is empty."""
+    text = text.strip()
+    return [before + text] if text else []
+
+
+def inline_all(nodes: Sequence[object], depth: int) -> str:
+    """Write nodes that stand in one line."""
+    return SPACE.sub(" ", "".join(inline(node, depth + 1) for node in nodes))
+
+
+def inline(node: object, depth: int) -> str:
+    """Write one node in a line."""
+    if isinstance(node, str):
+        return SPACE.sub(" ", node)
+    if not isinstance(node, dict) or depth > DEEPEST:
+        return ""
+    match tag := node["t"]:
+        case "br":
+            return " "
+        case "field":
+            return field(node)
+        case "img":
+            return f"![{word(node, 'alt')}]"
+        case "frame":
+            return f"[a frame of another origin: {word(node, 'href')}]"
+        case "button":
+            return f"[{inline_all(children(node), depth).strip()}]"
+        case "a" if node.get("href"):
+            text = inline_all(children(node), depth).strip()
+            return f"[{text}]({word(node, 'href')})" if text else ""
+    text = inline_all(children(node), depth)
+    mark = STRONG.get(tag, "")
+    if mark and text.strip():
+        return f"{text[: len(text) - len(text.lstrip())]}{mark}{text.strip()}{mark}{text[len(text.rstrip()) :]}"
+    return f" {text} " if node["b"] else text
+
+
+def field(node: dict[str, Any]) -> str:
+    """Write what a field holds."""
+    kind, name, value = word(node, "kind") or "text", word(node, "name"), word(node, "value")
+    if kind in ("checkbox", "radio"):
+        return f" [{'x' if node.get('on') is True else ' '}] "
+    return f" [{kind}{f' {name}' if name else ''}: {value}] "
+
+
+def listed(node: dict[str, Any], depth: int) -> str:
+    """Write a list, one in another set in."""
+    lines: list[str] = []
+    start = node.get("start", 1)
+    number = start if type(start) is int and abs(start) < 1 << 31 else 1
+    for child in children(node):
+        if not (found := blocks(child, depth + 1)):
+            continue
+        mark = f"{number}. " if node.get("t") == "ol" else "- "
+        number += 1
+        body = "\n".join(found).split("\n")
+        lines += [mark + body[0], *("  " + line for line in body[1:])]
+    return "\n".join(lines)
+
+
+def table(node: dict[str, Any], depth: int) -> str:
+    """Write a table; empty when it has one column or less, and so only arranges things."""
+    rows = [cells for row in rows_of(node) if (cells := cells_of(row, depth))]
+    width = max((len(row) for row in rows), default=0)
+    if width < 2 or width > 100:
+        return ""
+    lines = ["| " + " | ".join([*row, *[""] * (width - len(row))]) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
+
+
+def rows_of(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the rows of a table."""
+    found: list[dict[str, Any]] = []
+    for child in children(node):
+        if isinstance(child, dict):
+            parts = [child] if child.get("t") == "tr" else children(child) if child.get("t") in ROWS else []
+            found += [row for row in parts if isinstance(row, dict) and row.get("t") == "tr"]
+    return found
+
+
+def cells_of(row: dict[str, Any], depth: int) -> list[str]:
+    """Give what the cells of a row say, each in one line."""
+    cells = [cell for cell in children(row) if isinstance(cell, dict) and cell.get("t") in ("td", "th")]
+    return [inline_all(children(cell), depth).strip().replace("|", "\\|") for cell in cells]
+
+
+def plain(node: object, depth: int) -> str:
+    """Give a node's text as it stands."""
+    if isinstance(node, str):
+        return node
+    if not isinstance(node, dict) or depth > DEEPEST:
+        return ""
+    return "\n" if node.get("t") == "br" else "".join(plain(child, depth + 1) for child in children(node))
+
+
+def children(node: dict[str, Any]) -> list[Any]:
+    """Give what a node holds."""
+    found = node.get("c")
+    return found if isinstance(found, list) else []
+
+
+def word(node: dict[str, Any], name: str) -> str:
+    """Give a text that says something of a node, in one line."""
+    value = node.get(name)
+    return SPACE.sub(" ", value).strip() if isinstance(value, str) else ""

@@ -1,0 +1,120 @@
+"""One tab that is being used: ask it, run our scripts in it, wait for it."""
+
+from __future__ import annotations
+
+import time
+
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, Facts, Refused
+from hotdesk.hands.reader.tabs import Tab, stale
+
+HELD = "hotdesk"
+"""Names what our scripts keep alive in a page, until it is let go."""
+REACTION = 0.05
+"""Seconds in which a page shows that an act leads elsewhere."""
+LOADING = 10.0
+POLL = 0.1
+
+
+class Page:
+    """A tab, and the connection to its browser."""
+
+    def __init__(self, cdp: Cdp, tab: Tab) -> None:
+        self.cdp = cdp
+        self.tab = tab
+        self.holds = False
+
+    async def ask(self, method: str, /, **parameters: object) -> Facts:
+        """Ask the tab."""
+        return await self.ask_within(CALL_SECONDS, method, **parameters)
+
+    async def ask_within(self, seconds: float, method: str, /, **parameters: object) -> Facts:
+        """Ask the tab what may take longer, or less."""
+        return await self.cdp.call(method, self.tab.session, seconds, **parameters)
+
+    async def element(self, reference: str) -> str:
+        """Find the element of a reference; give the handle by which scripts know it."""
+        number = self.tab.references.find(reference)
+        try:
+            told = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=HELD)
+        except Refused as e:
+            raise stale(reference) from e
+        self.holds = True
+        return told.facts("object").text("objectId", 200)
+
+    async def apply(self, reference: str, script: str, *arguments: object) -> Facts:
+        """Run a script on the element of a reference."""
+        found = await self.run(script, arguments, objectId=await self.element(reference))
+        if found.flag("gone"):
+            raise stale(reference)
+        return found
+
+    async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> Facts:
+        """Run a script that gives an object."""
+        told = await self.ask(
+            "Runtime.callFunctionOn",
+            functionDeclaration=script,
+            arguments=[{"value": argument} for argument in arguments],
+            returnByValue=True,
+            **where,
+        )
+        if "exceptionDetails" in told:
+            raise DeskError(f"the page does not let it be done: {thrown(told)}")
+        return told.facts("result").facts("value")
+
+    async def look(self, script: str, *arguments: object) -> Facts:
+        """Run a script in a world of our own in the page, which its scripts cannot touch."""
+        for last in (False, True):
+            try:
+                return await self.run(script, arguments, executionContextId=await self.world())
+            except Refused:  # the page went elsewhere meanwhile
+                self.tab.world = 0
+                if last:
+                    raise
+        raise AssertionError
+
+    async def world(self) -> int:
+        """Give our own world in the page."""
+        if not self.tab.world:
+            told = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=HELD)
+            self.tab.world = told.whole("executionContextId")
+        return self.tab.world
+
+    async def settle(self) -> None:
+        """Let the page react; where it goes elsewhere, wait until it is there."""
+        old = self.tab.loader
+        if await self.cdp.wait(lambda: self.tab.loading or self.tab.loader != old, REACTION):
+            await self.cdp.wait(lambda: not self.tab.loading, LOADING)
+
+    async def pause(self, seconds: float = POLL) -> None:
+        """Hear what happens for a moment."""
+        await self.cdp.wait(lambda: False, seconds)
+
+    async def release(self) -> None:
+        """Let go of what scripts kept alive."""
+        if self.holds and self.tab.session and self.tab.dialog is None:
+            await self.ask("Runtime.releaseObjectGroup", objectGroup=HELD)
+
+
+def thrown(told: Facts) -> str:
+    """Say what a script threw."""
+    details = told.facts("exceptionDetails")
+    said = details.facts("exception").told.get("description")
+    return printable(said[:500] if isinstance(said, str) else details.text("text", 500))
+
+
+class Clock:
+    """How much of a time is left."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Give the seconds left, never none at all: whoever waits looks once."""
+        return max(self.end - time.monotonic(), 0.001)
+
+    @property
+    def over(self) -> bool:
+        """Say whether it is up."""
+        return time.monotonic() >= self.end

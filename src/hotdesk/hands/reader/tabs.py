@@ -1,0 +1,286 @@
+"""What is known of a browser from what it tells: tabs, how far each has loaded, dialogs, downloads, references."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.reader.cdp import Facts
+
+MOST_TABS = 64
+MOST_DOWNLOADS = 200
+MOST_NEWS = 20
+MOST_REFERENCES = 50_000
+LONGEST_URL = 2000
+LONGEST_TITLE = 200
+DOWNLOADS = "/home/user/Downloads"
+STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle", "networkAlmostIdle"})
+
+
+class Interrupted(Exception):  # noqa: N818 - a state: the page waits for an answer, and so shall not we
+    """A page opened a dialog while something was asked of it."""
+
+
+@dataclass(slots=True)
+class Dialog:
+    """A question a page asks, and waits for."""
+
+    kind: str
+    message: str
+
+
+@dataclass(slots=True)
+class Download:
+    """A file on its way into the desk."""
+
+    guid: str
+    name: str
+    url: str
+    state: str = "inProgress"
+    received: int = 0
+    total: int = 0
+    path: str = ""
+
+    def tell(self) -> dict[str, object]:
+        """Say how far it is."""
+        return {"name": self.name, "state": self.state, "bytes": self.received, "total": self.total, "path": self.path}
+
+
+class References:
+    """Short names of elements: the same for the same element as long as the page stays, never used twice."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.by_name: dict[str, int] = {}
+        self.by_element: dict[int, str] = {}
+
+    def refer(self, element: int) -> str:
+        """Give an element's reference."""
+        if element not in self.by_element:
+            if len(self.by_element) >= MOST_REFERENCES:
+                self.forget()
+            self.last += 1
+            self.by_element[element] = name = f"e{self.last}"
+            self.by_name[name] = element
+        return self.by_element[element]
+
+    def find(self, name: str) -> int:
+        """Give the element of a reference."""
+        if name in self.by_name:
+            return self.by_name[name]
+        if name.startswith("e") and name[1:].isdecimal() and int(name[1:9]) <= self.last:
+            raise stale(name)
+        raise DeskError(f"there is no reference {printable(name[:20])!r}: references are those of a snapshot, as e12")
+
+    def forget(self) -> None:
+        """Let every reference be stale."""
+        self.by_name.clear()
+        self.by_element.clear()
+
+
+def stale(name: str) -> DeskError:
+    """Say that an element is gone."""
+    return DeskError(f"what {name} referred to is no longer on the page: take a new snapshot, and use its references")
+
+
+@dataclass(slots=True)
+class Tab:
+    """One page of the browser."""
+
+    id: str
+    target: str
+    session: str = ""
+    frame: str = ""
+    loader: str = ""
+    """Names the document its frame holds."""
+    stages: set[str] = field(default_factory=set)
+    """How far that document has loaded."""
+    loading: bool = False
+    url: str = ""
+    title: str = ""
+    dialog: Dialog | None = None
+    world: int = 0
+    """Where our own scripts run in that document; 0: nowhere yet."""
+    chooser: int = 0
+    """The field for which the page asks which file to upload."""
+    references: References = field(default_factory=References)
+
+    def enter(self, loader: str) -> None:
+        """Take note that the tab holds another document."""
+        if loader != self.loader:
+            self.loader, self.stages, self.world = loader, set(), 0
+            self.references.forget()
+
+    def tell(self) -> dict[str, object]:
+        """Say what it shows."""
+        return {"id": self.id, "url": self.url, "title": self.title}
+
+
+class Tabs:
+    """Hears what a browser tells, and knows what follows."""
+
+    def __init__(self) -> None:
+        self.by_target: dict[str, Tab] = {}
+        self.by_session: dict[str, Tab] = {}
+        self.downloads: dict[str, Download] = {}
+        self.current = ""
+        """The target all is asked of."""
+        self.made = 0
+        self.news: list[str] = []
+        self.untold = 0
+        self.quiet = True
+        """Whether what is heard is not worth telling: what was there before we came."""
+        self.patient = True
+        """Whether a dialog does not interrupt."""
+
+    def note(self, text: str) -> None:
+        """Keep something to be told with the next result."""
+        if self.quiet:
+            return
+        if len(self.news) < MOST_NEWS:
+            self.news.append(text)
+        else:
+            self.untold += 1
+
+    def take_news(self) -> list[str]:
+        """Give what is to be told, once."""
+        news = [*self.news, f"and {self.untold} more such events"] if self.untold else self.news
+        self.news, self.untold = [], 0
+        return news
+
+    def find(self, name: str) -> Tab:
+        """Give a tab by its short id."""
+        for tab in self.by_target.values():
+            if tab.id == name:
+                return tab
+        known = ", ".join(tab.id for tab in self.by_target.values())
+        raise DeskError(f"there is no tab {printable(name[:20])!r}; there are {known or 'none'}")
+
+    def hear(self, session: str, name: str, told: Facts) -> None:
+        """Take one event; one of a session that is not ours, or of a kind unknown, is nothing."""
+        if not session:
+            self.hear_browser(name, told)
+        elif tab := self.by_session.get(session):
+            self.hear_tab(tab, name, told)
+
+    def hear_browser(self, name: str, told: Facts) -> None:
+        """Take an event of the browser as a whole."""
+        match name:
+            case "Target.targetCreated" | "Target.targetInfoChanged":
+                self.meet(told.facts("targetInfo"))
+            case "Target.targetDestroyed":
+                self.lose(told.text("targetId", 100))
+            case "Target.targetCrashed":
+                if tab := self.by_target.get(told.text("targetId", 100)):
+                    self.note(f"the page in tab {tab.id} crashed: reload it")
+            case "Target.detachedFromTarget":
+                if tab := self.by_session.pop(told.text("sessionId", 100), None):
+                    tab.session, tab.dialog = "", None
+            case "Browser.downloadWillBegin":
+                self.begin_download(told)
+            case "Browser.downloadProgress":
+                self.go_on_with_download(told)
+
+    def meet(self, told: Facts) -> None:
+        """Take note of a tab, new or changed."""
+        target = told.text("targetId", 100)
+        tab = self.by_target.get(target)
+        if told.text("type") != "page" or told.text("url", 10).startswith("devtools:"):
+            return
+        if tab is None:
+            if len(self.by_target) >= MOST_TABS:
+                self.note(f"a tab beyond the {MOST_TABS} that are followed was opened: close some")
+                return
+            self.made += 1
+            tab = self.by_target[target] = Tab(f"t{self.made}", target)
+            self.note(f"tab {tab.id} was opened: {printable(told.text('url', 200))}")
+        tab.url = printable(told.text("url", LONGEST_URL))
+        tab.title = printable(told.text("title", LONGEST_TITLE))
+
+    def lose(self, target: str) -> None:
+        """Take note that a tab is gone."""
+        if tab := self.by_target.pop(target, None):
+            self.by_session.pop(tab.session, None)
+            self.note(f"tab {tab.id} was closed")
+
+    def has_all(self) -> bool:
+        """Say whether there was a download, and none is under way."""
+        return bool(self.downloads) and all(each.state != "inProgress" for each in self.downloads.values())
+
+    def begin_download(self, told: Facts) -> None:
+        """Take note of a download."""
+        while len(self.downloads) >= MOST_DOWNLOADS:
+            self.downloads.pop(next(iter(self.downloads)))
+        guid = told.text("guid", 100)
+        name = file_name(told.text("suggestedFilename", 1000))
+        self.downloads[guid] = Download(guid, name, printable(told.text("url", LONGEST_URL)))
+        self.note(f"the download of {name} began")
+
+    def go_on_with_download(self, told: Facts) -> None:
+        """Take note how far a download is."""
+        if not (download := self.downloads.get(told.text("guid", 100))):
+            return
+        download.received, download.total = told.whole("receivedBytes"), told.whole("totalBytes")
+        state = told.text("state", 20)
+        if state == download.state or state not in ("inProgress", "completed", "canceled"):
+            return
+        download.state = state
+        if state == "completed":
+            download.path = place(told.text("filePath", 4000)) or f"{DOWNLOADS}/{download.name}"
+            self.note(f"{download.path} was downloaded: {download.received} bytes")
+        else:
+            self.note(f"the download of {download.name} was cancelled")
+
+    def hear_tab(self, tab: Tab, name: str, told: Facts) -> None:
+        """Take an event of one tab."""
+        match name:
+            case "Page.lifecycleEvent":
+                self.hear_stage(tab, told)
+            case "Page.frameNavigated":
+                frame = told.facts("frame")
+                if "parentId" not in frame:
+                    tab.frame = frame.text("id", 100)
+                    tab.enter(frame.text("loaderId", 100))
+            case "Page.frameStartedLoading" | "Page.frameStoppedLoading":
+                if told.text("frameId", 100) == tab.frame:
+                    tab.loading = name == "Page.frameStartedLoading"
+            case "Page.frameRequestedNavigation":
+                if told.text("frameId", 100) == tab.frame and told.text("disposition") == "currentTab":
+                    tab.loading = True
+            case "Page.fileChooserOpened":
+                tab.chooser = told.whole("backendNodeId")
+            case "Page.javascriptDialogOpening":
+                self.open_dialog(tab, told)
+            case "Page.javascriptDialogClosed":
+                tab.dialog = None
+
+    def hear_stage(self, tab: Tab, told: Facts) -> None:
+        """Take note how far a tab's document has loaded."""
+        if told.text("frameId", 100) != tab.frame:
+            return
+        stage = told.text("name", 40)
+        if stage == "init":
+            tab.enter(told.text("loaderId", 100))
+        elif stage in STAGES and told.text("loaderId", 100) == tab.loader:
+            tab.stages.add(stage)
+
+    def open_dialog(self, tab: Tab, told: Facts) -> None:
+        """Take note of a dialog; whoever waits for the page must not wait on."""
+        kind = told.text("type", 20)
+        kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
+        tab.dialog = Dialog(kind, printable(told.text("message", 1000)))
+        if not self.patient:
+            raise Interrupted
+
+
+def file_name(name: str) -> str:
+    """Give the last part of a name a page chose, as it may stand in a line."""
+    last = printable(name.replace("\\", "/").rpartition("/")[2][:255])
+    return last if last not in ("", ".", "..") else "download"
+
+
+def place(path: str) -> str:
+    """Give a path the browser tells if it lies where downloads go, else nothing."""
+    folder, name = posixpath.split(path)
+    return path if folder == DOWNLOADS and name == file_name(name) else ""

@@ -1,0 +1,172 @@
+"""A page's accessibility tree as indented lines with references. Pure functions.
+
+A line says role, name, reference, value and state: `- textbox "User" [e3] value="ada" focused`. What only arranges
+other things is left out, its children standing in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader.cdp import Facts, clip
+
+DEEPEST = 300
+"""Levels of a tree that are told."""
+MOST_NODES = 100_000
+LONGEST_NAME = 400
+SILENT = frozenset(
+    {"none", "generic", "InlineTextBox", "LineBreak", "presentation", "RootWebArea", "WebArea", "ListMarker", "group",
+     "LabelText", "LayoutTable", "LayoutTableRow", "LayoutTableCell", "rowgroup", "Section", "Abbr", "EmbeddedObject",
+     "MenuListPopup", "strong", "emphasis", "IframePresentational", "paragraph", "code", "mark"}
+)  # fmt: skip
+"""Roles that say nothing by themselves; with a name they are told."""
+MUTE = frozenset({"InlineTextBox", "LineBreak", "ListMarker", "RootWebArea", "WebArea"})
+"""Roles that are never told."""
+SPEAKING = frozenset({"button", "link", "menuitem", "tab", "option", "heading", "checkbox", "radio", "switch", "cell",
+                      "MenuListOption", "columnheader", "rowheader", "treeitem", "menuitemcheckbox"})  # fmt: skip
+"""Roles whose name is their text: the text below is not told again."""
+FLAGS = ("focused", "disabled", "required", "readonly", "selected", "multiselectable", "modal", "busy")
+STATES = ("checked", "pressed", "expanded", "invalid", "level", "haspopup")
+WORDS = {"StaticText": "text", "MenuListOption": "option", "Iframe": "frame", "image": "img", "DateTime": "datetime"}
+
+
+@dataclass(slots=True)
+class Node:
+    """One node of the tree, as far as it is told."""
+
+    id: str
+    role: str
+    name: str
+    backend: int
+    """Names the element, for as long as it lives."""
+    ignored: bool
+    value: str = ""
+    states: list[str] = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    bare: bool = False
+    """Whether it stands in what has no meaning of its own: a page's script may have given it one."""
+    frame: list[Node] = field(default_factory=list)
+    """The tree of the page inside, of a frame."""
+
+
+def read_nodes(told: Facts) -> list[Node]:
+    """Read a tree as the browser tells it: a list, the root first."""
+    items = told.items("nodes")
+    if len(items) > MOST_NODES:
+        raise Strange(f"a tree of more than {MOST_NODES} nodes")
+    return [read_node(Facts(item)) for item in items]
+
+
+def read_node(told: Facts) -> Node:
+    """Read one node."""
+    return Node(
+        id=told.text("nodeId", 40),
+        role=said(told.facts("role")),
+        name=said(told.facts("name")),
+        backend=told.whole("backendDOMNodeId"),
+        ignored=told.flag("ignored"),
+        value=said(told.facts("value")),
+        states=read_states(told.each("properties")),
+        children=[clip(child, 40) for child in told.items("childIds")],
+    )
+
+
+def said(value: Facts) -> str:
+    """Give a value as text, in one line."""
+    text = value.told.get("value", "")
+    if isinstance(text, bool | int | float):
+        return str(text).lower()
+    return " ".join(clip(text, LONGEST_NAME).split()) if isinstance(text, str) else ""
+
+
+def read_states(properties: list[Facts]) -> list[str]:
+    """Give what is worth telling of a node's states."""
+    found = []
+    for one in properties:
+        name, value = one.text("name", 40), said(one.facts("value"))
+        if name in FLAGS and value == "true":
+            found.append(name)
+        elif name in STATES and value and not (name in ("invalid", "haspopup") and value == "false"):
+            found.append(f"{name}={value[:20]}")
+    return found
+
+
+Refer = Callable[[int], str]
+"""Gives the reference of an element."""
+
+
+def to_lines(nodes: list[Node], refer: Refer) -> list[str]:
+    """Write a tree down."""
+    if not nodes:
+        return []
+    writer = Writer(nodes, refer)
+    writer.write(nodes[0], 0, 0, "", mute=False)
+    return writer.lines
+
+
+class Writer:
+    """Writes one document's tree; each node once, however often it is named as a child."""
+
+    def __init__(self, nodes: list[Node], refer: Refer) -> None:
+        self.nodes = {node.id: node for node in nodes}
+        self.refer = refer
+        self.lines: list[str] = []
+
+    def write(self, node: Node, depth: int, level: int, outer: str, mute: bool) -> None:
+        """Write a node and what it holds. `outer` is what it stands in; `mute`: its name told the text already."""
+        self.nodes.pop(node.id, None)
+        if depth > DEEPEST:
+            return
+        told = is_told(node, outer if mute else "")
+        if told:
+            self.lines.append(self.line(node, level))
+            level, outer = level + 1, node.name
+            mute = node.role in SPEAKING and bool(node.name)
+        for child in node.children:
+            if found := self.nodes.get(child):
+                found.bare = node.ignored or node.role in ("generic", "none")
+                self.write(found, depth + 1, level, outer, mute)
+        if node.frame:
+            inner = Writer(node.frame, self.refer)
+            inner.lines = self.lines
+            inner.write(node.frame[0], depth + 1, level, "", mute=False)
+
+    def line(self, node: Node, level: int) -> str:
+        """Write one line."""
+        if node.role == "StaticText":
+            mark = f" [{self.refer(node.backend)}]" if node.bare and node.backend else ""
+            return f"{'  ' * level}- text: {node.name}{mark}"
+        parts = [WORDS.get(node.role, node.role or "node")]
+        if node.name:
+            parts.append(quoted(node.name))
+        if node.backend:
+            parts.append(f"[{self.refer(node.backend)}]")
+        if node.value and node.value != node.name:
+            parts.append(f"value={quoted(node.value)}")
+        return "  " * level + "- " + " ".join([*parts, *node.states])
+
+
+def is_told(node: Node, spoken: str) -> bool:
+    """Say whether a node gets a line."""
+    if node.ignored or node.role in MUTE:
+        return False
+    if node.role == "StaticText":
+        return bool(node.name.strip()) and node.name not in spoken
+    return node.role not in SILENT or bool(node.name) or "focused" in node.states
+
+
+def quoted(text: str) -> str:
+    """Write a text so that it shows where it ends."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def cut(text: str, start: int, most: int) -> dict[str, Any]:
+    """Give a part of a text, ending at a line's end where there is one, and say how much more there is."""
+    part = text[start : start + most]
+    if start + most < len(text) and (end := part.rfind("\n")) > most // 2:
+        part = part[: end + 1]
+    return {"text": part, "start": start, "next": start + len(part), "length": len(text)}

@@ -1,0 +1,184 @@
+"""A WebSocket into a desk, and the one HTTP request that finds it. The other end is hostile.
+
+Nothing is read unless somebody waits for it, so nothing piles up here: what a desk sends unasked stays with the desk.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections import deque
+
+import anyio
+from websockets.client import ClientProtocol
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.uri import parse_uri
+
+from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
+
+LONGEST_MESSAGE = 32 << 20
+LONGEST_HEAD = 16 << 10
+LONGEST_BODY = 64 << 10
+CHUNK = 64 << 10
+AUTHORITY = f"127.0.0.1:{BROWSER_PORT}"
+PATH = re.compile(r"/devtools/browser/[0-9A-Za-z-]{1,64}")
+LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
+"""Written by the browser without a space after the colon."""
+
+
+class WebSocket:
+    """One connection that carries text messages, each at most `LONGEST_MESSAGE`."""
+
+    def __init__(self, sock: socket.socket, path: str) -> None:
+        self.sock = sock
+        self.protocol = ClientProtocol(parse_uri(f"ws://{AUTHORITY}{path}"), max_size=LONGEST_MESSAGE)
+        self.waiting: deque[bytes] = deque()
+        """Whole messages that came in one piece with the one before: no more than a chunk holds."""
+        self.part = bytearray()
+
+    async def shake(self) -> None:
+        """Have the other end agree to speak WebSocket."""
+        self.protocol.send_request(self.protocol.connect())
+        await self.flush()
+        while self.protocol.handshake_exc is None:
+            if any(isinstance(event, Response) for event in await self.more()):
+                break
+        if self.protocol.handshake_exc is not None:
+            raise Strange(f"no WebSocket: {self.protocol.handshake_exc}") from self.protocol.handshake_exc
+
+    async def send(self, message: bytes) -> None:
+        """Send one text message."""
+        self.protocol.send_text(message)
+        await self.flush()
+
+    async def receive(self) -> bytes:
+        """Wait for the next message."""
+        while not self.waiting:
+            for event in await self.more():
+                assert isinstance(event, Frame)
+                self.take(event)
+        return self.waiting.popleft()
+
+    def take(self, frame: Frame) -> None:
+        """Put messages together."""
+        if frame.opcode is Opcode.BINARY:
+            raise Strange("a binary message where only texts are spoken")
+        if frame.opcode in (Opcode.TEXT, Opcode.CONT):
+            self.part += frame.data
+            if frame.fin:
+                self.waiting.append(bytes(self.part))
+                self.part = bytearray()
+
+    async def more(self) -> list[object]:
+        """Read once; give what that makes up."""
+        data = await receive_some(self.sock)
+        if not data:
+            raise Strange("the connection was closed")
+        self.protocol.receive_data(data)
+        events: list[object] = list(self.protocol.events_received())
+        if self.protocol.parser_exc is not None:
+            raise Strange(f"no WebSocket: {self.protocol.parser_exc}") from self.protocol.parser_exc
+        await self.flush()
+        if any(isinstance(event, Frame) and event.opcode is Opcode.CLOSE for event in events):
+            raise Strange("the connection was closed")
+        return events
+
+    async def flush(self) -> None:
+        """Send what the protocol has to say, waiting while the other end does not read."""
+        try:
+            for data in self.protocol.data_to_send():
+                await send_all(self.sock, data)
+        except BaseException:  # a message sent in part can be followed by nothing
+            self.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it can be used."""
+        return self.sock.fileno() >= 0
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.sock.close()
+
+
+async def connect(dial: Dial) -> WebSocket:
+    """Find the browser of a desk, and speak WebSocket with it."""
+    path = await find_path(dial)
+    socket_ = WebSocket(await dial(BROWSER_PORT), path)
+    try:
+        await socket_.shake()
+    except BaseException:
+        socket_.close()
+        raise
+    return socket_
+
+
+async def find_path(dial: Dial) -> str:
+    """Ask at which path the whole browser is spoken to."""
+    sock = await dial(BROWSER_PORT)
+    try:
+        await send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
+        body = await read_answer(sock)
+    finally:
+        sock.close()
+    try:
+        told = json.loads(body)
+        address = told["webSocketDebuggerUrl"]
+        path = address.removeprefix(f"ws://{AUTHORITY}")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise Strange("it does not say where it is spoken to") from e
+    if not PATH.fullmatch(path):
+        raise Strange("it is spoken to elsewhere")
+    return str(path)
+
+
+async def read_answer(sock: socket.socket) -> bytes:
+    """Read one small HTTP answer that says how long it is."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        if len(head) > LONGEST_HEAD:
+            raise Strange(f"an answer's head of more than {LONGEST_HEAD} bytes")
+        head += await receive_more(sock)
+    head, _, body = head.partition(b"\r\n\r\n")
+    if not re.match(rb"HTTP/1\.[01] 200 ", head):
+        raise Strange("it does not answer")
+    lengths = LENGTH.findall(head)
+    if len(lengths) != 1 or int(lengths[0]) > LONGEST_BODY:
+        raise Strange("an answer of unknown or great length")
+    while len(body) < int(lengths[0]):
+        body += await receive_more(sock)
+    return body[: int(lengths[0])]
+
+
+async def receive_more(sock: socket.socket) -> bytes:
+    """Read once; the end is no answer."""
+    if not (data := await receive_some(sock)):
+        raise Strange("the connection was closed")
+    return data
+
+
+async def receive_some(sock: socket.socket) -> bytes:
+    """Read what is there, or wait for it; nothing at the end."""
+    await anyio.lowlevel.checkpoint()
+    while True:
+        try:
+            return sock.recv(CHUNK)
+        except BlockingIOError:
+            await anyio.wait_readable(sock)
+        except OSError:
+            return b""
+
+
+async def send_all(sock: socket.socket, data: bytes) -> None:
+    """Send all of it."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[sock.send(view) :]
+        except BlockingIOError:
+            await anyio.wait_writable(sock)
+        except OSError as e:
+            raise Strange("the connection was closed") from e

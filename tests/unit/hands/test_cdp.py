@@ -1,0 +1,364 @@
+"""A browser that is hostile: whatever it says, whoever asks it gets an error in time, and holds little."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TypeAlias
+
+import anyio
+import pytest
+
+from hotdesk.errors import DeskError
+from hotdesk.hands.reader import Dial, Strange
+from hotdesk.hands.reader.cdp import Cdp, Facts, Refused, open_cdp, parse
+from hotdesk.hands.reader.chrome import Chrome
+
+Play: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+WHERE = b'{"webSocketDebuggerUrl": "ws://127.0.0.1:9222/devtools/browser/0f-1e"}'
+SOON = 0.4
+
+
+def http(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length:{len(body)}\r\n{headers}\r\n".encode() + body
+
+
+def frame(data: bytes, opcode: int = 1, fin: bool = True, length: int | None = None) -> bytes:
+    size = len(data) if length is None else length
+    head = bytes([(0x80 if fin else 0) | opcode])
+    if size < 126:
+        return head + bytes([size]) + data
+    return head + b"\x7f" + struct.pack(">Q", size) + data
+
+
+def said(told: object) -> bytes:
+    return frame(json.dumps(told).encode())
+
+
+async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    key = next(line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("sec-websocket-key"))
+    mark = hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()  # noqa: S324 - as specified
+    answer = f"Sec-WebSocket-Accept: {base64.b64encode(mark).decode()}"
+    writer.write(f"HTTP/1.1 101 ok\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{answer}\r\n\r\n".encode())
+
+
+async def asked(reader: asyncio.StreamReader) -> dict[str, object]:
+    """Read one message, masked as a client's are."""
+    size = (await reader.readexactly(2))[1] & 0x7F
+    if size == 126:
+        (size,) = struct.unpack(">H", await reader.readexactly(2))
+    mask = await reader.readexactly(4)
+    data = await reader.readexactly(size)
+    told: dict[str, object] = json.loads(bytes(byte ^ mask[at % 4] for at, byte in enumerate(data)))
+    return told
+
+
+@asynccontextmanager
+async def browser(play: Play, first: bytes | None = None) -> AsyncIterator[Dial]:
+    """Give a way to dial a browser that says `first` when asked where it is, and then plays."""
+
+    tasks: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            tasks.append(task)
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            if (await reader.readline()).startswith(b"GET /json/version "):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(http(WHERE) if first is None else first)
+                await writer.drain()
+            else:
+                await play(reader, writer)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    address = server.sockets[0].getsockname()
+
+    async def dial(port: int) -> socket.socket:
+        assert port == 9222
+        sock = socket.socket()
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+        return sock
+
+    try:
+        yield dial
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks)
+
+
+async def after_upgrade(data: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await upgrade(reader, writer)
+    await asked(reader)
+    writer.write(data)
+    await writer.drain()
+    await reader.read()
+
+
+def saying(data: bytes) -> Play:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await after_upgrade(data, reader, writer)
+
+    return play
+
+
+def endless(data: bytes) -> Play:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await upgrade(reader, writer)
+        while True:
+            writer.write(data)
+            await writer.drain()
+
+    return play
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+def nothing(session: str, name: str, told: Facts) -> None:
+    pass
+
+
+async def ask(dial: Dial) -> Facts:
+    cdp = await open_cdp(dial, nothing, SOON)
+    try:
+        return await cdp.call("Target.getTargets", "", SOON)
+    finally:
+        cdp.close()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        http(b"[]"),
+        http(b"{}"),
+        http(b'{"webSocketDebuggerUrl": 5}'),
+        http(b'{"webSocketDebuggerUrl": "ws://127.0.0.1:9222/devtools/page/1"}'),
+        http(b'{"webSocketDebuggerUrl": "ws://192.0.2.1:80/devtools/browser/1"}'),
+        http(b'{"webSocketDebuggerUrl": "ws://127.0.0.1:9222/devtools/browser/../x"}'),
+        http(b"[" * 60_000),
+        http(b"", "302 Found", "Location: http://192.0.2.1/\r\n"),
+        http(b"no", "500 no"),
+        b"HTTP/1.1 200 OK\r\n\r\n" + WHERE,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 70\r\nContent-Length: 71\r\n\r\n" + WHERE,
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 1_000_000,
+        b"\x00" * 1_000_000,
+    ],
+)
+async def test_an_answer_that_does_not_say_where_the_browser_is_is_strange(first: bytes) -> None:
+    async with browser(silent, first) as dial:
+        with anyio.fail_after(3), pytest.raises(Strange):
+            await ask(dial)
+
+
+UPGRADES = [
+    b"",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 302 Found\r\nLocation: ws://192.0.2.1/\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 101 ok\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: AAAA\r\n\r\n",
+    b"HTTP/1.1 101 ok\r\n" + b"X: y\r\n" * 100_000,
+    b"HTTP/1.1 101 " + b"y" * 1_000_000,
+    frame(b"{}"),
+]
+
+
+@pytest.mark.parametrize("data", UPGRADES)
+async def test_a_wrong_upgrade_is_strange(data: bytes) -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(data)
+        await writer.drain()
+
+    async with browser(play) as dial:
+        with anyio.fail_after(3), pytest.raises(Strange):
+            await ask(dial)
+
+
+MESSAGES = {
+    "a frame of 2^63 bytes": frame(b"x", length=1 << 63),
+    "a frame of 2^63 - 1 bytes": frame(b"x", length=(1 << 63) - 1),
+    "a frame beyond the limit": frame(b"x", length=(32 << 20) + 1),
+    "a message in parts beyond the limit": frame(b"x" * (20 << 20), fin=False) + frame(b"x" * (20 << 20), opcode=0),
+    "binary": frame(b"{}", opcode=2),
+    "an unknown opcode": frame(b"{}", opcode=5),
+    "a continuation of nothing": frame(b"{}", opcode=0),
+    "a masked frame": b"\x81\x82\0\0\0\0{}",
+    "a compressed frame": b"\xc1\x02{}",
+    "a close": frame(b"\x03\xe8", opcode=8),
+    "deep JSON": frame(b'{"id": 1, "result": ' + b"[" * 200_000),
+    "many pieces": frame(b"[" + b"[]," * 1_500_000 + b"1]"),
+    "no JSON": frame(b"hello"),
+    "a list": frame(b"[1]"),
+    "no UTF-8": frame(b'{"id": 1, "result": {"a": "\xff"}}'),
+    "UTF-16": frame('{"id": 1}'.encode("utf-16")),
+    "not a number": frame(b'{"id": 1, "result": {"a": NaN}}'),
+    "a number of many digits": frame(b'{"id": 1, "result": {"a": ' + b"9" * 10_000 + b"}}"),
+    "a result that is a list": said({"id": 1, "result": []}),
+    "an error that is a text": said({"id": 1, "error": "no"}),
+    "an error whose message is a number": said({"id": 1, "error": {"message": 5}}),
+    "an event whose facts are a list": said({"method": "Page.x", "params": []}),
+    "an event whose name is a number": said({"method": 5, "params": {}}),
+}
+
+
+@pytest.mark.parametrize("data", MESSAGES.values(), ids=MESSAGES.keys())
+async def test_a_strange_message_is_found_strange(data: bytes) -> None:
+    async with browser(saying(data)) as dial:
+        with anyio.fail_after(5), pytest.raises(Strange):
+            await ask(dial)
+
+
+OTHERS = {
+    "nothing": b"",
+    "an answer to another question": said({"id": 7, "result": {}}),
+    "an answer for another session": said({"id": 1, "result": {}, "sessionId": "X"}),
+    "an id that is a text": said({"id": "1", "result": {}}),
+    "an id that is a truth": said({"id": None, "result": {}}),
+    "half a message": frame(b"{}", length=5000),
+}
+
+
+@pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
+async def test_who_does_not_answer_is_not_waited_for_beyond_the_deadline(data: bytes) -> None:
+    async with browser(saying(data)) as dial:
+        with anyio.fail_after(SOON + 1), pytest.raises(DeskError, match="did not answer"):
+            await ask(dial)
+
+
+async def test_a_browser_that_accepts_and_says_nothing_is_strange() -> None:
+    async with browser(silent) as dial:
+        with anyio.fail_after(SOON + 1), pytest.raises(Strange, match="does not answer within"):
+            await ask(dial)
+
+
+FLOODS = {
+    "events": said({"method": "Page.lifecycleEvent", "params": {"name": "load"}}) * 500,
+    "pings": frame(b"x" * 100, opcode=9) * 500,
+}
+
+
+@pytest.mark.parametrize("data", FLOODS.values(), ids=FLOODS.keys())
+async def test_endless_talk_neither_delays_the_deadline_nor_piles_up(data: bytes) -> None:
+    async with browser(endless(data)) as dial:
+        cdp = await open_cdp(dial, nothing, SOON)
+        with anyio.fail_after(SOON + 1), pytest.raises((DeskError, Strange)):
+            await cdp.call("Target.getTargets", "", SOON)
+        assert len(cdp.web.waiting) < 2000
+        assert len(cdp.web.part) < 1 << 20
+        cdp.close()
+
+
+async def test_endless_empty_parts_of_a_message_take_no_room() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await upgrade(reader, writer)
+        writer.write(frame(b"", fin=False))
+        while True:
+            writer.write(frame(b"", opcode=0, fin=False) * 1000)
+            await writer.drain()
+
+    async with browser(play) as dial:
+        cdp = await open_cdp(dial, nothing, SOON)
+        with anyio.fail_after(SOON + 1), pytest.raises(DeskError, match="did not answer"):
+            await cdp.call("Target.getTargets", "", SOON)
+        assert len(cdp.web.part) == 0
+        cdp.close()
+
+
+async def test_who_closes_in_the_middle_of_a_call_is_strange() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await upgrade(reader, writer)
+        await asked(reader)
+
+    async with browser(play) as dial:
+        with anyio.fail_after(3), pytest.raises(Strange, match="closed"):
+            await ask(dial)
+
+
+async def test_who_does_not_read_is_given_up_and_never_sent_half_a_message_more() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await upgrade(reader, writer)
+        await anyio.sleep(5)
+
+    async with browser(play) as dial:
+        cdp: Cdp = await open_cdp(dial, nothing, SOON)
+        with anyio.fail_after(SOON + 1), pytest.raises(DeskError, match="did not answer"):
+            await cdp.call("Input.insertText", "", SOON, text="x" * (30 << 20))
+        assert not cdp.web.is_open
+
+
+async def test_answers_come_to_who_asked_and_a_refusal_is_told() -> None:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await upgrade(reader, writer)
+        first = await asked(reader)
+        writer.write(said({"method": "Page.x", "params": {}}) + said({"id": first["id"], "result": {"a": 1}}))
+        second = await asked(reader)
+        writer.write(said({"id": second["id"], "error": {"message": "no\u202e such thing"}}))
+
+    heard: list[str] = []
+    async with browser(play) as dial:
+        cdp = await open_cdp(dial, lambda session, name, told: heard.append(name), SOON)
+        assert (await cdp.call("A.b")).number("a") == 1
+        with pytest.raises(Refused, match=r"no\\u202e such thing"):
+            await cdp.call("A.c")
+        cdp.close()
+    assert heard == ["Page.x"]
+
+
+WRONG_ANSWERS: list[object] = [
+    {"targetInfos": 5},
+    {"targetInfos": [5]},
+    {"targetInfos": [{"targetId": 5, "type": "page"}]},
+    {"targetInfos": [{"targetId": "a", "type": []}]},
+    {"targetInfos": [{"targetId": "a", "type": "page", "url": {}}]},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_ANSWERS)
+async def test_answers_of_wrong_types_are_strange_and_the_next_ask_dials_anew(wrong: object) -> None:
+    dialled: list[bool] = []
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        dialled.append(True)
+        await upgrade(reader, writer)
+        while True:
+            question = await asked(reader)
+            result = wrong if question["method"] == "Target.getTargets" else {}
+            writer.write(said({"id": question["id"], "result": result}))
+
+    async with browser(play) as dial:
+        chrome = Chrome(dial)
+        for _ in range(2):
+            with anyio.fail_after(3), pytest.raises(Strange):
+                await chrome.tabs()
+            assert chrome.cdp is None
+    assert len(dialled) == 2
+
+
+def test_facts_of_wrong_kinds_are_strange() -> None:
+    told = Facts({"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30})
+    for read in (told.text, told.number, told.whole):
+        with pytest.raises(Strange):
+            read("list")
+    for name, kind in (("text", told.text), ("number", told.number), ("truth", told.flag), ("list", told.items),
+                       ("object", told.facts), ("yes", told.number), ("huge", told.whole)):  # fmt: skip
+        with pytest.raises(Strange):
+            kind(name)
+
+
+def test_half_a_character_is_replaced() -> None:
+    told = Facts(parse(rb'{"a": "x\ud800y"}'))
+    assert told.text("a") == "x?y"
