@@ -1,0 +1,217 @@
+"""Files as tools: view, create, replace, insert, undo."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass
+
+from hotdesk.config import MIB
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError, printable
+from hotdesk.hands import view
+from hotdesk.hands.paths import place
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
+
+EDITED = 8 * MIB
+"""Bytes of a file that is edited."""
+WRITTEN = 1_000_000
+"""Characters one call may write."""
+UNDONE = 64
+"""Edits that can be undone, of all files."""
+UNDONE_BYTES = 64 * MIB
+MOST_LINES = 1_000_000_000
+PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
+
+VIEW = Tool(
+    "file_view",
+    "Show a text file with line numbers, or list a folder. Long files are shown in part: ask for more by start and "
+    "end. Other files are described.",
+    (
+        Parameter("path", "text", "the file or folder", required=True, longest=4096),
+        Parameter("start", "integer", "first line", default=1, least=1, most=MOST_LINES),
+        Parameter("end", "integer", "last line; as many as fit unless told", least=1, most=MOST_LINES),
+        Parameter("depth", "integer", "of a folder: how many levels to list", default=1, least=1, most=5),
+    ),
+    {"path": "report/notes.md", "start": 1, "end": 80},
+)
+CREATE = Tool(
+    "file_create",
+    "Write a whole new file, making its folders. One that exists is replaced only when overwrite is true.",
+    (
+        PATH,
+        Parameter("content", "text", "all of its text", required=True, longest=WRITTEN),
+        Parameter("overwrite", "flag", "whether an existing file may be replaced", default=False),
+    ),
+    {"path": "notes.md", "content": "# Notes\n"},
+)
+REPLACE = Tool(
+    "file_replace",
+    "Replace a text that occurs exactly once in a file, white space included. Take enough of its surroundings.",
+    (
+        PATH,
+        Parameter("old", "text", "the text as it stands in the file", required=True, longest=WRITTEN),
+        Parameter("new", "text", "what shall stand there; empty deletes it", required=True, longest=WRITTEN),
+    ),
+    {"path": "notes.md", "old": "# Notes\n", "new": "# Notes of Monday\n"},
+)
+INSERT = Tool(
+    "file_insert",
+    "Insert whole lines into a file after a line; 0 is its beginning.",
+    (
+        PATH,
+        Parameter("line", "integer", "the line after which to insert", required=True, least=0, most=MOST_LINES),
+        Parameter("text", "text", "the lines", required=True, longest=WRITTEN),
+    ),
+    {"path": "notes.md", "line": 1, "text": "A new second line.\n"},
+)
+UNDO = Tool(
+    "file_undo",
+    "Take back the last edit made to a file by these tools. The undo of a creation removes the file.",
+    (PATH,),
+    {"path": "notes.md"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What one edit did to a file."""
+
+    path: str
+    before: bytes | None
+    """None: there was no file."""
+    after: str
+    """SHA-256 of what it made."""
+
+    @property
+    def size(self) -> int:
+        """Count the bytes it holds."""
+        return len(self.before or b"")
+
+
+class Files:
+    """One desk's files."""
+
+    tools = (VIEW, CREATE, REPLACE, INSERT, UNDO)
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.edits: deque[Edit] = deque()
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools."""
+        path = place(self.desk, text_of(arguments, "path"))
+        match tool:
+            case "file_view":
+                return await view.show(self.desk, path, arguments)
+            case "file_create":
+                return await self.create(path, arguments)
+            case "file_replace":
+                return await self.replace(path, arguments)
+            case "file_insert":
+                return await self.insert(path, arguments)
+        return await self.undo(path)
+
+    async def create(self, path: str, arguments: Arguments) -> Observation:
+        """Write a whole file."""
+        before = await self.current(path)
+        if before is not None and not flag_of(arguments, "overwrite"):
+            return failed(f"{path} exists already; edit it with file_replace, or give overwrite: true.")
+        data = text_of(arguments, "content").encode()
+        await self.change(path, before, data)
+        return Observation(f"{printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes.")
+
+    async def replace(self, path: str, arguments: Arguments) -> Observation:
+        """Replace what occurs once."""
+        data = await self.desk.read(path, limit=EDITED)
+        old, new = (as_in(data, text_of(arguments, name)) for name in ("old", "new"))
+        if not old:
+            raise REPLACE.refuse("old is empty")
+        lines = view.places(data, old)
+        if len(lines) != 1:
+            return failed(tell_places(path, data, old, lines))
+        changed = data.replace(old, new)
+        await self.change(path, data, changed)
+        shown = view.around(changed, lines[0], new.count(b"\n") + 1)
+        return Observation(f"{printable(path)} was changed:\n{shown}")
+
+    async def insert(self, path: str, arguments: Arguments) -> Observation:
+        """Insert lines after a line."""
+        data = await self.desk.read(path, limit=EDITED)
+        lines, line = lines_of(data), integer_of(arguments, "line")
+        if line > len(lines):
+            raise INSERT.refuse(f"line is {line}, and {printable(path)} has {len(lines)} lines")
+        end = b"\r\n" if b"\r\n" in data else b"\n"
+        text = as_in(data, text_of(arguments, "text")).removesuffix(end) + end
+        if line and not lines[line - 1].endswith(b"\n"):
+            lines[line - 1] += end
+        changed = b"".join([*lines[:line], text, *lines[line:]])
+        await self.change(path, data, changed)
+        shown = view.around(changed, line + 1, text.count(b"\n"))
+        return Observation(f"{printable(path)} was changed:\n{shown}")
+
+    async def undo(self, path: str) -> Observation:
+        """Take the last edit of a file back."""
+        edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
+        if edit is None:
+            return failed(f"No edit of {path} can be undone: these tools made none, or too many since.")
+        current = await self.current(path)
+        if current is None or digest(current) != edit.after:
+            return failed(f"{path} was changed by something else since it was edited here; it was left as it is.")
+        if edit.before is None:
+            await self.desk.remove(path)
+        else:
+            await self.desk.write(path, edit.before)
+        self.edits.remove(edit)
+        what = "was removed again" if edit.before is None else "is as it was before its last edit"
+        return Observation(f"{printable(path)} {what}.")
+
+    async def current(self, path: str) -> bytes | None:
+        """Give what a file holds; None when there is none."""
+        try:
+            return await self.desk.read(path, limit=EDITED)
+        except FileError as e:
+            if e.reason == "missing":
+                return None
+            raise
+
+    async def change(self, path: str, before: bytes | None, after: bytes) -> None:
+        """Write a file, and remember what was there."""
+        await self.desk.write(path, after)
+        self.edits.append(Edit(path, before, digest(after)))
+        while len(self.edits) > UNDONE or sum(edit.size for edit in self.edits) > UNDONE_BYTES:
+            self.edits.popleft()
+
+
+def digest(data: bytes) -> str:
+    """Give a SHA-256."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Cut a file into its lines, each with its end."""
+    *whole, last = data.split(b"\n")
+    return [line + b"\n" for line in whole] + ([last] if last else [])
+
+
+def as_in(data: bytes, text: str) -> bytes:
+    """Give a text as it would stand in a file: with the line ends that file has."""
+    if b"\r\n" in data:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    return text.encode()
+
+
+def failed(text: str) -> Observation:
+    """Say what was not done."""
+    return Observation(printable(text), ok=False)
+
+
+def tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
+    """Say how often a text occurs where it should once, and where."""
+    if lines:
+        where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
+        return f"old occurs {len(lines)} times in {path}, at lines {where}; take in more of its surroundings."
+    first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
+    near = view.places(data, first)[:5] if first else []
+    hint = f" Its first line, but for white space, is at line {', '.join(map(str, near))}." if near else ""
+    return f"old does not occur in {path}.{hint} Look with file_view; nothing was changed."

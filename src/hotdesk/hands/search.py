@@ -1,0 +1,94 @@
+"""Search in a desk's files, by what they hold or how they are called."""
+
+from __future__ import annotations
+
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.errors import printable
+from hotdesk.hands.output import readable
+from hotdesk.hands.paths import place
+from hotdesk.hands.view import fitting
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
+
+SECONDS = 60.0
+WIDTH = 300
+"""Characters of a line that are shown."""
+OUTPUT = 1 << 20
+HEAD = 'n=$1; shift; rg "$@" | head -n "$n"; exit ${PIPESTATUS[0]}'
+CUT_OFF = 128 + 13
+"""rg was stopped, for enough was found."""
+WHERE = Parameter("path", "text", "folder or file to look in", default=".", longest=4096)
+LIMIT = Parameter("limit", "integer", "lines of answer at most", default=100, least=1, most=1000)
+ALL = Parameter("all", "flag", "hidden and git-ignored files too", default=False)
+
+SEARCH = Tool(
+    "search",
+    "Find lines that match a regular expression (ripgrep's) in files.",
+    (
+        Parameter("pattern", "text", "the regular expression", required=True, longest=2000),
+        WHERE,
+        Parameter("glob", "text", "only files named so: *.py", longest=500),
+        Parameter("context", "integer", "lines to show before and after", default=0, least=0, most=20),
+        Parameter("ignore_case", "flag", "whether capitals do not matter", default=False),
+        LIMIT,
+        ALL,
+    ),
+    {"pattern": "def main", "path": ".", "glob": "*.py", "context": 2},
+)
+FIND = Tool(
+    "find_files",
+    "Find files by name, the latest changed first.",
+    (
+        Parameter("glob", "text", "how they are named: *.xlsx, or report/**/*.md", required=True, longest=500),
+        WHERE,
+        LIMIT,
+        ALL,
+    ),
+    {"glob": "*.xlsx", "path": "."},
+)
+
+
+class Search:
+    """Searches one desk."""
+
+    tools = (SEARCH, FIND)
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools."""
+        options = lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
+        if glob := text_of(arguments, "glob"):
+            options.append(f"--glob={glob}")
+        if flag_of(arguments, "all"):
+            options += ["--hidden", "--no-ignore"]
+        if tool == "search":
+            options.append(f"--regexp={text_of(arguments, 'pattern')}")
+        path, limit = place(self.desk, text_of(arguments, "path") or "."), integer_of(arguments, "limit", 100)
+        argv = ["bash", "-c", HEAD, "bash", str(limit), "--no-config", "--color=never", *options, "--", path]
+        done = await self.desk.run(argv, timeout=SECONDS, output_limit=OUTPUT)
+        return tell(done, path, limit)
+
+
+def lines_options(arguments: Arguments) -> list[str]:
+    """Give the options for a search by what files hold."""
+    context = integer_of(arguments, "context")
+    options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
+    return [*options, f"--context={context}", *(["--ignore-case"] if flag_of(arguments, "ignore_case") else [])]
+
+
+def tell(done: Done, path: str, limit: int) -> Observation:
+    """Say what was found."""
+    if done.timed_out:
+        return Observation(f"The search took more than {SECONDS:.0f} seconds; look in less than {path}.", ok=False)
+    if done.exit_code == 127:
+        return Observation("This desk has no ripgrep; use the shell with grep or find.", ok=False)
+    why = printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
+    lines = readable(done.text).splitlines()
+    if not lines and done.exit_code == 2:
+        return Observation(f"The search failed: {why}", ok=False)
+    if not lines:
+        return Observation(f"Nothing in {printable(path)} matches. {why}".rstrip())
+    text, left = fitting(lines)
+    cut = left or done.exit_code == CUT_OFF or len(lines) == limit
+    return Observation(text, note="there may be more: search for less, or raise limit" if cut else why)

@@ -1,0 +1,195 @@
+"""How a file or folder of a desk is shown to a model."""
+
+from __future__ import annotations
+
+import time
+
+from hotdesk.config import MIB
+from hotdesk.desk.seam import Desk, Entry
+from hotdesk.errors import FileError, printable
+from hotdesk.hands.output import readable
+from hotdesk.tool import Arguments, Observation, integer_of
+
+SHOWN = 20_000
+"""Characters of a file or listing that are shown."""
+LONG_LINE = 1000
+SCANNED = 256 * MIB
+"""Bytes of a file that are read to find a line."""
+LISTED = 2000
+AROUND = 3
+"""Lines shown before and after a change."""
+MAGICS: tuple[tuple[bytes, int, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
+    (b"\xff\xd8\xff", 0, "image/jpeg"),
+    (b"GIF87a", 0, "image/gif"),
+    (b"GIF89a", 0, "image/gif"),
+    (b"WEBP", 8, "image/webp"),
+    (b"%PDF-", 0, "a PDF document"),
+    (b"PK\x03\x04", 0, "a ZIP archive or office document"),
+    (b"\x1f\x8b", 0, "a gzip archive"),
+    (b"\x7fELF", 0, "a program"),
+    (b"SQLite format 3\0", 0, "an SQLite database"),
+)
+
+
+def kind_of(data: bytes) -> str:
+    """Say what a file is by its first bytes; a picture by its media type; empty: unknown."""
+    return next((kind for magic, place, kind in MAGICS if data[place : place + len(magic)] == magic), "")
+
+
+async def show(desk: Desk, path: str, arguments: Arguments) -> Observation:
+    """Show a file or a folder."""
+    start, end = integer_of(arguments, "start", 1), integer_of(arguments, "end")
+    if end and end < start:
+        return Observation(f"end is {end} and before start, which is {start}.", ok=False)
+    try:
+        return await show_file(desk, path, start, end)
+    except FileError as e:
+        if e.reason != "directory":
+            raise
+    return await show_folder(desk, path, integer_of(arguments, "depth", 1))
+
+
+async def show_folder(desk: Desk, path: str, depth: int) -> Observation:
+    """List a folder."""
+    entries = await desk.list(path, depth=depth, limit=LISTED)
+    lines = [describe(entry, path) for entry in entries]
+    text, left = fitting(lines)
+    note = f"\n… {left:,} more; list a folder further down, or use find_files" if left else ""
+    return Observation(f"{printable(path)} has {len(entries):,} entries:\n{text}{note}")
+
+
+def describe(entry: Entry, top: str) -> str:
+    """Describe an entry in a line."""
+    name = printable(entry.path.removeprefix(top).lstrip("/"))
+    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(min(max(entry.modified, 0), 4e9)))
+    match entry.kind:
+        case "directory":
+            return f"{'':>12}  {when}  {name}/"
+        case "symlink":
+            return f"{'':>12}  {when}  {name} -> {printable(entry.target or '')}"
+    return f"{entry.size:>12,}  {when}  {name}"
+
+
+def fitting(lines: list[str]) -> tuple[str, int]:
+    """Give as many lines as fit, and how many do not."""
+    size = 0
+    for count, line in enumerate(lines):
+        size += len(line) + 1
+        if size > SHOWN:
+            return "\n".join(lines[:count]), len(lines) - count
+    return "\n".join(lines), 0
+
+
+async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
+    """Show lines of a text file; describe any other."""
+    stream = desk.read_stream(path)
+    try:
+        page = Page(start, end)
+        async for data in stream:
+            if page.is_other(data):
+                return Observation(await describe_other(desk, path, data))
+            page.feed(data)
+            if page.full:
+                break
+        page.finish()
+    finally:
+        await stream.aclose()  # type: ignore[attr-defined]
+    return Observation(page.told(path), ok=page.reached(), note=page.note)
+
+
+async def describe_other(desk: Desk, path: str, data: bytes) -> str:
+    """Say what a file is that is no text."""
+    kind = kind_of(data)
+    size = (await desk.stat(path)).size
+    if kind.startswith("image/"):
+        return f"{printable(path)} is a picture ({kind}, {size:,} bytes). Ask about it with look, if you have it."
+    return f"{printable(path)} is {kind or 'no text'} ({size:,} bytes); open it with a program."
+
+
+class Page:
+    """Gathers some lines of a file as it streams by; sans I/O."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.lines: list[str] = []
+        self.size = 0
+        self.line = 1
+        """The number of the line that comes next."""
+        self.rest = bytearray()
+        self.read = 0
+        self.full = False
+        self.note = ""
+
+    def is_other(self, data: bytes) -> bool:
+        """Say whether the first bytes of a file are no text's."""
+        return self.read == 0 and (bool(kind_of(data)) or b"\0" in data[:8192])
+
+    def feed(self, data: bytes) -> None:
+        """Hear more of the file; of a line no more is held than can be shown."""
+        self.read += len(data)
+        *whole, last = data.split(b"\n")
+        for part in whole:
+            self.take(self.rest + part)
+            self.rest.clear()
+            if self.full:
+                return
+        self.rest += last[: 8 * LONG_LINE]
+        del self.rest[8 * LONG_LINE :]
+        if self.read > SCANNED:
+            self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were looked at"
+
+    def finish(self) -> None:
+        """Take a last line that has no end."""
+        if self.rest and not self.full:
+            self.take(self.rest)
+
+    def take(self, data: bytes | bytearray) -> None:
+        """Keep a line if it is asked for."""
+        number, self.line = self.line, self.line + 1
+        if number < self.start:
+            return
+        text = numbered(number, data.removesuffix(b"\r"))
+        if self.size + len(text) > SHOWN and self.lines:
+            self.full, self.note = True, f"more follows from line {number}"
+            return
+        self.lines.append(text)
+        self.size += len(text) + 1
+        self.full = number == self.end
+
+    def reached(self) -> bool:
+        """Say whether the file has the lines that were asked for."""
+        return bool(self.lines) or self.line == 1 == self.start
+
+    def told(self, path: str) -> str:
+        """Give the lines, or why there are none."""
+        if self.lines:
+            return "\n".join(self.lines)
+        if self.reached():
+            return f"{printable(path)} is empty."
+        return f"{printable(path)} has {self.line - 1} lines; start is {self.start}."
+
+
+def numbered(number: int, data: bytes | bytearray) -> str:
+    """Give a line with its number, cut where it is very long."""
+    text = readable(data.decode("utf-8", "replace"))
+    return f"{number:>6}\t{text if len(text) <= LONG_LINE else text[:LONG_LINE] + '… (a longer line)'}"
+
+
+def places(data: bytes, text: bytes) -> list[int]:
+    """Give the line of each place where a text occurs, overlapping ones counted once."""
+    found, line, place, last = [], 1, data.find(text), 0
+    while place >= 0:
+        line += data.count(b"\n", last, place)
+        found.append(line)
+        last, place = place, data.find(text, place + len(text))
+    return found
+
+
+def around(data: bytes, line: int, count: int) -> str:
+    """Show the lines from one on, and some before and after."""
+    lines = data.split(b"\n")
+    first = max(0, line - 1 - AROUND)
+    shown = [numbered(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + AROUND])]
+    text, left = fitting(shown)
+    return f"{text}\n… {left:,} more lines" if left else text

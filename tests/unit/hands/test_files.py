@@ -1,0 +1,194 @@
+"""Files as tools, at a desk without a wall."""
+
+from __future__ import annotations
+
+import posixpath
+
+import pytest
+
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError
+from hotdesk.hands import files as module
+from hotdesk.hands.files import Files
+from hotdesk.hands.view import SHOWN, kind_of
+from hotdesk.tool import Observation, Wrong
+
+
+@pytest.fixture
+def files(desk: Desk) -> Files:
+    """Give file tools that remember no edit yet."""
+    return Files(desk)
+
+
+async def use(files: Files, name: str, **arguments: object) -> Observation:
+    """Use a tool as a toolbox does."""
+    tool = next(tool for tool in files.tools if tool.name == name)
+    return await files.use(name, tool.check(arguments))
+
+
+async def test_a_file_is_shown_with_line_numbers_and_by_range(files: Files, desk: Desk) -> None:
+    await desk.write("a.txt", b"one\ntwo\r\n\tthr\xffee\x1b[31m\nlast")
+    seen = await use(files, "file_view", path="~/a.txt")
+    assert seen.text == "     1\tone\n     2\ttwo\n     3\t\tthr\ufffdee\n     4\tlast"
+    seen = await use(files, "file_view", path=posixpath.join(desk.home, "a.txt"), start=2, end=2)
+    assert seen.text == "     2\ttwo"
+    seen = await use(files, "file_view", path="a.txt", start=9)
+    assert (seen.ok, seen.text) == (False, f"{desk.home}/a.txt has 4 lines; start is 9.")
+    assert not (await use(files, "file_view", path="a.txt", start=3, end=2)).ok
+    await desk.write("empty", b"")
+    assert (await use(files, "file_view", path="empty")).text == f"{desk.home}/empty is empty."
+
+
+async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, desk: Desk) -> None:
+    await desk.write("long.txt", b"".join(b"line %d\n" % number for number in range(1, 200_001)))
+    seen = await use(files, "file_view", path="long.txt")
+    assert len(seen.text) <= SHOWN
+    following = int(seen.note.removeprefix("more follows from line "))
+    assert seen.text.endswith(f"line {following - 1}")
+    seen = await use(files, "file_view", path="long.txt", start=199_999)
+    assert seen.text == "199999\tline 199999\n200000\tline 200000"
+    await desk.write("wide.txt", b"x" * 3_000_000 + b"\nend\n")
+    seen = await use(files, "file_view", path="wide.txt")
+    assert seen.text.endswith("… (a longer line)\n     2\tend")
+    assert len(seen.text) < 1100
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x89PNG\r\n\x1a\n....", "is a picture (image/png, 12 bytes). Ask about it with look, if you have it."),
+        (b"RIFF....WEBPVP8 ", "is a picture (image/webp, 16 bytes). Ask about it with look, if you have it."),
+        (b"PK\x03\x04......", "is a ZIP archive or office document (10 bytes); open it with a program."),
+        (b"a\0b", "is no text (3 bytes); open it with a program."),
+    ],
+)
+async def test_what_is_no_text_is_described(files: Files, desk: Desk, data: bytes, text: str) -> None:
+    await desk.write("thing", data)
+    assert (await use(files, "file_view", path="thing")).text == f"{desk.home}/thing {text}"
+    assert kind_of(b"just text") == ""
+
+
+async def test_a_folder_is_listed(files: Files, desk: Desk) -> None:
+    await desk.write("folder/sub/deep.txt", b"x")
+    await desk.write("folder/b\x1b.txt", b"x" * 1234)
+    seen = await use(files, "file_view", path="folder")
+    first, *lines = seen.text.splitlines()
+    assert first == f"{desk.home}/folder has 2 entries:"
+    assert lines[0].startswith("       1,234  20")
+    assert lines[0].endswith("  b\\x1b.txt")
+    assert lines[1].endswith("  sub/")
+    assert (await use(files, "file_view", path="folder", depth=2)).text.endswith("  sub/deep.txt")
+
+
+async def test_what_is_missing_is_an_error_of_the_desk(files: Files) -> None:
+    for name, more in (("file_view", {}), ("file_replace", {"old": "a", "new": "b"})):
+        with pytest.raises(FileError, match="nowhere"):
+            await use(files, name, path="nowhere", **more)
+
+
+async def test_an_existing_file_is_replaced_only_when_that_is_said(files: Files, desk: Desk) -> None:
+    seen = await use(files, "file_create", path="new/one.txt", content="grüß\n")
+    assert seen.text == f"{desk.home}/new/one.txt was created: 7 bytes."
+    seen = await use(files, "file_create", path="new/one.txt", content="x")
+    assert (seen.ok, "overwrite: true" in seen.text) == (False, True)
+    assert await desk.read("new/one.txt") == "grüß\n".encode()
+    seen = await use(files, "file_create", path="new/one.txt", content="x", overwrite=True)
+    assert "replaced: 1 bytes" in seen.text
+        "replaced: 1 bytes" in (await use(files, "file_create", path="new/one.txt", content="x", overwrite=True)).text
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"a\nb\nc\n", "b", "B", b"a\nB\nc\n"),
+        (b"a\nb\nc\n", "b\n", "", b"a\nc\n"),
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny", b"x\r\ny\r\nc\r\n"),
+        (b"\xff\xfe b \xff", "b", "ü", b"\xff\xfe \xc3\xbc \xff"),
+    ],
+)
+async def test_a_text_that_occurs_once_is_replaced(
+    files: Files, desk: Desk, before: bytes, old: str, new: str, after: bytes
+) -> None:
+    await desk.write("r.txt", before)
+    assert (await use(files, "file_replace", path="r.txt", old=old, new=new)).ok
+    assert await desk.read("r.txt") == after
+
+
+async def test_a_replacement_shows_its_surroundings(files: Files, desk: Desk) -> None:
+    await desk.write("r.txt", b"\n".join(b"%d" % number for number in range(1, 21)))
+    seen = await use(files, "file_replace", path="r.txt", old="10\n", new="ten\nten and a half\n")
+    numbers = ["7", "8", "9", "ten", "ten and a half", "11", "12", "13", "14"]
+    shown = [f"{7 + place:>6}\t{text}" for place, text in enumerate(numbers)]
+    assert seen.text.splitlines()[1:] == shown
+
+
+@pytest.mark.parametrize(
+    ("old", "text"),
+    [
+        ("x", "old occurs 3 times in {}, at lines 1, 1, 3; take in more of its surroundings."),
+        ("z", "old does not occur in {}. Look with file_view; nothing was changed."),
+        (
+            "  y\nw",
+            "old does not occur in {}. Its first line, but for white space, is at line 2. Look with file_view; "
+            "nothing was changed.",
+        ),
+    ],
+)
+async def test_a_text_that_does_not_occur_once_changes_nothing(files: Files, desk: Desk, old: str, text: str) -> None:
+    await desk.write("r.txt", b"xax\ny\nx")
+    seen = await use(files, "file_replace", path="r.txt", old=old, new="n")
+    assert (seen.ok, seen.text) == (False, text.format(f"{desk.home}/r.txt"))
+    assert await desk.read("r.txt") == b"xax\ny\nx"
+    with pytest.raises(Wrong, match="old is empty"):
+        await use(files, "file_replace", path="r.txt", old="", new="n")
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "text", "after"),
+    [
+        (b"a\nb\n", 0, "new", b"new\na\nb\n"),
+        (b"a\nb\n", 1, "new\n", b"a\nnew\nb\n"),
+        (b"a\nb", 2, "new", b"a\nb\nnew\n"),
+        (b"a\r\nb\r\n", 1, "n\nm", b"a\r\nn\r\nm\r\nb\r\n"),
+        (b"", 0, "new", b"new\n"),
+    ],
+)
+async def test_lines_are_inserted(files: Files, desk: Desk, before: bytes, line: int, text: str, after: bytes) -> None:
+    await desk.write("i.txt", before)
+    assert (await use(files, "file_insert", path="i.txt", line=line, text=text)).ok
+    assert await desk.read("i.txt") == after
+    with pytest.raises(Wrong, match=r"line is 99, and .*i.txt has \d lines"):
+        await use(files, "file_insert", path="i.txt", line=99, text=text)
+
+
+async def test_edits_are_undone_one_by_one_down_to_the_creation(files: Files, desk: Desk) -> None:
+    await use(files, "file_create", path="u.txt", content="1\n")
+    await use(files, "file_replace", path="./u.txt", old="1", new="2")
+    await use(files, "file_insert", path="~/u.txt", line=1, text="3")
+    assert await desk.read("u.txt") == b"2\n3\n"
+    for expected in (b"2\n", b"1\n"):
+        assert (await use(files, "file_undo", path="u.txt")).ok
+        assert await desk.read("u.txt") == expected
+    assert "was removed again" in (await use(files, "file_undo", path="u.txt")).text
+    with pytest.raises(FileError):
+        await desk.read("u.txt")
+    seen = await use(files, "file_undo", path="u.txt")
+    assert (seen.ok, "can be undone" in seen.text) == (False, True)
+
+
+async def test_a_file_that_was_changed_meanwhile_is_left_as_it_is(files: Files, desk: Desk) -> None:
+    await use(files, "file_create", path="m.txt", content="ours")
+    await desk.write("m.txt", b"theirs")
+    seen = await use(files, "file_undo", path="m.txt")
+    assert (seen.ok, "changed by something else" in seen.text) == (False, True)
+    assert await desk.read("m.txt") == b"theirs"
+
+
+async def test_what_is_remembered_is_bounded(files: Files, desk: Desk) -> None:
+    for number in range(module.UNDONE + 10):
+        await use(files, "file_create", path="many.txt", content=str(number), overwrite=True)
+    assert len(files.edits) == module.UNDONE
+    await desk.write("big.txt", b"x" * (module.EDITED + 1))
+    with pytest.raises(FileError, match="more than"):
+        await use(files, "file_insert", path="big.txt", line=0, text="y")
