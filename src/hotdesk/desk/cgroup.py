@@ -10,6 +10,8 @@ import errno
 import os
 import signal
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +88,8 @@ class Cgroup:
         self.folders = hierarchies.folders(desk)
         self.places = list(dict.fromkeys(self.folders.values()))
         """Each folder once: v1 often mounts `cpu` and `cpuacct` together."""
+        self.quiet = self.folder("freezer") / "hushed"
+        """Below it, while a person holds the wheel: what stands still then."""
 
     def folder(self, controller: str) -> Path:
         """Give the folder that holds a controller's files."""
@@ -166,7 +170,7 @@ class Cgroup:
     def pids(self) -> set[int]:
         """List the processes in it."""
         found: set[int] = set()
-        for folder in self.places:
+        for folder in (*self.places, self.quiet):
             try:
                 found.update(map(int, read(f"{folder}/cgroup.procs").split()))
             except OSError as e:
@@ -185,6 +189,34 @@ class Cgroup:
             self.put("freezer", "cgroup.freeze", int(frozen))
         else:
             self.put("freezer", "freezer.state", "FROZEN" if frozen else "THAWED")
+
+    def loud(self) -> list[int]:
+        """List the processes in it that are not hushed."""
+        return [int(pid) for pid in read(f"{self.folder('freezer')}/cgroup.procs").split()]
+
+    def hush(self, pids: Iterable[int]) -> None:
+        """Have processes stand still on their own, also while the rest goes on."""
+        self.quiet.mkdir(exist_ok=True)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                write(f"{self.quiet}/cgroup.procs", b"%d" % pid)
+        self.still(True)
+
+    def unhush(self) -> None:
+        """Let what was hushed go on as the rest does."""
+        while pids := read(f"{self.quiet}/cgroup.procs").split():
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    write(f"{self.folder('freezer')}/cgroup.procs", pid)
+        self.still(False)
+
+    def still(self, frozen: bool) -> None:
+        """Stop or continue what is hushed; nothing, when nothing ever was."""
+        with suppress(FileNotFoundError):
+            if self.version == 2:
+                write(f"{self.quiet}/cgroup.freeze", b"%d" % frozen)
+            else:
+                write(f"{self.quiet}/freezer.state", b"FROZEN" if frozen else b"THAWED")
 
     def frozen(self) -> bool:
         """Say whether all of it has stopped."""
@@ -209,6 +241,7 @@ class Cgroup:
             except ProcessLookupError:
                 continue
         try:
+            self.still(False)
             self.freeze(False)
         except OSError:
             pass  # the folder went while we looked
@@ -250,7 +283,7 @@ class Cgroup:
 
     def remove(self) -> None:
         """Delete its folders; the kernel may need a moment after the last exit, which is an OSError until then."""
-        for folder in self.places:
+        for folder in (self.quiet, *self.places):
             try:
                 os.rmdir(folder)
             except FileNotFoundError:

@@ -149,7 +149,7 @@ class Channel:
         while True:
             with anyio.move_on_after(SILENCE):
                 return await self.receive()
-            if not self.link.paused:
+            if not self.link.may_be_silent():
                 raise LinkError(f"the desk's guest said nothing for {SILENCE:.0f} s; burn it and open another")
 
     async def send(self, data: bytes, patience: float = math.inf) -> None:
@@ -162,7 +162,7 @@ class Channel:
             if self.credit <= 0:
                 with anyio.move_on_after(patience) as scope:
                     await self.more_credit()
-                if scope.cancelled_caught and not self.link.paused:
+                if scope.cancelled_caught and not self.link.may_be_silent():
                     raise LinkError(f"the desk's guest took nothing for {patience:.0f} s; burn it and open another")
                 continue
             part = view[: min(wire.CHUNK, self.credit)]

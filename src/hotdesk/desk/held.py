@@ -47,6 +47,10 @@ class Held:
     """When it must be over whatever happens, once it has been up."""
     init: int = 0
     paused: bool = False
+    hushed: bool = False
+    """Whether all but its screen, window manager and browser stand still: a person holds the wheel."""
+    look: float = 0.0
+    """When a hushed desk is looked at again for what began to run since."""
     spare: bool = False
     """Whether it is kept ready, and was not given to anybody yet."""
     busy: bool = False
@@ -62,7 +66,7 @@ class Held:
     def due(self) -> tuple[float, str]:
         """Say when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
         idle = self.touched + self.spec.idle
-        kept = self.paused or self.down or self.spare or self.runtime
+        kept = self.paused or self.hushed or self.down or self.spare or self.runtime
         return (self.hard, "deadline") if self.hard <= idle or kept else (idle, "idle")
 
     def is_starting(self) -> bool:
@@ -85,7 +89,7 @@ class Held:
         """Give the socket at which `sudo` calls, while nobody answers there."""
         if self.room.sudo is None or self.knocked or self.root is not None:
             return None
-        if self.runtime or self.paused or self.down or self.rest > now():
+        if self.runtime or self.paused or self.hushed or self.down or self.rest > now():
             return None
         return self.room.sudo.fileno()
 

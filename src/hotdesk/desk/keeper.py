@@ -94,6 +94,7 @@ class Keeper:
                 self.snapshots.turn()
                 self.roots.turn()
                 self.reboots.turn()
+                upkeep.keep_hushed(self.held.values())
                 self.burn_due()
                 self.burning.turn()
                 self.open_next()
@@ -156,7 +157,7 @@ class Keeper:
     def patience(self) -> float:
         """Give seconds until something is due."""
         waits = [self.nearest - now()] if self.held else []
-        waits += [*self.roots.patience(), *self.reboots.patience()]
+        waits += [*self.roots.patience(), *self.reboots.patience(), *upkeep.patience(self.held.values())]
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
         if self.queue.waiting and self.has_hands():

@@ -40,6 +40,8 @@ class Kept:
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.ledger = Ledger(desk, runtime.note)
+        self.paused = False
+        self.hushed = False
         self.thawing: anyio.Event | None = None
         """Set when a paused or halted desk goes on, or ends."""
 
@@ -52,9 +54,22 @@ class Kept:
         """Have the keeper stop the desk, or let it go on; not amid root's start."""
         async with self.rising if paused else contextlib.nullcontext():
             await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+        self.paused = paused
+        self.settle()
+
+    async def hush(self, hushed: bool) -> None:
+        """Have the keeper stop all but screen, window manager and browser, or let it go on; not amid root's start."""
+        async with self.rising if hushed else contextlib.nullcontext():
+            await self.runtime.keeper.ask(Request("hush", self.desk, hushed=hushed))
+        self.hushed = hushed
+        self.settle()
+
+    def settle(self) -> None:
+        """Have whoever wants root wait while the desk stands still."""
+        still = self.paused or self.hushed
         if self.roots is not None:
-            self.roots.paused = paused
-        if paused:
+            self.roots.paused = still
+        if still:
             self.thawing = self.thawing or anyio.Event()
         else:
             self.thaw()
@@ -82,6 +97,7 @@ class Kept:
                 if was_up:
                     self.thaw()
                 raise
+        self.paused = self.hushed = False
         if link is not None:
             link.break_off(await stopped(self.desk))
 
@@ -177,6 +193,14 @@ class Kept:
         self.thaw()
         if self.roots is not None:
             self.roots.hang_up()
+
+
+async def hush(desk: LinkedDesk, hushed: bool) -> None:
+    """Stop all of a desk but its screen, window manager and browser, or let it go on; calls to it wait meanwhile."""
+    assert isinstance(desk.outside, Kept)
+    async with desk.rebooting:
+        await desk.outside.hush(hushed)
+        desk.link.hushed = hushed
 
 
 async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:

@@ -54,6 +54,8 @@ class Link:
         """What the guest did wrong."""
         self.paused = False
         """Whether the desk was stopped on purpose, so that silence means nothing."""
+        self.hushed = False
+        """Whether its guest stands still because a person holds the wheel."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.already = already
@@ -237,7 +239,7 @@ class Link:
             with anyio.fail_after(SILENT_SECONDS):
                 await anyio.wait_writable(self.sock)
         except TimeoutError:
-            if self.paused:
+            if self.may_be_silent():
                 return
             self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
             raise self.lost() from None
@@ -248,6 +250,10 @@ class Link:
                 await self.last_moment()
             if not begun or self.failure is not None:
                 raise
+
+    def may_be_silent(self) -> bool:
+        """Say whether the guest was stopped on purpose."""
+        return self.paused or self.hushed
 
     async def last_moment(self) -> None:
         """Give a guest a moment to take the rest of a frame whose writer was cancelled, or end the link."""

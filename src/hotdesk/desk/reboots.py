@@ -35,7 +35,7 @@ class Reboots:
             return
         if held.runtime or held.down:
             raise DeskError(f"desk {held.room.desk} is starting or stopping; try again")
-        held.down, held.asked, held.paused = "halting", number, False
+        held.down, held.asked, held.paused, held.hushed = "halting", number, False, False
         held.hard = min(held.ends, now() + PATIENCE)
         held.record.note(state="halting")
         self.advance(held)

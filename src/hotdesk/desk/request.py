@@ -14,7 +14,7 @@ from hotdesk.errors import BriefError
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
-    "claim", "snapshot", "forget", "halt", "boot", "save", "reader",
+    "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "hush",
 ]  # fmt: skip
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),
@@ -54,6 +54,8 @@ class Request:
     snapshot: str = ""
     name: str = ""
     """What an image shall be called."""
+    hushed: bool = False
+    """Whether all but the screen and what a person uses there shall stand still."""
 
 
 def write(number: int, request: Request) -> bytes:
@@ -162,6 +164,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "origin": parse_origin,
     "snapshot": parse_snapshot,
     "name": parse_name,
+    "hushed": parse_flag,
 }
 FIELDS: dict[str, tuple[str, ...]] = {
     "open": ("spec", "ca", "spare", "origin", "snapshot"),
@@ -171,5 +174,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "boot": ("snapshot",),
     "forget": ("snapshot",),
     "save": ("snapshot", "name"),
+    "hush": ("hushed",),
 }
 """What a verb says beside whom it is about."""

@@ -49,6 +49,8 @@ class Roots:
         desk = held.room.desk
         if held.room.sudo is None:
             raise BriefError(f"desk {desk} was opened without root; open one with `root`")
+        if held.hushed:
+            raise DeskError(f"a person holds the wheel of desk {desk}; try again when it is handed back")
         if held.paused or held.down:
             raise DeskError(f"desk {desk} is {held.down or 'paused'}; resume it first")
         if held.root is not None and not held.root.proven:

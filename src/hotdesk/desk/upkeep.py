@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
-from hotdesk.desk import kernel
+from hotdesk.desk import kernel, spared
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import call_port
@@ -14,6 +15,8 @@ from hotdesk.errors import BriefError, DeskError
 
 FREEZING = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
+HUSHING = 0.1
+"""Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
 
 def usage(held: Held, _request: Request) -> dict[str, object]:
@@ -40,6 +43,57 @@ def resume(held: Held, _request: Request) -> dict[str, object]:
         held.touched = now()
         held.record.note(state="open")
     return {}
+
+
+def hush(held: Held, request: Request) -> dict[str, object]:
+    """Have all but the desk's screen, window manager and browser stand still, or let it go on."""
+    if request.hushed and not held.hushed:
+        if held.paused or held.down or held.spare:
+            raise DeskError(f"desk {held.room.desk} is {held.down or 'paused'}; resume it first")
+        try:
+            silence(held)
+        except OSError:
+            held.room.cgroup.unhush()
+            raise
+        held.hushed, held.look = True, now()
+    elif held.hushed and not request.hushed:
+        held.room.cgroup.unhush()
+        held.hushed = False
+        held.touched = now()
+    return {}
+
+
+def silence(held: Held) -> None:
+    """Sort a desk's processes while none of them can start another; one that does not stop for it is left as it was."""
+    room = held.room
+    freeze(held)
+    try:
+        stays = spared.programs(room.folder, room.base)
+        room.cgroup.hush([pid for pid in room.cgroup.loud() if not spared.runs(pid, stays)])
+    finally:
+        room.cgroup.freeze(False)
+
+
+def keep_hushed(desks: Iterable[Held]) -> None:
+    """Silence also what a screen or a browser has started since."""
+    for held in list(desks):
+        if held.hushed and held.look <= now():
+            held.look = now() + HUSHING
+            if not (held.paused or held.busy or held.down):
+                with suppress(OSError, DeskError):  # one that does not stop now is looked at again
+                    silence_newcomers(held)
+
+
+def silence_newcomers(held: Held) -> None:
+    """Silence what runs in a hushed desk and should not."""
+    stays = spared.programs(held.room.folder, held.room.base)
+    if not all(spared.runs(pid, stays) for pid in held.room.cgroup.loud()):
+        silence(held)
+
+
+def patience(desks: Iterable[Held]) -> Iterator[float]:
+    """Give seconds until a hushed desk is looked at."""
+    return (held.look - now() for held in desks if held.hushed)
 
 
 def freeze(held: Held) -> None:
@@ -112,6 +166,7 @@ ACTS: dict[str, Callable[[Held, Request], dict[str, object]]] = {
     "usage": usage,
     "pause": pause,
     "resume": resume,
+    "hush": hush,
     "forget": forget,
     "claim": claim,
 }

@@ -25,7 +25,11 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("verb", [verb for verb in get_args(Verb) if verb != "open"])
 def test_a_request_makes_the_round_trip(verb: Verb) -> None:
-    said: dict[str, dict[str, Any]] = {"dial": {"port": 8000}, "save": {"name": "mine", "snapshot": "3"}}
+    said: dict[str, dict[str, Any]] = {
+        "dial": {"port": 8000},
+        "save": {"name": "mine", "snapshot": "3"},
+        "hush": {"hushed": True},
+    }
     request = Request(verb, new_id(), **said.get(verb, {}))
     assert parse(write(7, request)) == (7, request)
 

@@ -1,0 +1,70 @@
+"""Which programs of a desk go on while a person holds the wheel: the image's own screen, window manager and browser.
+
+A program is known by its file, as the image has it: what a desk wrote itself, or put in a file's place, is not spared.
+The keeper asks the kernel which file a process runs, and reads no byte of it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from hotdesk.desk import uids
+from hotdesk.desk.beneath import Root, open_strictly
+
+Program: TypeAlias = tuple[int, int]
+"""A file, as the kernel knows it: its file system and its number there."""
+
+SPARED = (
+    b"usr/bin/Xtigervnc",
+    b"usr/bin/Xvnc",
+    b"usr/bin/openbox",
+    b"usr/bin/tint2",
+    b"usr/lib/chromium/chromium",
+    b"usr/lib/chromium/chrome_crashpad_handler",
+)
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def programs(folder: Path, base: int) -> set[Program]:
+    """Give the programs that are spared in the desk whose room is this folder."""
+    with Root(folder / "root") as shown, Root(folder / "w/up") as written:
+        return {
+            program for name in SPARED if not exists(written, name) and (program := find(shown, name, base)) is not None
+        }
+
+
+def exists(folder: Root, name: bytes) -> bool:
+    """Say whether there is a name below a folder, or something in its way."""
+    try:
+        os.close(open_strictly(folder.fd, name, os.O_PATH))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def find(folder: Root, name: bytes, base: int) -> Program | None:
+    """Give a program that only the image's root could write."""
+    with suppress(OSError):
+        fd = open_strictly(folder.fd, name, os.O_PATH)
+        try:
+            told = os.fstat(fd)
+        finally:
+            os.close(fd)
+        if stat.S_ISREG(told.st_mode) and told.st_uid != base + uids.USER and not told.st_mode & OTHERS_MAY_WRITE:
+            return told.st_dev, told.st_ino
+    return None
+
+
+def runs(pid: int, known: set[Program]) -> bool:
+    """Say whether a process runs one of these programs; one that is gone, or has no file any more, does not."""
+    try:
+        told = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+    return (told.st_dev, told.st_ino) in known

@@ -1,0 +1,177 @@
+"""What stands still while a person holds the wheel of a real desktop, and what goes on."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.desk.kept import hush
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import DeskError
+from hotdesk.host import Host
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+SPARED = {"Xtigervnc", "openbox", "tint2", "chromium", "chrome_crashpad_handler"}
+LOGGER = """
+import time
+with open("/tmp/log", "w", buffering=1) as file:
+    while True:
+        print(time.monotonic(), file=file)
+        time.sleep(0.005)
+"""
+BOMB = """
+import itertools
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+STILL = 0.5
+
+
+@pytest.fixture(scope="module")
+async def host(settings: Config) -> AsyncIterator[Host]:
+    async with Host(settings, control=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
+    async with host.open_desk(Spec(image="desktop", deadline=600)) as desk:
+        assert isinstance(desk, LinkedDesk)
+        for program in ("session", "browser"):
+            assert (await desk.run([f"/usr/local/lib/hotdesk/{program}"], timeout=30)).ok
+        yield desk
+
+
+def running(desk: LinkedDesk) -> set[str]:
+    """Name the programs of a desk that are not hushed."""
+    found = set()
+    for pid in Cgroup(here(), desk.id).loud():
+        try:
+            found.add(Path(os.readlink(f"/proc/{pid}/exe")).name)
+        except OSError:
+            found.add(f"gone {pid}")
+    return found
+
+
+async def ask_inside(desk: LinkedDesk, port: int, said: bytes) -> bytes:
+    """Say something to a server inside, and give the beginning of its answer."""
+    with await desk.dial(port) as sock, anyio.fail_after(5):
+        if said:
+            sock.send(said)
+        await anyio.wait_readable(sock)
+        return sock.recv(12)
+
+
+async def longest_silence(desk: LinkedDesk) -> float:
+    """Give the longest time the logger did not run."""
+    told = [float(line) for line in (await desk.read("/tmp/log")).split(b"\n")[:-1]]
+    return max(later - sooner for sooner, later in itertools.pairwise(told))
+
+
+async def test_a_logger_stands_still_while_screen_and_browser_go_on(desktop: LinkedDesk) -> None:
+    logger = await desktop.start(["python3", "-c", LOGGER])
+    await anyio.sleep(0.1)
+    await hush(desktop, True)
+    assert running(desktop) <= SPARED
+    assert {"Xtigervnc", "openbox", "chromium"} <= running(desktop)
+    await anyio.sleep(STILL)
+    assert await ask_inside(desktop, 5900, b"") == b"RFB 003.008\n"
+    assert await ask_inside(desktop, 9222, b"GET /json/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b"HTTP/1.1 200"
+    await hush(desktop, False)
+    await anyio.sleep(0.1)
+    assert await longest_silence(desktop) >= STILL
+    await logger.kill()
+
+
+async def test_a_call_waits_until_the_wheel_is_handed_back(desktop: LinkedDesk) -> None:
+    await hush(desktop, True)
+    await hush(desktop, True)
+    ended = []
+
+    async def call() -> None:
+        assert (await desktop.run(["true"])).ok
+        ended.append(time.monotonic())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call)
+        await anyio.sleep(0.2)
+        assert not ended
+        await hush(desktop, False)
+    assert ended
+
+
+async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: LinkedDesk) -> None:
+    await hush(desktop, True)
+    await desktop.pause()
+    assert Cgroup(here(), desktop.id).frozen()
+    await desktop.resume()
+    await desktop.forget(await desktop.snapshot())
+    assert not Cgroup(here(), desktop.id).frozen()
+    assert running(desktop) <= SPARED
+    assert desktop.link.may_be_silent()
+    await hush(desktop, False)
+    assert (await desktop.run(["true"])).ok
+
+
+async def test_what_is_started_meanwhile_stands_still_as_well(desktop: LinkedDesk) -> None:
+    logger = await desktop.start(["python3", "-c", LOGGER])
+    await hush(desktop, True)
+    cgroup = Cgroup(here(), desktop.id)
+    loose = (cgroup.quiet / "cgroup.procs").read_text().split()
+    for pid in loose:
+        (cgroup.folder("freezer") / "cgroup.procs").write_text(pid)
+    with anyio.fail_after(5):
+        while not running(desktop) <= SPARED:
+            await anyio.sleep(0.02)
+    await hush(desktop, False)
+    await logger.kill()
+
+
+async def test_a_program_that_poses_as_the_window_manager_is_not_spared(desktop: LinkedDesk) -> None:
+    copied = "mkdir -p /tmp/usr/bin; cp /bin/sleep /tmp/usr/bin/openbox; exec /tmp/usr/bin/openbox 100"
+    posing = await desktop.start(["sh", "-c", copied])
+    await anyio.sleep(0.2)
+    await hush(desktop, True)
+    cgroup = Cgroup(here(), desktop.id)
+    assert {os.readlink(f"/proc/{pid}/exe") for pid in cgroup.loud()}.isdisjoint({"/tmp/usr/bin/openbox"})
+    await hush(desktop, False)
+    await posing.kill()
+
+
+async def test_a_fork_bomb_stands_still_or_is_told_of_and_burns(host: Host) -> None:
+    async with host.open_desk(Spec(image="base", pids=60, deadline=60)) as desk:
+        assert isinstance(desk, LinkedDesk)
+        await desk.start(["python3", "-c", BOMB])
+        await anyio.sleep(0.3)
+        try:
+            await hush(desk, True)
+        except DeskError:
+            return
+        assert running(desk) == set()
+        await anyio.sleep(0.3)
+        assert running(desk) == set()
+
+
+async def test_a_hushed_desk_is_halted_and_starts_anew(host: Host) -> None:
+    async with host.open_desk(Spec(image="base", deadline=60)) as desk:
+        assert isinstance(desk, LinkedDesk)
+        await hush(desk, True)
+        await desk.pause(memory=False)
+        await desk.resume()
+        assert (await desk.run(["true"])).ok
+        await hush(desk, True)  # it burns like this
+        assert running(desk) == set()
