@@ -155,6 +155,32 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
+class TookOver:
+    """A person takes the wheel of a desk: its worker's tools are refused from now on."""
+
+    desk: str
+    viewer: int
+    """Which of the desk's viewers."""
+    by: str
+    """`uid 0 pid 4711`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """A person handed the wheel back. What they did is theirs, not the worker's; which keys is not written down."""
+
+    desk: str
+    viewer: int
+    by: str
+    """`uid 0 pid 4711`; empty when nobody did it."""
+    seconds: float
+    clicks: int
+    keys: int
+    note: str = ""
+    """Why, when nobody did it."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobBegun:
     """A brief is about to be carried out."""
 
@@ -221,7 +247,19 @@ class JobEnded:
 
 JobEvent: TypeAlias = JobBegun | StepBegun | StepEnded | Verified | Kept | JobEnded
 DeskEvent: TypeAlias = (
-    RootAct | RootActEnded | Opened | Proven | Burnt | Exchange | Alarm | Revoked | Asked | Answered | Used
+    RootAct
+    | RootActEnded
+    | Opened
+    | Proven
+    | Burnt
+    | Exchange
+    | Alarm
+    | Revoked
+    | Asked
+    | Answered
+    | Used
+    | TookOver
+    | HandedBack
 )
 Event: TypeAlias = DeskEvent | JobEvent
 Note: TypeAlias = Callable[[Event], None]

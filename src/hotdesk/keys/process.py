@@ -32,6 +32,7 @@ from hotdesk.event import (
     Burnt,
     Event,
     Exchange,
+    HandedBack,
     JobBegun,
     JobEnded,
     Kept,
@@ -42,6 +43,7 @@ from hotdesk.event import (
     RootActEnded,
     StepBegun,
     StepEnded,
+    TookOver,
     Used,
     Verified,
     chain_of,
@@ -62,7 +64,10 @@ KNOWN = 16384
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
-    "owner": (RootAct, RootActEnded, Proven, Burnt, Used, JobBegun, StepBegun, StepEnded, Verified, Kept, JobEnded),
+    "owner": (
+        *(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack),
+        *(JobBegun, StepBegun, StepEnded, Verified, Kept, JobEnded),
+    ),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
 """What each line may have written down. Nobody approves over the door's."""

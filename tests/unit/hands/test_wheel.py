@@ -1,0 +1,178 @@
+"""Who drives: a desk without a wall, a reader that says what it is told to, and people who take the wheel and leave."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.desk.background import background
+from hotdesk.desk.local import local_runtime
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.event import Event, HandedBack, TookOver
+from hotdesk.hands.reader import Told
+from hotdesk.hands.wheel import Wheel, differences, share
+
+ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
+
+
+class Script:
+    """Says what a reader would, and writes down what was asked of it and of the keeper."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.asked: list[str] = []
+        self.failing = ""
+
+    async def ask(self, verb: str, /, **arguments: object) -> Told:
+        """Answer as a desk that was clicked at."""
+        self.asked.append(f"{verb} {arguments.get('number', '')}".strip())
+        if verb == self.failing:
+            raise DeskError("no")
+        values: dict[str, Any] = {"view.acted": {"clicks": 2, "keys": 5}, "screen.difference": {"changed": 0.25}}
+        return Told(values.get(verb), b"PNG" if verb == "screen.shot" else b"")
+
+    async def hush(self, hushed: bool) -> None:
+        """Write down what the keeper was asked."""
+        self.asked.append(f"hush {hushed}")
+        if self.failing == "hush" and hushed:
+            raise DeskError("the desk does not hold still")
+
+
+class Drive:
+    """A wheel and all it touches."""
+
+    def __init__(self, script: Script, wheel: Wheel, events: list[Event]) -> None:
+        self.script, self.wheel, self.events = script, wheel, events
+
+
+@pytest.fixture
+async def drive() -> AsyncIterator[Drive]:
+    async with local_runtime() as runtime, background() as tasks:
+        script = Script(await runtime.open(Spec()))
+        events: list[Event] = []
+        yield Drive(script, Wheel(script, script.hush, events.append, tasks), events)
+        await runtime.burn(script.desk.id)
+
+
+async def test_while_a_person_drives_tools_are_refused(drive: Drive) -> None:
+    assert drive.wheel.refusal() is None
+    await drive.wheel.take(7, ME)
+    assert "handed back" in (drive.wheel.refusal() or "")
+    await drive.wheel.hand_back(7, ME)
+    assert drive.wheel.refusal() is None
+
+
+async def test_the_desk_is_hushed_before_a_key_reaches_it_and_goes_on_after_the_last(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    acts = [each for each in drive.script.asked if each.startswith(("hush", "view"))]
+    assert acts == ["hush True", "view.lease 7", "view.lease 0", "view.acted", "hush False"]
+
+
+async def test_what_a_person_did_is_written_down_as_theirs(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    took, back = drive.events
+    assert took == TookOver(drive.script.desk.id, 7, ME)
+    assert isinstance(back, HandedBack)
+    assert (back.viewer, back.by, back.clicks, back.keys) == (7, ME, 2, 5)
+
+
+async def test_one_person_drives_at_a_time(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    with pytest.raises(BriefError, match=ME):
+        await drive.wheel.take(8, YOU)
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(8, YOU)
+    assert drive.wheel.refusal()
+    await drive.wheel.hand_back(7, ME)
+    await drive.wheel.take(8, YOU)
+    await drive.wheel.hand_back(8, YOU)
+    assert [type(event) for event in drive.events] == [TookOver, HandedBack] * 2
+
+
+@pytest.mark.parametrize("failing", ["hush", "view.lease"])
+async def test_a_desk_that_does_not_hold_still_is_nobodys_to_drive(drive: Drive, failing: str) -> None:
+    drive.script.failing = failing
+    with pytest.raises(DeskError):
+        await drive.wheel.take(7, ME)
+    assert drive.wheel.refusal() is None
+    assert drive.script.asked[-1] == "hush False"
+    assert [type(event) for event in drive.events] == [TookOver, HandedBack]
+
+
+async def test_what_cannot_be_written_down_is_not_done(drive: Drive) -> None:
+    def full(event: Event) -> None:
+        raise DeskError("the journal is full")
+
+    drive.wheel.note = full
+    with pytest.raises(DeskError, match="journal"):
+        await drive.wheel.take(7, ME)
+    assert "hush True" not in drive.script.asked
+    assert drive.wheel.refusal() is None
+
+
+async def test_a_viewer_that_is_not_heard_of_loses_the_wheel(drive: Drive) -> None:
+    drive.wheel.lease = 0.2
+    await drive.wheel.take(7, ME)
+    for _ in range(4):
+        await anyio.sleep(0.1)
+        drive.wheel.keep(7)
+    assert drive.wheel.refusal()
+    drive.wheel.keep(8)
+    with anyio.fail_after(5):
+        while drive.wheel.refusal():
+            await anyio.sleep(0.01)
+    back = drive.events[-1]
+    assert isinstance(back, HandedBack)
+    assert (back.by, back.note) == ("", "its viewer was not heard of")
+
+
+async def test_the_worker_is_told_once_what_changed(drive: Drive) -> None:
+    assert await drive.wheel.welcome() is None
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    told = await drive.wheel.welcome()
+    assert told is not None
+    assert "2 clicks, 5 keys" in told.text
+    assert "25% of the screen" in told.text
+    assert (told.image, told.media) == (b"PNG", "image/png")
+    assert await drive.wheel.welcome() is None
+
+
+async def test_a_desk_that_says_nothing_still_gets_its_worker_back(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    drive.script.failing = "view.lease"
+    await drive.wheel.hand_back(7, ME)
+    drive.script.failing = "screen.difference"
+    assert drive.wheel.refusal() is None
+    told = await drive.wheel.welcome()
+    assert told is not None
+    assert told.media == ""
+
+
+async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+
+    async def gone(hushed: bool) -> None:
+        raise DeskGone("it burnt")
+
+    drive.wheel.hush = gone
+    await drive.wheel.hand_back(7, ME)
+    assert drive.wheel.refusal() is None
+
+
+@pytest.mark.parametrize("told", [None, [], {"changed": "all"}, {"changed": -4}, {}])
+def test_what_no_share_is_is_nothing(told: object) -> None:
+    assert share(told) == 0.0
+    assert share({"changed": 7}) == 1.0
+
+
+def test_what_came_and_went_is_said() -> None:
+    came = differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
+    assert came == ["Windows that came: c.", "Windows that went: a."]
+    assert differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
