@@ -43,8 +43,11 @@ class Carrier(Protocol):
     """What a channel knows of its link."""
 
     failure: LinkError | DeskGone | None
-    paused: bool
     channels: dict[int, Opened]
+
+    def may_be_silent(self) -> bool:
+        """Say whether the guest was stopped on purpose."""
+        ...
 
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Write one frame."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
@@ -15,6 +15,7 @@ from hotdesk.tool import Arguments, Hand, Observation, Tool, Wrong
 
 UNKNOWN = "?"
 """The name of a tool that does not exist, in the journal: what was asked for is anybody's text."""
+TAKEN = "a person took the wheel"
 WORDS = 64
 """Characters of a note or fallback that are written down."""
 
@@ -30,6 +31,10 @@ class Wheel(Protocol):
         """Tell, once after a person handed back, what changed; None: nothing to tell. Fails only by `DeskGone`."""
         ...
 
+    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something as the worker; it is broken off when a person takes over, which is no error."""
+        ...
+
 
 class Free:
     """A wheel nobody ever takes."""
@@ -41,6 +46,10 @@ class Free:
     async def welcome(self) -> Observation | None:
         """Tell nothing."""
         return None
+
+    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it."""
+        await work()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +117,20 @@ class Toolbox:
             checked = tool.check(arguments)
         except Wrong as e:
             return Use(Observation(str(e), ok=False), "wrong")
-        welcome = await self.wheel.welcome()
-        use = await carry_out(hand, name, checked)
-        return use if welcome is None else replace(use, seen=welcomed(welcome, use.seen))
+        return await self.drive(hand, name, checked)
+
+    async def drive(self, hand: Hand, name: str, arguments: Arguments) -> Use:
+        """Have a hand do it, unless a person takes over meanwhile."""
+        use = Use(Observation(f"{name} was broken off: {TAKEN}", ok=False), "refused", TAKEN)
+
+        async def work() -> None:
+            nonlocal use
+            welcome = await self.wheel.welcome()
+            done = await carry_out(hand, name, arguments)
+            use = done if welcome is None else replace(done, seen=welcomed(welcome, done.seen))
+
+        await self.wheel.drive(work)
+        return use
 
     def unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""

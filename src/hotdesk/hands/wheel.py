@@ -73,6 +73,8 @@ class Wheel:
         self.driven: Drive | None = None
         self.lease = LEASE
         self.turning = anyio.Lock()
+        self.under_way: set[anyio.CancelScope] = set()
+        """What the worker is doing."""
 
     # -- the worker's side ------------------------------------------------------------------------------------
 
@@ -82,6 +84,15 @@ class Wheel:
             return None
         seconds = time.monotonic() - self.holder.since
         return f"a person has held the wheel of this desk for {seconds:.0f} s; try again when it is handed back"
+
+    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something as the worker; it is broken off when a person takes over."""
+        with anyio.CancelScope() as scope:
+            self.under_way.add(scope)
+            try:
+                await work()
+            finally:
+                self.under_way.discard(scope)
 
     async def welcome(self) -> Observation | None:
         """Tell, once after a hand-back, what the person did and what is different now, with a fresh picture."""
@@ -112,6 +123,8 @@ class Wheel:
                 return
             now = time.monotonic()
             self.holder = Holder(viewer, by, now, now)  # from here on tools are refused
+            for scope in self.under_way:
+                scope.cancel()
             try:
                 self.holder.scene = await self.look(mark=True)
                 self.note(TookOver(self.seat.desk.id, viewer, by))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -54,6 +54,9 @@ class Taken:
     async def welcome(self) -> Observation | None:
         told, self.news = self.news, None
         return told
+
+    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
 
 
 def box(wheel: Wheel | None = None, allowed: Sequence[str] | None = None) -> tuple[Toolbox, list[Used]]:

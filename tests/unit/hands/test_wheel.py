@@ -66,6 +66,21 @@ async def test_while_a_person_drives_tools_are_refused(drive: Drive) -> None:
     assert drive.wheel.refusal() is None
 
 
+async def test_what_the_worker_does_is_broken_off_when_a_person_takes_over(drive: Drive) -> None:
+    outcomes: list[str] = []
+
+    async def work() -> None:
+        await anyio.sleep(60)
+        outcomes.append("done")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(drive.wheel.drive, work)
+        await anyio.sleep(0.01)
+        await drive.wheel.take(1, "uid 0 pid 7")
+    assert outcomes == []
+    assert drive.wheel.under_way == set()
+
+
 async def test_the_desk_is_hushed_before_a_key_reaches_it_and_goes_on_after_the_last(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)
