@@ -59,13 +59,14 @@ class Outputs:
 
     async def shorten(self, said: Said) -> str:
         """Give an output as text; of a long one the beginning and the end, and where the whole is."""
-        if said.size <= 2 * SHOWN:
-            return readable(said.data.decode("utf-8", "replace"))
         text = (said.data + said.end).decode("utf-8", "replace")
         if len(text) <= 2 * SHOWN and not said.dropped:
-            return readable(text)
-        left_out = f"… {len(text) - 2 * SHOWN:,} characters left out; {await self.keep(said)} …"
-        return f"{readable(text[:SHOWN])}\n{left_out}\n{readable(text[-SHOWN:])}"
+            shown = readable(text)
+            if len(shown) <= 4 * SHOWN:
+                return shown
+        first, last = text[:SHOWN], text[max(SHOWN, len(text) - SHOWN) :]
+        left_out = f"… {len(text) - len(first) - len(last):,} characters left out; {await self.keep(said)} …"
+        return f"{readable(first)[:SHOWN]}\n{left_out}\n{readable(last)[-SHOWN:]}"
 
     async def keep(self, said: Said) -> str:
         """Write an output to a file in the desk; say where, or why not."""

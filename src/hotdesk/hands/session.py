@@ -55,10 +55,12 @@ class Ended:
 class Hearing:
     """Finds our words in what a shell says; sans I/O."""
 
-    def __init__(self, begin: str, end: str, gone: str) -> None:
+    def __init__(self, begin: str, end: str, gone: str, keeps: bool = True) -> None:
         self.begin = f"\x1e{begin}\x1e".encode()
         self.ends = {f"\x1e{end}".encode(): True, f"\x1e{gone}".encode(): False}
         """What says that the command, or the shell, ended; and whether the shell lives on then."""
+        self.keeps = keeps
+        """Whether what jobs said since the last command is shown, too."""
         self.said = Said()
         self.rest = bytearray()
         self.began = False
@@ -69,9 +71,11 @@ class Hearing:
         """Hear more."""
         self.rest += data
         if not self.began:
-            _, found, after = self.rest.partition(self.begin)
-            self.rest = after if found else self.rest[-len(self.begin) :]
+            before, found, after = self.rest.partition(self.begin)
             self.began = bool(found)
+            before, self.rest = (before, after) if found else split_end(self.rest, len(self.begin))
+            if self.keeps:
+                self.said.add(before)
         if self.began and self.ending is None:
             self.look()
 
@@ -107,6 +111,8 @@ class Session:
         self.process = process
         self.gone = gone
         """What the shell says when it ends."""
+        self.fresh = True
+        """Whether it has run nothing yet: what bash says until then is that it has no terminal."""
         self.killed = False
         self.waiting: anyio.CancelScope | None = None
 
@@ -131,7 +137,8 @@ class Session:
     async def attempt(self, command: str, timeout: float) -> Ended:
         """Run a line; when its time is up, interrupt it as Ctrl+C does; when that does not help, end the session."""
         begin, end = new_word(), new_word()
-        hearing = Hearing(begin, end, self.gone)
+        hearing = Hearing(begin, end, self.gone, keeps=not self.fresh)
+        self.fresh = False
         with anyio.move_on_after(timeout) as self.waiting:
             await self.process.send(script(command, begin, end).encode())
             await self.listen(hearing)
@@ -169,6 +176,12 @@ class Session:
             self.waiting.cancel()
         with anyio.move_on_after(KILL_SECONDS, shield=True):
             await self.process.kill()
+
+
+def split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
+    """Cut off so many bytes at the end."""
+    place = max(0, len(data) - size)
+    return data[:place], data[place:]
 
 
 def script(command: str, begin: str, end: str) -> str:

@@ -84,14 +84,11 @@ class Shell:
         name = self.named(SHELL, arguments)
         timeout = number_of(arguments, "timeout", SECONDS)
         async with self.locks.setdefault(name, anyio.Lock()):
-            ended, note = await self.run_in(
-                name, text_of(arguments, "command"), number_of(arguments, "timeout", SECONDS)
-            )
-        text = await self.outputs.shorten(ended.said)
-        told = tell_ended(ended, number_of(arguments, "timeout", SECONDS))
-        return Observation(
-            "\n".join(filter(None, (text.rstrip("\n"), told))), ended.exit_code == 0 and not ended.timed_out, note=note
-        )
+            ended, note = await self.run_in(name, text_of(arguments, "command"), timeout)
+        text = (await self.outputs.shorten(ended.said)).rstrip("\n")
+        told = tell_ended(ended, timeout)
+        ok = ended.exit_code == 0 and not ended.timed_out
+        return Observation(f"{text}\n{told}" if text else told, ok, note=note)
 
     async def run_in(self, name: str, command: str, timeout: float) -> tuple[Ended, str]:
         """Run a line in a session; one that died while nobody looked is started anew, and that is told."""

@@ -10,7 +10,7 @@ import pytest
 
 from hotdesk.desk.seam import Desk
 from hotdesk.hands.output import SHOWN
-from hotdesk.hands.session import Hearing
+from hotdesk.hands.session import Hearing, new_word
 from hotdesk.hands.shell import SESSIONS, Shell
 from hotdesk.tool import Observation, Wrong
 
@@ -114,6 +114,24 @@ async def test_a_session_that_died_unseen_is_started_anew_and_the_command_runs_o
     assert (await use(shell, "shell", command="true")).note == ""
 
 
+async def test_what_a_job_said_meanwhile_is_told_with_the_next_command(shell: Shell) -> None:
+    await said(shell, "(sleep 0.2; echo from the job) &")
+    await anyio.sleep(0.5)
+    assert (await said(shell, "echo now")).startswith("from the job\nnow\n")
+
+
+async def test_what_is_mostly_unprintable_is_bounded_too(shell: Shell) -> None:
+    text = await said(shell, "head -c 15000 /dev/zero; echo end")
+    assert len(text) < 2 * SHOWN + 300
+    assert "end\n[exit code 0" in text
+    assert "the whole is in ~/.hotdesk/output/1.txt" in text
+
+
+def test_words_are_new_every_time() -> None:
+    assert len({new_word() for _ in range(100)}) == 100
+    assert {len(new_word()) for _ in range(10)} == {32}
+
+
 async def test_sessions_are_apart_and_their_number_is_bounded(shell: Shell) -> None:
     await use(shell, "shell", command="x=1", session="a")
     assert (await use(shell, "shell", command="echo ${x-none}", session="b")).text.startswith("none\n")
@@ -206,16 +224,17 @@ async def test_a_program_is_either_arguments_or_a_line(shell: Shell, arguments: 
         await use(shell, "run", **arguments)
 
 
+@pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
-def test_words_are_found_however_they_are_cut(size: int) -> None:
-    hearing = Hearing("b" * 32, "e" * 32, "g" * 32)
+def test_words_are_found_however_they_are_cut(size: int, keeps: bool) -> None:
+    hearing = Hearing("b" * 32, "e" * 32, "g" * 32, keeps=keeps)
     stream = b"noise\x1e" + b"b" * 32 + b"\x1eout \x1e" + b"e" * 31 + b" put\x1e" + b"e" * 32 + b" 3 /a b\n\x1eafter"
     for start in range(0, len(stream), size):
         if hearing.ending is None:
             hearing.feed(stream[start : start + size])
     hearing.finish()
     assert (hearing.ending, hearing.lives) == ((3, "/a b\n"), True)
-    assert bytes(hearing.said.data) == b"out \x1e" + b"e" * 31 + b" put"
+    assert bytes(hearing.said.data) == (b"noise" if keeps else b"") + b"out \x1e" + b"e" * 31 + b" put"
 
 
 def test_a_shell_that_says_no_sane_ending_has_ended() -> None:

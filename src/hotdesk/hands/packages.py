@@ -1,0 +1,147 @@
+"""Packages as a tool: pip, npm and apt inside a desk, told in a few lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.errors import BriefError, printable
+from hotdesk.hands.output import readable
+from hotdesk.hands.view import fitting
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of, texts_of
+
+SECONDS = 600.0
+OUTPUT = 4 << 20
+SHAPES = {
+    "pip": re.compile(
+        r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9,._-]+\])?"
+        r"(?:(?:===?|~=|!=|<=?|>=?)[A-Za-z0-9.*+!_-]+(?:,(?:===?|~=|!=|<=?|>=?)[A-Za-z0-9.*+!_-]+)*)?"
+    ),
+    "npm": re.compile(r"(?:@[a-z0-9_][a-z0-9._-]*/)?[a-z0-9_][a-z0-9._-]*(?:@[A-Za-z0-9^~<>=*][A-Za-z0-9.*+_-]*)?"),
+    "apt": re.compile(r"[a-z0-9][a-z0-9+.-]+(?::[a-z0-9]+)?(?:=[A-Za-z0-9.+:~-]+)?"),
+}
+"""What a name may look like: never an option, an address or a path."""
+NAMES = {"pip": "six or pandas>=2,<3", "npm": "left-pad or @types/node@20", "apt": "figlet or curl=8.*"}
+PRESETS = {"pip": "pypi", "npm": "npm", "apt": "debian"}
+ACTIONS = {"pip": ("install", "list", "remove"), "npm": ("install", "list", "remove"), "apt": ("install", "list")}
+PIP = ("python3", "-m", "pip", "--disable-pip-version-check", "--no-input", "--no-color", "--retries=2")
+NPM = ("npm", "--no-audit", "--no-fund", "--no-update-notifier", "--no-color")
+APT = ("apt-get", "--quiet", "--yes", "-o", "APT::Color=0")
+COMMANDS: dict[tuple[str, str], Sequence[str]] = {
+    ("pip", "install"): (*PIP, "install", "--user", "--no-warn-script-location", "--"),
+    ("pip", "list"): (*PIP, "list", "--format=freeze"),
+    ("pip", "remove"): (*PIP, "uninstall", "--yes", "--"),
+    ("npm", "install"): (*NPM, "install", "--"),
+    ("npm", "list"): (*NPM, "list", "--depth=0"),
+    ("npm", "remove"): (*NPM, "uninstall", "--"),
+    ("apt", "install"): (*APT, "install", "--no-install-recommends", "--"),
+    ("apt", "list"): ("dpkg-query", "--show", "--showformat=${Package} ${Version}\n"),
+}
+QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+REFUSED = re.compile(r"hotdesk refuses ([A-Za-z0-9.:\[\]-]{1,255})")
+FORBIDDEN = re.compile(r"https?://([A-Za-z0-9.-]{1,255})(?::\d+)?/\S*\s+403\s")
+CLOSED = re.compile(
+    r"name resolution|resolve host|resolving|Network is unreachable|Connection refused|Cannot connect to proxy|"
+    r"NewConnectionError|Could not connect|ENOTFOUND|EAI_AGAIN|ECONNREFUSED",
+    re.IGNORECASE,
+)
+INSTALLED = re.compile(
+    r"^Successfully installed (.+)$|^(Setting up .+?) \.\.\.$|^((?:added|changed|removed|up to date).*)$", re.M
+)
+TOLD = 15
+"""Lines of an output that are told when it failed."""
+
+PACKAGES = Tool(
+    "packages",
+    "Install, list or remove packages in the desk: pip for the user's Python, npm into ~/node_modules, apt for the "
+    "whole desk (install and list only; needs a desk with root). They come through the desk's door, if it admits "
+    "their source.",
+    (
+        Parameter("manager", "text", "which manager", required=True, choices=tuple(SHAPES)),
+        Parameter("action", "text", "what to do", default="install", choices=("install", "list", "remove")),
+        Parameter("names", "texts", "packages, each with a version if need be: six==1.17.0", longest=200, items=50),
+    ),
+    {"manager": "pip", "action": "install", "names": ["six", "pandas>=2,<3"]},
+)
+
+
+class Packages:
+    """The packages of one desk."""
+
+    tools = (PACKAGES,)
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Install, list or remove."""
+        manager, action = text_of(arguments, "manager"), text_of(arguments, "action") or "install"
+        names = texts_of(arguments, "names")
+        check(manager, action, names)
+        try:
+            done = await self.run(manager, action, names)
+        except BriefError as e:
+            return Observation(f"apt needs a desk that may have root, opened with root: {printable(str(e))}", ok=False)
+        if done.exit_code == 127:
+            return Observation(f"This desk has no {manager}.", ok=False)
+        if done.timed_out:
+            return Observation(f"{manager} took more than {SECONDS:.0f} seconds and was killed.", ok=False)
+        if not done.ok:
+            return Observation(why_not(manager, done), ok=False)
+        return Observation(listed(done.text) if action == "list" else summary(done.text))
+
+    async def run(self, manager: str, action: str, names: Sequence[str]) -> Done:
+        """Run the manager; apt as root, after it has learnt what there is."""
+        user = "root" if (manager, action) == ("apt", "install") else None
+        if user:
+            told = await self.desk.run([*APT, "update", "--error-on=any"], user=user, env=QUIET, timeout=SECONDS)
+            if not told.ok:
+                return told
+        argv = [*COMMANDS[manager, action], *names]
+        return await self.desk.run(argv, user=user, env=QUIET, timeout=SECONDS, output_limit=OUTPUT)
+
+
+def check(manager: str, action: str, names: Sequence[str]) -> None:
+    """Refuse what a manager cannot do, and names that are none."""
+    if action not in ACTIONS[manager]:
+        raise PACKAGES.refuse(f"{manager} can only {' or '.join(ACTIONS[manager])} here")
+    if action == "list" and names:
+        raise PACKAGES.refuse("list takes no names")
+    if action != "list" and not names:
+        raise PACKAGES.refuse(f"names is missing: what shall {manager} {action}")
+    for name in names:
+        if not SHAPES[manager].fullmatch(name):
+            shown = printable(name)[:60]
+            raise PACKAGES.refuse(f"names holds `{shown}`, which is no package of {manager}; one is {NAMES[manager]}")
+
+
+def listed(text: str) -> str:
+    """Give what is installed, as much as fits."""
+    shown, left = fitting(readable(text).splitlines())
+    return f"{shown}\n… {left:,} more" if left else shown or "Nothing is installed."
+
+
+def summary(text: str) -> str:
+    """Say what was installed or removed."""
+    found = [next(filter(None, match)) for match in INSTALLED.findall(readable(text))]
+    lines = found or [line for line in readable(text).splitlines() if line.strip()][-TOLD:]
+    return fitting(list(dict.fromkeys(lines)))[0] or "Done."
+
+
+def why_not(manager: str, done: Done) -> str:
+    """Say why it failed: what the door refused and how that is allowed, or the last of what was said."""
+    said = readable(done.text + "\n" + done.stderr.decode("utf-8", "replace"))
+    lines = [line for line in said.splitlines() if line.strip() and "Retrying" not in line][-TOLD:]
+    preset = PRESETS[manager]
+    hosts = list(dict.fromkeys([*REFUSED.findall(said), *FORBIDDEN.findall(said)]))[:5]
+    remedy = ""
+    if hosts:
+        remedy = (
+            f"The desk's door refuses {', '.join(hosts)}. The preset `{preset}` admits the sources this machine's own "
+            f"{manager} asks: `--allow {preset}`; any other needs a rule: `--allow 'read HOST'`. What may be asked for "
+            "from inside is told at http://door.local/.\n"
+        )
+    elif CLOSED.search(said):
+        remedy = f"The desk reaches no package source: it was opened without `--allow {preset}`.\n"
+    return f"{remedy}{manager} ended with exit code {done.exit_code}:\n" + fitting(lines)[0]

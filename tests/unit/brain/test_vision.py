@@ -1,0 +1,116 @@
+"""Models that can see: the makers' own libraries against a server on loopback that speaks their protocols."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.upstream import Upstream, upstream
+
+from hotdesk.brain import vision as module
+from hotdesk.brain.vision import vision
+from hotdesk.errors import BriefError, HostError
+
+IMAGE = b"\x89PNG\r\n\x1a\nnot decoded by anybody here"
+JSON = {"Content-Type": "application/json"}
+MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m-1",
+    "content": [{"type": "text", "text": "A bar "}, {"type": "text", "text": "of 42."}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 10, "output_tokens": 5},
+}
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "completed",
+    "model": "m-1",
+    "output": [
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "A bar of 42.", "annotations": []}],
+        }
+    ],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+MAKERS = {"anthropic": ("/v1/messages", MESSAGE), "openai": ("/v1/responses", RESPONSE)}
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    """Give a server both libraries are told to ask."""
+    with upstream(tmp_path, "model.test", tls=False) as made:
+        for name in ("ANTHROPIC", "OPENAI"):
+            monkeypatch.setenv(f"{name}_API_KEY", f"key-of-{name}")
+            monkeypatch.setenv(f"{name}_BASE_URL", f"http://{made.address}" + ("/v1" if name == "OPENAI" else ""))
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        yield made
+
+
+def answer(server: Upstream, maker: str, status: int = 200, value: object = None) -> None:
+    """Set what a maker's server answers."""
+    path, usual = MAKERS[maker]
+    server.answers[path] = (status, JSON, json.dumps(usual if value is None else value).encode())
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+async def test_a_model_is_asked_with_the_picture_as_it_is(server: Upstream, maker: str) -> None:
+    answer(server, maker)
+    assert await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?") == "A bar of 42."
+    [seen] = server.seen
+    assert (seen.method, seen.path) == ("POST", MAKERS[maker][0])
+    key = seen.header("X-Api-Key") or seen.header("Authorization") or ""
+    assert key.endswith(f"key-of-{maker.upper()}")
+    asked = json.loads(seen.body)
+    assert asked["model"] == "m-1"
+    assert base64.b64encode(IMAGE).decode() in seen.body.decode()
+    assert "How high?" in seen.body.decode()
+    assert module.TOKENS in (asked.get("max_tokens"), asked.get("max_output_tokens"))
+    assert module.ORDER in (asked.get("system"), asked.get("instructions"))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(
+    ("status", "value", "why"),
+    [
+        (401, {"error": {"type": "authentication_error", "message": "no such key"}}, "AuthenticationError"),
+        (400, {"error": {"type": "invalid_request_error", "message": "too \x1b large"}}, "BadRequestError"),
+        (200, MESSAGE | RESPONSE | {"content": [], "output": []}, "answered nothing"),
+        (200, [], "could not be asked"),
+    ],
+)
+async def test_a_model_that_gives_no_answer_is_the_operators_matter(
+    server: Upstream, maker: str, status: int, value: object, why: str
+) -> None:
+    answer(server, maker, status, value)
+    with pytest.raises(HostError, match=why) as told:
+        await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
+    assert str(told.value).isprintable()
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+async def test_without_a_key_nobody_is_asked(server: Upstream, maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(f"{maker.upper()}_API_KEY")
+    answer(server, maker)
+    with pytest.raises(HostError, match="could not be asked"):
+        await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("name", ["", "anthropic", "anthropic:", "other:m-1", ":m"])
+def test_a_name_that_names_no_model_is_refused(name: str) -> None:
+    with pytest.raises(BriefError, match="anthropic:MODEL or openai:MODEL"):
+        vision(name)

@@ -1,0 +1,88 @@
+"""Every tool: its example is right, and whatever is wrong is said with the way out, before anything runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hotdesk.desk.seam import Desk
+from hotdesk.hands.files import Files
+from hotdesk.hands.look import Look
+from hotdesk.hands.packages import Packages
+from hotdesk.hands.search import Search
+from hotdesk.hands.shell import Shell
+from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.tool import JSON_TYPES, Hand, Kind, Parameter, Tool
+
+WRONG: dict[Kind, object] = {
+    "text": 7,
+    "integer": "7",
+    "number": "7",
+    "flag": "yes",
+    "texts": "one",
+    "integers": [1.5],
+}
+
+
+class Blind:
+    """A model that sees nothing."""
+
+    async def ask(self, image: bytes, media: str, question: str) -> str:
+        return "nothing"
+
+
+@pytest.fixture(scope="module")
+def toolbox(desk: Desk) -> Toolbox:
+    """Give every hand that needs no screen."""
+    hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), Packages(desk), Look(desk, Blind())]
+    return Toolbox(hands, lambda event: None, Free(), desk.id)
+
+
+def wrong_uses(tool: Tool) -> list[tuple[dict[str, object], str]]:
+    """Give arguments that are wrong in one thing each, and what is said of it."""
+    right = dict(tool.example)
+    uses: list[tuple[dict[str, object], str]] = [({**right, "other": 1}, "there is no 'other'")]
+    for parameter in tool.parameters:
+        uses += [
+            ({**right, parameter.name: value}, f"{parameter.name} {why}") for value, why in wrong_values(parameter)
+        ]
+        if parameter.required:
+            uses.append(
+                ({name: right[name] for name in right if name != parameter.name}, f"{parameter.name} is missing")
+            )
+    return uses
+
+
+def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
+    """Give values that a parameter cannot have."""
+    values: list[tuple[object, str]] = [(WRONG[parameter.kind], "is ")]
+    if parameter.choices:
+        values.append(("none of them", "is 'none of them'; it is one of "))
+    elif parameter.kind == "text":
+        values += [("x" * (parameter.longest + 1), "has "), ("\ud800", "holds half a character")]
+    if parameter.kind in ("integer", "number"):
+        values.append((parameter.most + 1, f"is {parameter.most + 1}; it is between"))
+    if parameter.kind == "texts":
+        values.append((["x"] * (parameter.items + 1), "has "))
+    return values
+
+
+async def test_every_tool_says_what_is_wrong_with_each_parameter_and_how_it_is_right(toolbox: Toolbox) -> None:
+    assert len(toolbox.tools) == 12
+    for tool in toolbox.tools:
+        for arguments, why in wrong_uses(tool):
+            seen = await toolbox.use(tool.name, arguments)
+            assert not seen.ok
+            assert seen.text.startswith(f"{tool.name} was not used: {why}"), seen.text
+            assert seen.text.endswith(f"For example: {json.dumps(tool.example)}")
+    assert WRONG.keys() == JSON_TYPES.keys()
+
+
+def test_every_tool_accepts_its_example_and_describes_itself(toolbox: Toolbox) -> None:
+    for tool, told in zip(toolbox.tools, toolbox.describe(), strict=True):
+        assert tool.check(tool.example).items() >= tool.example.items()
+        assert tool.example
+        assert json.loads(json.dumps(told)) == told
+        assert set(told) == {"name", "description", "input_schema"}
+        assert all(parameter.what for parameter in tool.parameters)
