@@ -1,0 +1,114 @@
+"""Types any text at a desk's screen: characters the keymap lacks are put on spare keys before anything is pressed.
+
+A server that is sent an unknown character changes its keymap while programs still read what came before, and the wrong
+letters arrive. So all keys a text needs are there first. A desk has about a hundred to spare; a text with more kinds
+of characters is typed in parts, each when the last has been drawn. Where keys cannot be had, the text is pasted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal, TypeAlias
+
+from hotdesk.errors import DeskError
+from hotdesk.hands import windows
+from hotdesk.hands.reader import keysyms
+from hotdesk.hands.seat import Seat
+
+Way: TypeAlias = Literal["keys", "clipboard"]
+AT_ONCE = 500
+"""Characters sent at a time."""
+MOST_KEYSYMS = 4096
+KEYS_SECONDS = 10.0
+PASTE = "shift+Insert"
+"""Pastes in terminals, too, where Ctrl+V does not."""
+BIND = """
+import ctypes, json, sys
+wanted, again = json.load(sys.stdin)
+x = ctypes.CDLL("libX11.so.6")
+x.XOpenDisplay.restype = ctypes.c_void_p
+x.XGetKeyboardMapping.restype = ctypes.POINTER(ctypes.c_ulong)
+display = ctypes.c_void_p(x.XOpenDisplay(None))
+first, last, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+x.XDisplayKeycodes(display, ctypes.byref(first), ctypes.byref(last))
+def keys():
+    count = last.value - first.value + 1
+    rows = x.XGetKeyboardMapping(display, ctypes.c_ubyte(first.value), count, ctypes.byref(width))
+    n = width.value
+    return {first.value + i: set(rows[i * n:(i + 1) * n]) - {0} for i in range(count)}
+have = keys()
+there = set().union(*have.values())
+used = {0x1008FF26, 0x1008FF27, 0x1008FF33, 0x1008FF73}  # browsers know these keys by their place
+def spare(syms):
+    return all(0x10080000 <= each < 0x10090000 for each in syms) and not syms & used
+def ours(syms):
+    return len(syms) == 1 and all(each > 0x1000000 or 0xA0 <= each < 0x100 for each in syms) and not spare(syms)
+places = sorted((code for code in have if spare(have[code])), key=lambda code: len(have[code]))
+if again:
+    places += [code for code in have if ours(have[code]) and not have[code] & set(wanted[:len(have)])]
+for code, each in zip(places, (each for each in wanted if each not in there)):
+    x.XChangeKeyboardMapping(display, code, 2, (ctypes.c_ulong * 2)(each, each), 1)
+x.XSync(display, 0)
+json.dump(sorted(set(wanted) & set().union(*keys().values())), sys.stdout)
+"""
+"""Puts keysyms on keys that have none, or one nobody has; tells which of the wanted ones can be pressed then."""
+
+
+class Keyboard:
+    """One desk's keyboard."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+
+    async def type(self, text: str) -> Way:
+        """Type a text; say by which way. `DeskError` names a character that no key types."""
+        rest = text.replace("\r\n", "\n")
+        for character in rest:
+            keysyms.of_character(character)
+        again = False
+        while rest:
+            count = await self.typable(rest, again)
+            if not count:
+                await self.paste(rest)
+                return "clipboard"
+            await self.press(rest[:count])
+            rest, again = rest[count:], True
+            if rest:  # programs must have read the keys that are about to mean something else
+                await self.seat.ask("screen.settle", quiet=0.3, timeout=3.0)
+        return "keys"
+
+    async def typable(self, text: str, again: bool) -> int:
+        """Have keys for as much of a text as there are; say how many characters that is."""
+        strange = dict.fromkeys(each for each in text if not each.isascii())
+        if not strange:
+            return len(text)
+        wanted = [keysyms.of_character(each) for each in strange][:MOST_KEYSYMS]
+        found = await self.bind(wanted, again)
+        lacking = (at for at, each in enumerate(text) if not (each.isascii() or keysyms.of_character(each) in found))
+        return next(lacking, len(text))
+
+    async def bind(self, wanted: list[int], again: bool) -> set[int]:
+        """Put keysyms on spare keys, or `again` on those used before; give those that can be pressed now."""
+        done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([wanted, again]).encode())
+        try:
+            told = json.loads(done.stdout) if done.ok else []
+        except ValueError:
+            told = []
+        return {each for each in told if type(each) is int} if isinstance(told, list) else set()
+
+    async def press(self, text: str) -> None:
+        """Press and release the key of each character."""
+        for start in range(0, len(text), AT_ONCE):
+            keys = [keysyms.of_character(each) for each in text[start : start + AT_ONCE]]
+            events = [["key", key, down] for key in keys for down in (True, False)]
+            await self.seat.ask("screen.input", events=events)
+
+    async def paste(self, text: str) -> None:
+        """Put a text on both clipboards, see that it is there, and paste it."""
+        for selection in windows.SELECTIONS:
+            await windows.put(self.seat, text, selection)
+            if await windows.copied(self.seat, selection) != text:
+                raise DeskError("the text can be neither typed nor pasted: the clipboard does not keep it")
+        keys = keysyms.of_chord(PASTE)
+        events = [["key", key, True] for key in keys] + [["key", key, False] for key in reversed(keys)]
+        await self.seat.ask("screen.input", events=events)

@@ -1,0 +1,131 @@
+"""The screen's tools as a worker is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hotdesk.tool import Parameter, Tool
+
+WIDTH, HEIGHT = 1280, 800
+BUTTONS = ("left", "middle", "right", "back")
+DIRECTIONS = ("up", "down", "left", "right")
+X = Parameter("x", "integer", "pixels from the left; without x and y, where the pointer is", least=0, most=WIDTH - 1)
+Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
+TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
+HELD = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
+BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
+HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
+REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
+FORMAT = Parameter("format", "text", "png is exact, jpeg small", default="png", choices=("png", "jpeg"))
+SCALED = (
+    Parameter("width", "integer", "pixels it is scaled to; its own unless told", least=1, most=4096),
+    Parameter("height", "integer", "pixels it is scaled to; in proportion unless told", least=1, most=4096),
+)
+SECONDS = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
+
+TOOLS = (
+    Tool(
+        "screen_screenshot",
+        f"See the screen, which is {WIDTH} by {HEIGHT} pixels, or a region of it.",
+        (REGION, *SCALED, FORMAT),
+        {"region": [0, 0, 640, 400]},
+    ),
+    Tool(
+        "screen_zoom",
+        "See a region enlarged to the size of the screen: small print, icons, alignment.",
+        (replace(REGION, what="left, top, right, bottom", required=True), *SCALED),
+        {"region": [100, 100, 300, 225]},
+    ),
+    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, HELD), {"x": 640, "y": 400}),
+    Tool(
+        "screen_click",
+        "Click at a point, once, twice or three times.",
+        (X, Y, BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), HELD),
+        {"x": 640, "y": 400, "button": "left", "count": 1},
+    ),
+    Tool(
+        "screen_drag",
+        "Press the button at the first point, move along the others, release it at the last.",
+        (
+            Parameter("path", "integers", "x, y, x, y and so on: two points or more", required=True, longest=200),
+            HELD_BUTTON,
+            HELD,
+        ),
+        {"path": [100, 100, 400, 300]},
+    ),
+    Tool("screen_press", "Press a button where the pointer is, and hold it.", (HELD_BUTTON,), {"button": "left"}),
+    Tool("screen_release", "Release a button.", (HELD_BUTTON,), {"button": "left"}),
+    Tool(
+        "screen_scroll",
+        "Turn the wheel over a point.",
+        (
+            Parameter("direction", "text", "where to", required=True, choices=DIRECTIONS),
+            Parameter("amount", "integer", "clicks of the wheel", default=3, least=0, most=100),
+            X,
+            Y,
+            HELD,
+        ),
+        {"direction": "down", "amount": 5, "x": 640, "y": 400},
+    ),
+    Tool(
+        "screen_type",
+        "Type a text in any script into what has the focus. A new line is Return, a tab is Tab.",
+        (Parameter("text", "text", "what is typed", required=True, longest=20_000),),
+        {"text": "Grüße, 世界\n"},
+    ),
+    Tool(
+        "screen_key",
+        "Press a chord, or several one after the other. Keys have X's names: Return, Escape, Page_Up, F5.",
+        (
+            Parameter("keys", "text", "ctrl+shift+t; ctrl+a Delete", required=True, longest=1000),
+            Parameter("repeat", "integer", "how often", default=1, least=1, most=100),
+        ),
+        {"keys": "ctrl+s"},
+    ),
+    Tool(
+        "screen_hold_key",
+        "Hold a chord down for some time.",
+        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), SECONDS),
+        {"keys": "Down", "seconds": 1.5},
+    ),
+    Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.", (SECONDS,),
+         {"seconds": 2}),
+    Tool(
+        "screen_settle",
+        "Wait until the picture has stopped changing.",
+        (
+            Parameter("quiet", "number", "seconds it has to stand still", default=0.3, least=0.05, most=10),
+            Parameter("timeout", "number", "seconds to wait at most", default=10.0, least=0.1, most=120),
+            REGION,
+        ),
+        {"quiet": 0.5, "timeout": 20},
+    ),
+    Tool(
+        "screen_cursor_position",
+        "Tell where the pointer is.",
+        (
+            Parameter("width", "integer", "count as if the screen were that wide", least=1, most=4096),
+            Parameter("height", "integer", "count as if the screen were that high", least=1, most=4096),
+        ),
+    ),
+    Tool("screen_windows", "List the windows with their titles, places and sizes."),
+    Tool(
+        "screen_focus",
+        "Bring a window to the front.",
+        (Parameter("window", "text", "its id, or words of its title", required=True, longest=200),),
+        {"window": "Calculator"},
+    ),
+    Tool(
+        "screen_launch",
+        "Start a program with a window, and leave it running.",
+        (Parameter("argv", "texts", "the program and its arguments", required=True, longest=200),),
+        {"argv": ["mousepad", "notes.txt"]},
+    ),
+    Tool("screen_clipboard_get", "Give the text on the clipboard."),
+    Tool(
+        "screen_clipboard_set",
+        "Put a text on the clipboard.",
+        (Parameter("text", "text", "what is put there", required=True),),
+        {"text": "to be pasted"},
+    ),
+)  # fmt: skip
