@@ -17,8 +17,9 @@ import pytest
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Dial, Strange
-from hotdesk.hands.reader.cdp import Cdp, Facts, Refused, open_cdp, parse
+from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp, parse
 from hotdesk.hands.reader.chrome import Chrome
+from hotdesk.hands.reader.facts import Facts
 
 Play: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader.cdp import Facts
+from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.markdown import to_markdown
 from hotdesk.hands.reader.tabs import Interrupted, References, Tabs, file_name, place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import scripts
-from hotdesk.hands.reader.cdp import Facts, clip
+from hotdesk.hands.reader.facts import Facts, clip
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.page import Page
 

@@ -7,17 +7,18 @@ each is handed on at once and forgotten. Every call has a deadline over all of i
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, TypeAlias, TypeVar
 
 import anyio
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader import Dial, Strange
-from hotdesk.hands.reader.web import WebSocket, connect
+from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
+from hotdesk.hands.reader.facts import Facts
+from hotdesk.hands.reader.web import WebSocket, find_path
 
-Hear: TypeAlias = Callable[[str, str, "Facts"], None]
+T = TypeVar("T")
+Hear: TypeAlias = Callable[[str, str, Facts], None]
 """Takes an event: its session, its name, what it says."""
 
 CONNECT_SECONDS = 10.0
@@ -28,53 +29,6 @@ MOST_PIECES = 2_000_000
 
 class Refused(Exception):  # noqa: N818 - a result: the browser says no
     """The browser could not do what it was asked; says why, in its words."""
-
-
-class Facts:
-    """An object the other end sent: each fact is asked for by kind, so that a wrong one is found where it is used."""
-
-    def __init__(self, told: object) -> None:
-        if not isinstance(told, dict):
-            raise Strange("something else where an object belongs")
-        self.told: dict[str, Any] = told
-
-    def text(self, name: str, longest: int = 4000) -> str:
-        """Give a text, cut to a length; absent is empty."""
-        return clip(self.told.get(name, ""), longest)
-
-    def number(self, name: str) -> float:
-        """Give a number; absent is 0."""
-        value = self.told.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-            raise Strange(f"{name} is no number")
-        return value
-
-    def whole(self, name: str) -> int:
-        """Give a whole number; absent is 0."""
-        return math.floor(self.number(name))
-
-    def flag(self, name: str) -> bool:
-        """Give a truth; absent is false."""
-        if not isinstance(value := self.told.get(name, False), bool):
-            raise Strange(f"{name} is neither true nor false")
-        return value
-
-    def facts(self, name: str) -> Facts:
-        """Give an object; absent is empty."""
-        return Facts(self.told.get(name, {}))
-
-    def each(self, name: str) -> list[Facts]:
-        """Give a list of objects; absent is empty."""
-        return [Facts(one) for one in self.items(name)]
-
-    def items(self, name: str) -> list[Any]:
-        """Give a list; absent is empty."""
-        if not isinstance(value := self.told.get(name, []), list):
-            raise Strange(f"{name} is no list")
-        return value
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.told
 
 
 class Cdp:
@@ -122,9 +76,22 @@ class Cdp:
 
 
 async def open_cdp(dial: Dial, hear: Hear, seconds: float = CONNECT_SECONDS) -> Cdp:
-    """Connect to a desk's browser."""
+    """Connect to a desk's browser. Dialling has a time of its own: the browser may have to be started first."""
+    with await dial(BROWSER_PORT) as sock:
+        path = await within(seconds, find_path(sock))
+    web = WebSocket(await dial(BROWSER_PORT), path)
+    try:
+        await within(seconds, web.shake())
+    except BaseException:
+        web.close()
+        raise
+    return Cdp(web, hear)
+
+
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """Wait for what must not take longer."""
     with anyio.move_on_after(seconds):
-        return Cdp(await connect(dial), hear)
+        return await work
     raise Strange(f"it does not answer within {seconds:g} seconds")
 
 
@@ -148,10 +115,3 @@ def answer(told: Facts) -> Facts:
     if "error" in told:
         raise Refused(printable(told.facts("error").text("message", 300)))
     return told.facts("result")
-
-
-def clip(value: object, longest: int) -> str:
-    """Cut a text to a length; what is no character is replaced."""
-    if not isinstance(value, str):
-        raise Strange("something else where a text belongs")
-    return value[:longest].encode("utf-8", "replace").decode()

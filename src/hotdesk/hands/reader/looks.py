@@ -8,9 +8,10 @@ import fnmatch
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import Strange, Told, scripts
-from hotdesk.hands.reader.cdp import Facts, Refused
+from hotdesk.hands.reader.cdp import Refused
+from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.markdown import MOST, to_markdown
-from hotdesk.hands.reader.page import Clock, Page, thrown
+from hotdesk.hands.reader.page import HELD, Clock, Page, thrown
 from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
 
 LARGEST_PICTURE = 16 << 20
@@ -128,16 +129,22 @@ async def evaluate(page: Page, expression: str, most: int, seconds: float) -> di
 
 async def evaluate_raw(page: Page, expression: str, seconds: float, **how: object) -> Facts:
     """Evaluate in the page's own world; what does not end is ended."""
-    return await page.ask_within(
-        seconds + 1,
-        "Runtime.evaluate",
-        expression=expression,
-        awaitPromise=True,
-        userGesture=True,
-        timeout=int(seconds * 1000),
-        objectGroup="hotdesk",
-        **how,
-    )
+    clock = Clock(seconds)
+    try:
+        return await page.ask_within(
+            seconds + 1,
+            "Runtime.evaluate",
+            expression=expression,
+            awaitPromise=True,
+            userGesture=True,
+            timeout=int(seconds * 1000),
+            objectGroup=HELD,
+            **how,
+        )
+    except (Refused, DeskError):
+        if clock.over:
+            raise DeskError(f"the expression did not end within {seconds:g} seconds") from None
+        raise
 
 
 def outcome(told: Facts, most: int) -> dict[str, object]:

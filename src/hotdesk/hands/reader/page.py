@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, Facts, Refused
+from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, Refused
+from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.tabs import Tab, stale
 
 HELD = "hotdesk"

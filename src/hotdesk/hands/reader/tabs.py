@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass, field
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader.cdp import Facts
+from hotdesk.hands.reader.facts import Facts
 
 MOST_TABS = 64
 MOST_DOWNLOADS = 200
@@ -194,7 +194,7 @@ class Tabs:
                 return
             self.made += 1
             tab = self.by_target[target] = Tab(f"t{self.made}", target)
-            self.note(f"tab {tab.id} was opened: {printable(told.text('url', 200))}")
+            self.note(" ".join(["tab", tab.id, "was opened", printable(told.text("url", 200))]).rstrip())
         tab.url = printable(told.text("url", LONGEST_URL))
         tab.title = printable(told.text("title", LONGEST_TITLE))
 
@@ -227,8 +227,10 @@ class Tabs:
             return
         download.state = state
         if state == "completed":
-            download.path = place(told.text("filePath", 4000)) or f"{DOWNLOADS}/{download.name}"
-            self.note(f"{download.path} was downloaded: {download.received} bytes")
+            path = place(told.text("filePath", 4000)) or f"{DOWNLOADS}/{download.name}"
+            over = any(one.path == path for one in self.downloads.values())
+            download.path = path
+            self.note(f"{path} was downloaded: {download.received} bytes{', over an earlier one' if over else ''}")
         else:
             self.note(f"the download of {download.name} was cancelled")
 

@@ -6,7 +6,8 @@ import re
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import scripts
-from hotdesk.hands.reader.cdp import Facts, Refused
+from hotdesk.hands.reader.cdp import Refused
+from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.page import Clock, Page
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
@@ -31,7 +32,7 @@ async def go(page: Page, url: str, wait: str, seconds: float) -> dict[str, objec
         await page.ask("Page.stopLoading")
         raise DeskError(f"{printable(url[:200])} did not answer within {seconds:g} seconds") from None
     if told.flag("isDownload"):
-        return {"loaded": True}
+        return {"download": True}
     if error := told.text("errorText", 200):
         raise DeskError(f"{printable(url[:200])} could not be opened: {printable(error)}")
     if not told.text("loaderId") or wait == "none":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hotdesk.hands.reader import Strange
-from hotdesk.hands.reader.cdp import Facts, clip
+from hotdesk.hands.reader.facts import Facts, clip
 
 DEEPEST = 300
 """Levels of a tree that are told."""
@@ -29,6 +29,10 @@ MUTE = frozenset({"InlineTextBox", "LineBreak", "ListMarker", "RootWebArea", "We
 SPEAKING = frozenset({"button", "link", "menuitem", "tab", "option", "heading", "checkbox", "radio", "switch", "cell",
                       "MenuListOption", "columnheader", "rowheader", "treeitem", "menuitemcheckbox"})  # fmt: skip
 """Roles whose name is their text: the text below is not told again."""
+WRITABLE = frozenset({"textbox", "searchbox", "spinbutton", "combobox", "ComboBoxSelect"})
+"""Roles whose value is the text below, which is not told again."""
+LEAVES = frozenset({"Date", "DateTime", "InputTime", "ColorWell", "slider", "progressbar", "meter", "img", "image"})
+"""Roles whose parts are the browser's own."""
 FLAGS = ("focused", "disabled", "required", "readonly", "selected", "multiselectable", "modal", "busy")
 STATES = ("checked", "pressed", "expanded", "invalid", "level", "haspopup")
 WORDS = {"StaticText": "text", "MenuListOption": "option", "Iframe": "frame", "image": "img", "DateTime": "datetime"}
@@ -124,8 +128,11 @@ class Writer:
         told = is_told(node, outer if mute else "")
         if told:
             self.lines.append(self.line(node, level))
-            level, outer = level + 1, node.name
-            mute = node.role in SPEAKING and bool(node.name)
+            writable = node.role in WRITABLE and bool(node.value)
+            level, outer = level + 1, node.value if writable else node.name
+            mute = writable or (node.role in SPEAKING and bool(node.name))
+            if node.role in LEAVES:
+                return
         for child in node.children:
             if found := self.nodes.get(child):
                 found.bare = node.ignored or node.role in ("generic", "none")

@@ -16,7 +16,7 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
 
-from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
+from hotdesk.hands.reader import BROWSER_PORT, Strange
 
 LONGEST_MESSAGE = 32 << 20
 LONGEST_HEAD = 16 << 10
@@ -104,26 +104,10 @@ class WebSocket:
         self.sock.close()
 
 
-async def connect(dial: Dial) -> WebSocket:
-    """Find the browser of a desk, and speak WebSocket with it."""
-    path = await find_path(dial)
-    socket_ = WebSocket(await dial(BROWSER_PORT), path)
-    try:
-        await socket_.shake()
-    except BaseException:
-        socket_.close()
-        raise
-    return socket_
-
-
-async def find_path(dial: Dial) -> str:
+async def find_path(sock: socket.socket) -> str:
     """Ask at which path the whole browser is spoken to."""
-    sock = await dial(BROWSER_PORT)
-    try:
-        await send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
-        body = await read_answer(sock)
-    finally:
-        sock.close()
+    await send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
+    body = await read_answer(sock)
     try:
         told = json.loads(body)
         address = told["webSocketDebuggerUrl"]

@@ -1,0 +1,62 @@
+"""What an untrusted side says, asked for fact by fact."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hotdesk.hands.reader import Strange
+
+
+class Facts:
+    """An object the other end sent: each fact is asked for by kind, so that a wrong one is found where it is used."""
+
+    def __init__(self, told: object) -> None:
+        if not isinstance(told, dict):
+            raise Strange("something else where an object belongs")
+        self.told: dict[str, Any] = told
+
+    def text(self, name: str, longest: int = 4000) -> str:
+        """Give a text, cut to a length; absent is empty."""
+        return clip(self.told.get(name, ""), longest)
+
+    def number(self, name: str) -> float:
+        """Give a number; absent is 0."""
+        value = self.told.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+            raise Strange(f"{name} is no number")
+        return value
+
+    def whole(self, name: str) -> int:
+        """Give a whole number; absent is 0."""
+        return math.floor(self.number(name))
+
+    def flag(self, name: str, otherwise: bool = False) -> bool:
+        """Give a truth; absent is false unless told."""
+        if not isinstance(value := self.told.get(name, otherwise), bool):
+            raise Strange(f"{name} is neither true nor false")
+        return value
+
+    def facts(self, name: str) -> Facts:
+        """Give an object; absent is empty."""
+        return Facts(self.told.get(name, {}))
+
+    def each(self, name: str) -> list[Facts]:
+        """Give a list of objects; absent is empty."""
+        return [Facts(one) for one in self.items(name)]
+
+    def items(self, name: str) -> list[Any]:
+        """Give a list; absent is empty."""
+        if not isinstance(value := self.told.get(name, []), list):
+            raise Strange(f"{name} is no list")
+        return value
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.told
+
+
+def clip(value: object, longest: int) -> str:
+    """Cut a text to a length; what is no character is replaced."""
+    if not isinstance(value, str):
+        raise Strange("something else where a text belongs")
+    return value[:longest].encode("utf-8", "replace").decode()
