@@ -1,4 +1,4 @@
-"""Try the example whole: start the ERP, put its token into a vault, and work as a person would. Nothing is left.
+"""Try the example whole: start the ERP, put its password into a vault, and work as a person would. Nothing is left.
 
 sudo .venv/bin/python examples/invoices-small/run.py [--out FOLDER]
 """
@@ -23,15 +23,15 @@ HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 
 
 @contextmanager
-def prepared(home: Path, token: str) -> Iterator[tuple[Erp, dict[str, str]]]:
-    """Give an ERP that runs, and the variables of a state directory whose vault has its token."""
+def prepared(home: Path, password: str) -> Iterator[tuple[Erp, dict[str, str]]]:
+    """Give an ERP that runs, and the variables of a state directory whose vault has its password."""
     images = str(config.load().images)
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": images}
-    with serving(home, token) as erp:
+    with serving(home, password) as erp:
         (home / "etc").mkdir(exist_ok=True)
         settings = f'[door]\nca = "{erp.ca}"\nnames = {{"{HOST}" = "127.0.0.1:{erp.port}"}}\n'
         (home / "etc/config.toml").write_text(settings)
-        subprocess.run([*HOTDESK, "vault", "set", "erp-token"], env=env, input=token.encode(), check=True)
+        subprocess.run([*HOTDESK, "vault", "set", "erp-password"], env=env, input=password.encode(), check=True)
         yield erp, env
 
 

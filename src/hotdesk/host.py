@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from hotdesk.desk.remote import Lent
     from hotdesk.hands.seat import DeskSeat
     from hotdesk.hands.seats import Seats
+    from hotdesk.hands.toolbox import Toolbox
     from hotdesk.keys.supervisor import Doors
+    from hotdesk.tool import Vision
 
 PARTS = {
     "remote": "hotdesk.desk.remote:remote_runtime",
@@ -40,6 +42,7 @@ PARTS = {
 DOORS = "hotdesk.keys.supervisor"
 """What gives desks their way out: most owners open none that has one."""
 
+HANDS = "hotdesk.hands.kit"
 SEATS = "hotdesk.hands.seats"
 """What reaches desks' screens and browsers: most owners look at none."""
 STERILIZE = "hotdesk.desk.sterilize"
@@ -108,6 +111,15 @@ class Host:
     def seat(self, desk: Desk) -> DeskSeat:
         """Give the seat at a desk's screen and browser."""
         return self.seats.of(desk)
+
+    async def hands(self, desk: Desk, vision: Vision | None = None) -> Toolbox:
+        """Give everything a worker can do at a desk, as tools; each use is written down.
+
+        With `vision` it can ask a model about pictures in the desk.
+        """
+        await self.doors.ready()
+        made: Toolbox = await import_module(HANDS).hands_at(self.seat(desk), self.note, vision)
+        return made
 
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""

@@ -49,15 +49,16 @@ async def work(host: Host, job: Job, brain: Brain, heard: Note = ignore) -> Rece
     with line.journaled(), line.budgeted():
         plan = line.plan(brain)
         line.approve(plan)
-        async with line.desk("with the inputs, behind the door", job.scope) as desk:
+        async with line.desk("with the inputs, behind the door", job.scope, job.image) as desk:
             for name in job.inputs:
                 await put(desk, job.folder / name, name)
             for step in plan:
                 await line.act(brain, step, desk)
             made = [(item, await line.fetch(desk, item.path)) for item in job.deliverables]
             for item, data in made:
-                async with line.desk("clean, for the deliverable alone", CLOSED, sterile=True) as second:
-                    await line.verify(checks[item.path], second, item, data)
+                check = checks[item.path]
+                async with line.desk("clean, for the deliverable alone", CLOSED, check.image, sterile=True) as second:
+                    await line.verify(check, second, item, data)
             for item, data in made:
                 line.keep(item.path, data)
     return read_receipt(host.config.lib / "keys" / JOURNAL, line.id)
@@ -137,10 +138,10 @@ class Line:
                 raise Stopped(wrong)
 
     @asynccontextmanager
-    async def desk(self, what: str, scope: Scope, *, sterile: bool = False) -> AsyncIterator[Desk]:
+    async def desk(self, what: str, scope: Scope, image: str, *, sterile: bool = False) -> AsyncIterator[Desk]:
         """Open a desk for a part of the line; it is burnt when that ends, and it is written down whether it is gone."""
         longest = self.job.seconds + GRACE
-        spec = Spec(image=self.job.image, deadline=longest, idle=longest, sterile=sterile)
+        spec = Spec(image=image, deadline=longest, idle=longest, sterile=sterile)
         desk = await self.host.open(spec, scope)
         try:
             self.note(StepBegun(self.id, "desk", what, desk.id))
@@ -156,7 +157,7 @@ class Line:
         with self.step(step.name, step.what, desk.id):
             if self.job.scope != CLOSED:
                 await self.host.doors.enter_step(desk.id, step.name)
-            done = await brain.act(step, DeskHands(desk))
+            done = await brain.act(step, DeskHands(desk, await self.host.hands(desk)))
             if not done.ok:
                 raise Stopped(f"step {step.name} ended with {done.exit_code}: {last_words(done)}")
 

@@ -20,6 +20,7 @@ from typing import Protocol
 from hotdesk.brain.seam import Hands, Step
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.tool import Observation
 
 FILE = "brain.py"
 READ_LIMIT = 64 << 20
@@ -36,11 +37,20 @@ class Act(Protocol):
         ...
 
 
+class Tools(Protocol):
+    """The tools of one desk."""
+
+    async def use(self, name: str, arguments: object) -> Observation:
+        """Use one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class DeskHands:
-    """Run, read and write at one desk, and no more."""
+    """Run, read and write at one desk, use its tools, and no more."""
 
     desk: Desk
+    tools: Tools
 
     async def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Done:
         """Run a program to its end."""
@@ -53,6 +63,10 @@ class DeskHands:
     async def write(self, path: str, data: bytes) -> None:
         """Write a file."""
         await self.desk.write(path, data)
+
+    async def use(self, tool: str, /, **arguments: object) -> Observation:
+        """Use a tool."""
+        return await self.tools.use(tool, arguments)
 
 
 class ScriptedBrain:

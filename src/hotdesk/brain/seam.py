@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hotdesk.desk.seam import Done
+from hotdesk.tool import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class Hands(Protocol):
 
     async def write(self, path: str, data: bytes) -> None:
         """Write a file, making its folders."""
+        ...
+
+    async def use(self, tool: str, /, **arguments: object) -> Observation:
+        """Use a tool by name. What it could not do is in the observation; a tool never fails otherwise."""
         ...
 
 

@@ -20,6 +20,11 @@ class Verdict:
 class Check(Protocol):
     """Says whether a file is what was asked for."""
 
+    @property
+    def image(self) -> str:
+        """Name the image of the desk it looks in, whatever the work was done at."""
+        ...
+
     async def gather(self, desk: Desk, path: str) -> bytes:
         """Look at a file in a desk that holds nothing else; give what was seen.
 

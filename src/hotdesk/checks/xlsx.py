@@ -67,6 +67,11 @@ class XlsxCheck:
                 raise BriefError(f"xlsx expects {key} to be one of its columns; write {EXAMPLE}")
         return cls(tuple(columns), rows, str(expect.get("red_where", "")), str(expect.get("total", "")))
 
+    @property
+    def image(self) -> str:
+        """Look in a desk of the smallest image: Python reads a workbook without help."""
+        return "base"
+
     async def gather(self, desk: Desk, path: str) -> bytes:
         """Have the desk's own Python open the file."""
         done = await desk.run(["python3", "-I", "-c", PROGRAM.read_text(), path], timeout=SECONDS, output_limit=LARGEST)

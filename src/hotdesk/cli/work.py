@@ -13,6 +13,7 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.brain.scripted import load_brain
 from hotdesk.brief.job import read_job
+from hotdesk.checks import find
 from hotdesk.cli import options, unlock
 from hotdesk.cli.run import asks, show
 from hotdesk.cli.terminal import run_interruptible
@@ -55,7 +56,8 @@ def main(arguments: argparse.Namespace) -> int:
     job, settings, progress = read_job(arguments.brief, scope_of), config.load(), Progress()
     key = unlock.find(settings, job.scope)
     if os.geteuid() == 0:
-        sterilize.make(settings.images, image.find(settings.images, job.image), say)
+        for name in {find(item.check, item.expect).image for item in job.deliverables}:
+            sterilize.make(settings.images, image.find(settings.images, name), say)
 
     async def carry_out() -> int:
         async with Host(settings, control=asks(job.scope)) as host:

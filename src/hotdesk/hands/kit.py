@@ -1,0 +1,37 @@
+"""The hands of one desk: what its image has room for, in one toolbox."""
+
+from __future__ import annotations
+
+from hotdesk.errors import FileError
+from hotdesk.event import Note
+from hotdesk.hands.browser import Browser
+from hotdesk.hands.files import Files
+from hotdesk.hands.look import Look
+from hotdesk.hands.packages import Packages
+from hotdesk.hands.screen import Screen
+from hotdesk.hands.search import Search
+from hotdesk.hands.seat import DISPLAY, SESSION, DeskSeat
+from hotdesk.hands.shell import Shell
+from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.tool import Hand, Vision
+
+
+async def hands_at(seat: DeskSeat, note: Note, vision: Vision | None = None) -> Toolbox:
+    """Give the tools of a desk; those of screen and browser where its image has them."""
+    desk = seat.desk
+    screen = await has_screen(seat)
+    hands: list[Hand] = [Shell(desk, DISPLAY if screen else {}), Files(desk), Search(desk), Packages(desk)]
+    if vision is not None:
+        hands.append(Look(desk, vision))
+    if screen:
+        hands += [Screen(seat), Browser(seat)]
+    return Toolbox(hands, note, Free(), desk.id)
+
+
+async def has_screen(seat: DeskSeat) -> bool:
+    """Say whether a desk's image has a screen."""
+    try:
+        await seat.desk.stat(SESSION)
+    except FileError:
+        return False
+    return True
