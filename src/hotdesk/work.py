@@ -13,6 +13,7 @@ import anyio
 
 from hotdesk.brain.scripted import DeskHands
 from hotdesk.brain.seam import Brain, Step
+from hotdesk.brain.vision import vision
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.brief.job import Deliverable, Job
 from hotdesk.brief.rules import STEP_SHAPE
@@ -27,6 +28,7 @@ from hotdesk.drive.receipt import Receipt, read_receipt
 from hotdesk.errors import DeskError, FileError, HotdeskError, printable
 from hotdesk.event import JobBegun, JobEnded, JobEvent, Kept, Note, StepBegun, StepEnded, Verified, ignore
 from hotdesk.host import Host
+from hotdesk.tool import Vision
 
 LARGEST = 64 << 20
 """Bytes of the largest deliverable."""
@@ -71,7 +73,8 @@ class Stopped(Exception):  # noqa: N818 - the end of a line is a result, and cau
 async def begin(host: Host, job: Job, heard: Note) -> Line:
     """Have the journal ready before anything happens."""
     await host.doors.ready()
-    return Line(host, job, new_id(), Drive(host.config.lib / "drive"), heard)
+    eyes = vision(job.look) if job.look else None
+    return Line(host, job, new_id(), Drive(host.config.lib / "drive"), heard, eyes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class Line:
     id: str
     drive: Drive
     heard: Note
+    eyes: Vision | None
+    """The model that may be shown pictures."""
 
     def note(self, event: JobEvent) -> None:
         """Write an event down, then tell of it."""
@@ -157,7 +162,7 @@ class Line:
         with self.step(step.name, step.what, desk.id):
             if self.job.scope != CLOSED:
                 await self.host.doors.enter_step(desk.id, step.name)
-            done = await brain.act(step, DeskHands(desk, await self.host.hands(desk)))
+            done = await brain.act(step, DeskHands(desk, await self.host.hands(desk, self.eyes)))
             if not done.ok:
                 raise Stopped(f"step {step.name} ended with {done.exit_code}: {last_words(done)}")
 

@@ -33,6 +33,7 @@ MOST_FILES = 100
 """Inputs or deliverables of one job."""
 MOST_SECONDS = 7 * 86400
 NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 Told: TypeAlias = str | Mapping[str, object]
 MakeScope: TypeAlias = Callable[[Iterable[Told], Iterable[Told], Mapping[str, str]], Scope]
 """Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
@@ -66,6 +67,8 @@ class Job:
     image: str = "base"
     seconds: float = 900.0
     """How long it may take, from its first desk to its last."""
+    look: str = ""
+    """The model that may be shown pictures of the desk's, as `anthropic:MODEL`; empty: none."""
     approve: Literal["auto"] = "auto"
     """Who admits a plan. `auto`: whoever wrote the brief, by writing it."""
 
@@ -119,6 +122,7 @@ class Reader:
             scope=self.scope(table),
             image=self.name("image", table.get("image", "base"), "base"),
             seconds=self.seconds(table.get("seconds", 900)),
+            look=self.look(table.get("look", "")),
             approve=self.approve(table.get("approve", "auto")),
         )
 
@@ -218,6 +222,12 @@ class Reader:
             raise self.wrong("seconds", f"seconds is no number from 1 to {MOST_SECONDS}; write {KEYS['seconds']}")
         return float(value)
 
+    def look(self, value: object) -> str:
+        """Read which model may be shown pictures."""
+        if not isinstance(value, str) or not (value == "" or MODEL_SHAPE.fullmatch(value)):
+            raise self.wrong("look", f"look names no model; write {KEYS['look']}")
+        return value
+
     def approve(self, value: object) -> Literal["auto"]:
         """Read who admits the plan."""
         if value != "auto":
@@ -234,6 +244,7 @@ KEYS = {
     "names": 'names = {"erp.example.test" = "127.0.0.1:8443"}',
     "image": 'image = "base"',
     "seconds": "seconds = 900",
+    "look": 'look = "anthropic:MODEL"',
     "approve": 'approve = "auto"',
 }
 """What a brief has, and how each is written."""

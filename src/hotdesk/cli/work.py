@@ -15,7 +15,7 @@ from hotdesk.brain.scripted import load_brain
 from hotdesk.brief.job import read_job
 from hotdesk.checks import find
 from hotdesk.cli import options, unlock
-from hotdesk.cli.run import asks, show
+from hotdesk.cli.run import show
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import image, sterilize
@@ -60,9 +60,9 @@ def main(arguments: argparse.Namespace) -> int:
             sterilize.make(settings.images, image.find(settings.images, name), say)
 
     async def carry_out() -> int:
-        async with Host(settings, control=asks(job.scope)) as host:
-            own = [control_path(settings, 0).parent] if asks(job.scope) else []
-            confine([*prepared(settings, arguments.out), *own], any_owner=True)
+        async with Host(settings) as host:
+            own = [control_path(settings, 0).parent]
+            confine([*prepared(settings, arguments.out), *own], any_owner=True, dials=bool(job.look))
             host.doors.asked = show
             if key:
                 await host.doors.unlock(key)

@@ -49,10 +49,13 @@ class Port(ctypes.Structure):
     _fields_ = (("access", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
-def confine(writable: Iterable[Path], *, any_owner: bool = False) -> None:
-    """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there."""
+def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = False) -> None:
+    """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there.
+
+    One that `dials` may still connect by TCP.
+    """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    restrict([existing(path) for path in writable])
+    restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)
     if os.geteuid() == 0:
         drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
 

@@ -95,6 +95,8 @@ def test_a_brief_is_found_by_its_name_or_its_folder(folder: Path) -> None:
         ("seconds = 60", "seconds = nan", 8, "from 1 to"),
         ('"auto"', '"never"', 9, 'the only way to approve is "auto"'),
         ('"office"', '"../office"', 7, 'write image = "base"'),
+        ('image = "office"', "look = 5", 7, 'write look = "anthropic:MODEL"'),
+        ('image = "office"', 'look = "anthropic"', 7, 'write look = "anthropic:MODEL"'),
         ('["invoices"]', '["missing"]', 3, "is not there; it must lie beside the brief"),
         ('["invoices"]', '["../invoices"]', 3, "no path below a folder"),
         ('["invoices"]', '"invoices"', 3, "no list of at most 100 texts"),
