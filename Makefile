@@ -14,6 +14,10 @@ help:  ## Print this.
 setup: .venv/.installed compile  ## Make .venv, install what is missing on this machine, build the base image.
 	@.venv/bin/hotdesk setup
 
+.PHONY: images
+images: .venv/.installed compile
+	@.venv/bin/hotdesk setup --image base --image office --image desktop
+
 .PHONY: check
 check: .venv/.installed  ## Lint, types, import direction.
 	.venv/bin/ruff check .
@@ -23,12 +27,12 @@ check: .venv/.installed  ## Lint, types, import direction.
 	.venv/bin/lint-imports
 
 .PHONY: test
-test: setup  ## Every test but the long ones; opens real desks.
+test: images  ## Every test but the long ones; opens real desks.
 	@command -v npm >/dev/null || $(APT) install --yes --no-install-recommends npm >/dev/null
 	$(SUDO) $(PYTHON) -m pytest -m "not long"
 
 .PHONY: test-long
-test-long: setup  ## Soaks, sweeps, many seeds, and desks of every origin.
+test-long: images  ## Soaks, sweeps, many seeds, and desks of every origin.
 	$(SUDO) $(PYTHON) -m pytest -m long
 
 .PHONY: bench
@@ -44,7 +48,7 @@ bench-check:  ## The same with every peer; fails and names each promise that is 
 	@$(MAKE) --no-print-directory bench PEERS=1 BENCH="--check $(BENCH)"
 
 .PHONY: demo
-demo: setup  ## One minute: a desk is misused and burnt; then five invoices become a checked workbook in out/.
+demo: images  ## One minute: a desk is misused and burnt; then five invoices become a checked workbook in out/.
 	@$(SUDO) $(PYTHON) examples/demo-desk/demo.py
 	@mkdir -p out && $(SUDO) $(PYTHON) examples/invoices-small/run.py --out out
 

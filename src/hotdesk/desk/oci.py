@@ -33,7 +33,9 @@ GREET_SECONDS = 15.0
 CONSOLE = 4096
 PULSE = 1.0
 SESSION = "/usr/local/lib/hotdesk/session"
-"""In an image with a screen: the program that starts what shows it."""
+"""In an image with a screen: the program that starts what shows it, and then runs its arguments."""
+DRAW = ("sleep", "0.5")
+"""Until the panel, for which nobody else waits, is drawn."""
 SESSION_SECONDS = 30.0
 IDLE_LONGEST = 1e9
 
@@ -113,7 +115,7 @@ class ContainerRuntime:
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
             await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
-            await desk.run([SESSION], timeout=SESSION_SECONDS)  # an image without a screen has no such program
+            await desk.run([SESSION, *DRAW], timeout=SESSION_SECONDS)  # an image without a screen has no such program
             await desk.settle({})
             await desk.pause()
         return desk, self.kept[desk.id].image
