@@ -34,6 +34,7 @@ HALF = 16
 """Characters of half a word."""
 INTERRUPT_SECONDS = 3.0
 """How long an interrupted command may take to end, before the session is given up."""
+LET_GO_SECONDS = 1.0
 KILL_SECONDS = 10.0
 
 
@@ -113,6 +114,9 @@ class Session:
         """What the shell says when it ends."""
         self.fresh = True
         """Whether it has run nothing yet: what bash says until then is that it has no terminal."""
+        self.unsettled = False
+        """Whether whoever waited for the last command went away before it ended."""
+        self.sending = False
         self.killed = False
         self.waiting: anyio.CancelScope | None = None
 
@@ -127,20 +131,32 @@ class Session:
         return cls(desk, process, gone)
 
     async def run(self, command: str, timeout: float) -> Ended:
-        """Run a line in it; whoever breaks this off ends the session."""
+        """Run a line in it; whoever breaks this off interrupts the line, and the session lives on."""
         try:
             return await self.attempt(command, timeout)
+        except anyio.get_cancelled_exc_class():
+            await self.let_go()
+            raise
         except BaseException:
             await self.kill()
             raise
 
+    async def let_go(self) -> None:
+        """Interrupt what nobody waits for any more; where the desk stands still, that is done before the next line."""
+        self.unsettled = True
+        if self.sending:  # half a line was sent: there is no telling what the next would mean
+            await self.kill()
+            return
+        with anyio.move_on_after(LET_GO_SECONDS, shield=True):
+            await self.interrupt()
+
     async def attempt(self, command: str, timeout: float) -> Ended:
         """Run a line; when its time is up, interrupt it as Ctrl+C does; when that does not help, end the session."""
         begin, end = new_word(), new_word()
-        hearing = Hearing(begin, end, self.gone, keeps=not self.fresh)
+        hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
         self.fresh = False
         with anyio.move_on_after(timeout) as self.waiting:
-            await self.process.send(script(command, begin, end).encode())
+            await self.send(script(command, begin, end))
             await self.listen(hearing)
         late = self.waiting.cancelled_caught and not self.killed
         if late:
@@ -153,6 +169,15 @@ class Session:
             await self.kill()
         code, cwd = hearing.ending or (None, "")
         return Ended(hearing.said, code, cwd, late, hearing.lives, began)
+
+    async def send(self, text: str) -> None:
+        """Give the shell lines to run, once it runs nothing else."""
+        if self.unsettled:
+            await self.interrupt()
+            self.unsettled = False
+        self.sending = True
+        await self.process.send(text.encode())
+        self.sending = False
 
     async def listen(self, hearing: Hearing) -> None:
         """Hear the shell until the command, or the shell itself, has ended."""

@@ -18,6 +18,7 @@ MAIN = "main"
 SESSIONS = 16
 SESSION_SHAPE = re.compile(r"[A-Za-z0-9._-]{1,32}")
 SECONDS = 120.0
+BROKEN_OFF = "the command before was broken off and interrupted; what it said is lost"
 LONGEST_SECONDS = 3600.0
 TIMEOUT = Parameter("timeout", "number", "seconds it may take", default=SECONDS, least=0.1, most=LONGEST_SECONDS)
 SESSION = Parameter("session", "text", "which session; a new name starts a new one", default=MAIN, longest=32)
@@ -92,7 +93,8 @@ class Shell:
 
     async def run_in(self, name: str, command: str, timeout: float) -> tuple[Ended, str]:
         """Run a line in a session; one that died while nobody looked is started anew, and that is told."""
-        note = ""
+        session = self.sessions.get(name)
+        note = BROKEN_OFF if session is not None and session.unsettled else ""
         for _ in range(2):
             ended = await self.try_in(name, command, timeout)
             if ended is not None and ended.began:
@@ -105,19 +107,16 @@ class Shell:
         known = name in self.sessions
         if not known:
             self.sessions[name] = await Session.start(self.desk, self.env)
+        session = self.sessions[name]
         try:
-            ended = await self.sessions[name].run(command, timeout)
+            return await session.run(command, timeout)
         except DeskError:
-            self.sessions.pop(name, None)
             if not known:
                 raise
             return None
-        except BaseException:
-            self.sessions.pop(name, None)
-            raise
-        if not ended.lives:
-            self.sessions.pop(name, None)
-        return ended
+        finally:
+            if session.killed:
+                self.sessions.pop(name, None)
 
     async def restart(self, arguments: Arguments) -> Observation:
         """End a session; the next command starts it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import AsyncIterator
 
@@ -29,9 +30,9 @@ async def use(shell: Shell, name: str, **arguments: object) -> Observation:
     return await shell.use(name, tool.check(arguments))
 
 
-async def said(shell: Shell, command: str, timeout: float = 10) -> str:
-    """Run a line in the main session; give what came of it."""
-    return (await use(shell, "shell", command=command, timeout=timeout)).text
+async def said(shell: Shell, command: str, timeout: float = 10, session: str = "main") -> str:
+    """Run a line in a session; give what came of it."""
+    return (await use(shell, "shell", command=command, timeout=timeout, session=session)).text
 
 
 async def test_a_session_keeps_its_folder_variables_functions_and_jobs(shell: Shell, desk: Desk) -> None:
@@ -93,8 +94,8 @@ async def test_a_command_whose_time_is_up_is_interrupted_and_the_session_lives_o
 
 
 async def test_a_command_that_takes_no_interrupt_ends_with_its_session(shell: Shell) -> None:
-    seen = await said(shell, "x=5; trap '' INT; echo so far; sleep 50", 0.2)
-    assert seen.startswith("so far\n[its 0.2 seconds were up and it took no interrupt: it was killed")
+    seen = await said(shell, "x=5; trap '' INT; echo so far; sleep 50", 1)
+    assert seen.startswith("so far\n[its 1 seconds were up and it took no interrupt: it was killed")
     assert (await said(shell, "echo $x-")).startswith("-\n[exit code 0")
 
 
@@ -163,14 +164,15 @@ async def test_a_restarted_session_knows_nothing_and_its_jobs_are_gone(shell: Sh
 
 
 async def test_a_session_can_be_restarted_while_a_command_hangs(shell: Shell) -> None:
+    await said(shell, "rm -f begun")
     texts: list[str] = []
 
     async def hang() -> None:
-        texts.append(await said(shell, "echo begun; sleep 60", 30))
+        texts.append(await said(shell, "echo begun | tee begun; sleep 60", 30))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hang)
-        await anyio.sleep(0.3)
+        await said(shell, "until [ -s begun ]; do sleep 0.05; done", session="other")
         await use(shell, "shell_restart")
     assert texts[0].startswith("begun\n[the shell itself ended; the next command")
     assert (await said(shell, "echo back")).startswith("back\n")
@@ -192,11 +194,24 @@ async def test_an_output_beyond_every_limit_is_heard_to_its_end(shell: Shell, de
     assert (await desk.stat(".hotdesk/output/1.txt")).size == 16 << 20
 
 
-async def test_a_call_that_is_broken_off_ends_its_command(shell: Shell) -> None:
-    await said(shell, "rm -f late")
+async def test_a_call_that_is_broken_off_ends_its_command_and_not_its_session(shell: Shell) -> None:
+    await said(shell, "rm -f late; x=5; sleep 60 & job=$!")
     with anyio.move_on_after(0.2):
-        await said(shell, "sleep 1; touch late")
-    assert (await said(shell, "sleep 1; ls late")).startswith("ls: cannot access")
+        await said(shell, "echo lost; sleep 1; touch late")
+    seen = await use(shell, "shell", command="sleep 1; echo $x; kill -0 $job; ls late")
+    assert seen.text.startswith("5\nls: cannot access")
+    assert seen.note == "the command before was broken off and interrupted; what it said is lost"
+    assert (await use(shell, "shell", command="true")).note == ""
+
+
+async def test_a_call_that_is_broken_off_while_it_is_told_ends_the_session(shell: Shell) -> None:
+    await said(shell, "x=5")
+    session = shell.sessions["main"]
+    await session.process.signal(signal.SIGSTOP)
+    with anyio.move_on_after(0.2):
+        await shell.run_in("main", f": {'x' * 5_000_000}", 10)
+    assert session.killed
+    assert (await said(shell, "echo ${x-none}")).startswith("none\n")
 
 
 @pytest.mark.parametrize(
