@@ -183,7 +183,7 @@ def processes(home: Path, strangers: set[str]) -> Iterator[int]:
         with suppress(OSError):
             status = Path(f"/proc/{pid}/status").read_text()
             uid = int(status.partition("Uid:")[2].split()[1])
-            if uid in (uids.DOOR, uids.KEYS, uids.RESOLVER):
+            if uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER):
                 if is_ours(pid, home):
                     yield pid
             elif uids.FIRST <= uid < LAST_UID:
