@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 import anyio
@@ -34,7 +35,6 @@ class Connection:
         async with self.lock:
             try:
                 cdp = await self.connected()
-                await self.look_around(cdp)
                 if not answers_dialog:
                     await self.dismiss(cdp)
                 page = Page(cdp, await self.current(cdp))
@@ -51,11 +51,12 @@ class Connection:
         self.known.patient = False
         try:
             done = await act(page)
+            with suppress(Interrupted, Refused):
+                await page.release()
         except Interrupted:
             done = {"interrupted": True}
         finally:
             self.known.patient = True
-        await page.release()
         return done if isinstance(done, Told) else Told(done)
 
     async def told(self, cdp: Cdp, done: Told) -> Told:
@@ -64,7 +65,7 @@ class Connection:
         tab = await self.current(cdp)
         dialogs = [
             {"tab": each.id, "kind": each.dialog.kind, "message": each.dialog.message}
-            for each in self.known.by_target.values()
+            for each in self.known.asks()
             if each.dialog
         ]
         about = {**tab.tell(), "tab": tab.id, "dialogs": dialogs, "news": self.known.take_news()}
@@ -72,15 +73,17 @@ class Connection:
         return Told({**about, **done.value}, done.blob)
 
     async def connected(self) -> Cdp:
-        """Give the connection, opened if there is none."""
-        if self.cdp is None or not self.cdp.web.is_open:
-            self.drop()
-            self.known.quiet = True
-            self.cdp = await open_cdp(self.dial, self.known.hear)
-            await self.cdp.call("Target.setDiscoverTargets", discover=True)
-            await self.cdp.call(
-                "Browser.setDownloadBehavior", behavior="allow", downloadPath=DOWNLOADS, eventsEnabled=True
-            )
+        """Give the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
+        if self.cdp is not None and self.cdp.web.is_open:
+            with suppress(Strange):
+                await self.look_around(self.cdp)
+                return self.cdp
+        self.drop()
+        self.known.quiet = True
+        self.cdp = await open_cdp(self.dial, self.known.hear)
+        await self.cdp.call("Target.setDiscoverTargets", discover=True)
+        await self.cdp.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=DOWNLOADS, eventsEnabled=True)
+        await self.look_around(self.cdp)
         return self.cdp
 
     async def look_around(self, cdp: Cdp) -> None:
@@ -93,8 +96,9 @@ class Connection:
         for gone in [target for target in self.known.by_target if target not in alive]:
             self.known.lose(gone)
         self.known.quiet = False
-        for tab in [tab for tab in self.known.by_target.values() if not tab.session]:
-            await self.follow(cdp, tab)
+        for tab in [*self.known.by_target.values()]:
+            if not tab.session and not self.known.asks():  # a page that asks may hold up those it opened
+                await self.follow(cdp, tab)
 
     async def follow(self, cdp: Cdp, tab: Tab) -> None:
         """Have a tab tell what happens in it."""
@@ -113,6 +117,8 @@ class Connection:
             tab.enter(frame.text("loaderId", 100))
             await cdp.call("Page.setLifecycleEventsEnabled", session, ATTACH_SECONDS, enabled=True)
         except (Refused, DeskError) as e:
+            self.known.by_session.pop(tab.session, None)
+            tab.session = ""
             self.known.note(f"the page in tab {tab.id} does not answer: {e}")
 
     async def current(self, cdp: Cdp) -> Tab:
@@ -137,6 +143,8 @@ class Connection:
 
     async def answer(self, cdp: Cdp, tab: Tab, accept: bool, text: str = "") -> None:
         """Answer a dialog; one that closed meanwhile is no error."""
+        if tab.dialog and tab.dialog.kind == "beforeunload" and not accept:
+            tab.loading = False  # it stays, and tells nobody
         tab.dialog = None
         try:
             await cdp.call("Page.handleJavaScriptDialog", tab.session, accept=accept, promptText=text)
@@ -214,6 +222,8 @@ class Chrome(Connection):
 
         async def act(page: Page) -> dict[str, object]:
             target = self.known.find(tab).target
+            if len(self.known.by_target) == 1:  # with its last tab the browser would end
+                await page.cdp.call("Target.createTarget", url="about:blank")
             await page.cdp.call("Target.closeTarget", targetId=target)
             await page.cdp.wait(lambda: target not in self.known.by_target, ATTACH_SECONDS)
             return {"closed": target not in self.known.by_target}
@@ -293,7 +303,7 @@ class Chrome(Connection):
         """Answer the dialog that is open."""
 
         async def act(page: Page) -> dict[str, object]:
-            asking = [tab for tab in self.known.by_target.values() if tab.dialog]
+            asking = self.known.asks()
             if not asking:
                 raise DeskError("no dialog is open")
             found = page.tab if page.tab in asking else asking[0]

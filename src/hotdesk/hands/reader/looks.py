@@ -16,8 +16,9 @@ from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
 
 LARGEST_PICTURE = 16 << 20
 TALLEST, WIDEST = 16_000, 8_000
-MOST_ELEMENTS = 15_000
-"""What a page may have for a snapshot: its tree comes as one message of about a kilobyte for each."""
+PICTURE_SECONDS = 30.0
+MOST_ELEMENTS = 10_000
+"""What a page may have for a snapshot: its tree comes as one message of some kilobytes for each."""
 MOST_FRAMES = 20
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
@@ -75,7 +76,7 @@ async def screenshot(page: Page, full: bool, ref: str, form: str, quality: int) 
         asked["quality"] = quality
     if ref or full:
         asked |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
-    data = (await page.ask("Page.captureScreenshot", **asked)).told.get("data")
+    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **asked)).told.get("data")
     if not isinstance(data, str) or len(data) > LARGEST_PICTURE * 4 // 3 + 4:
         raise Strange(f"a picture of more than {LARGEST_PICTURE} bytes, or none")
     try:

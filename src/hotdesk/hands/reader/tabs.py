@@ -172,8 +172,7 @@ class Tabs:
             case "Target.targetDestroyed":
                 self.lose(told.text("targetId", 100))
             case "Target.targetCrashed":
-                if tab := self.by_target.get(told.text("targetId", 100)):
-                    self.note(f"the page in tab {tab.id} crashed: reload it")
+                self.crash(told.text("targetId", 100))
             case "Target.detachedFromTarget":
                 if tab := self.by_session.pop(told.text("sessionId", 100), None):
                     tab.session, tab.dialog = "", None
@@ -198,11 +197,23 @@ class Tabs:
         tab.url = printable(told.text("url", LONGEST_URL))
         tab.title = printable(told.text("title", LONGEST_TITLE))
 
+    def crash(self, target: str) -> None:
+        """Take note that a page crashed; whoever waits for it would wait in vain."""
+        if tab := self.by_target.get(target):
+            tab.dialog = None
+            if target == self.current and not self.patient:
+                raise DeskError(f"the page in tab {tab.id} crashed: reload it, or go elsewhere")
+            self.note(f"the page in tab {tab.id} crashed: reload it, or go elsewhere")
+
     def lose(self, target: str) -> None:
         """Take note that a tab is gone."""
         if tab := self.by_target.pop(target, None):
             self.by_session.pop(tab.session, None)
             self.note(f"tab {tab.id} was closed")
+
+    def asks(self) -> list[Tab]:
+        """List the tabs that show a dialog."""
+        return [tab for tab in self.by_target.values() if tab.dialog]
 
     def has_all(self) -> bool:
         """Say whether there was a download, and none is under way."""

@@ -21,7 +21,7 @@ from hotdesk.hands.reader import BROWSER_PORT, Strange
 LONGEST_MESSAGE = 32 << 20
 LONGEST_HEAD = 16 << 10
 LONGEST_BODY = 64 << 10
-CHUNK = 64 << 10
+CHUNK = 16 << 10
 AUTHORITY = f"127.0.0.1:{BROWSER_PORT}"
 PATH = re.compile(r"/devtools/browser/[0-9A-Za-z-]{1,64}")
 LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
