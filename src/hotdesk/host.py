@@ -19,6 +19,7 @@ from hotdesk.desk import guestlib, image, state
 from hotdesk.desk.background import Background
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
+from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
 from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from hotdesk.hands.seat import DeskSeat
     from hotdesk.hands.seats import Seats
     from hotdesk.hands.toolbox import Toolbox
+    from hotdesk.hands.watching import Watching
+    from hotdesk.hands.wheel import Wheel
     from hotdesk.keys.supervisor import Doors
     from hotdesk.tool import Vision
 
@@ -45,6 +48,8 @@ DOORS = "hotdesk.keys.supervisor"
 HANDS = "hotdesk.hands.kit"
 SEATS = "hotdesk.hands.seats"
 """What reaches desks' screens and browsers: most owners look at none."""
+WATCHING = "hotdesk.hands.watching"
+"""What serves people who look at a desk, and drive it."""
 STERILIZE = "hotdesk.desk.sterilize"
 """What makes images' copies for verifying: once for an image."""
 
@@ -59,6 +64,7 @@ class Host:
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
         self.known_seats: Seats | None = None
+        self.known_watching: Watching | None = None
 
     async def __aenter__(self) -> Host:
         await self.stack.__aenter__()
@@ -72,7 +78,8 @@ class Host:
             self.runtime = runtime
             if self.control:
                 path = control_path(self.config, os.getpid())
-                await self.stack.enter_async_context(part("control")(runtime, path, lambda: self.doors))
+                calls = part("control")(runtime, path, lambda: self.doors, people=lambda: self.watching)
+                await self.stack.enter_async_context(calls)
         except BaseException as e:
             await self.stack.__aexit__(type(e), e, e.__traceback__)
             raise
@@ -103,7 +110,7 @@ class Host:
             raise HostError("these desks are another process's, and so are their screens")
         if self.known_seats is None:
             made: Seats = import_module(SEATS).Seats(self.runtime.keeper, self.runtime.tasks)
-            self.runtime.departed = made.leave
+            self.runtime.departed = self.departed
             self.stack.callback(made.close)
             self.known_seats = made
         return self.known_seats
@@ -118,8 +125,28 @@ class Host:
         With `vision` it can ask a model about pictures in the desk.
         """
         await self.doors.ready()
-        made: Toolbox = await import_module(HANDS).hands_at(self.seat(desk), self.note, vision)
+        made: Toolbox = await import_module(HANDS).hands_at(self.seat(desk), self.note, self.wheel(desk), vision)
         return made
+
+    @property
+    def watching(self) -> Watching:
+        """Give who looks at the desks this process opens itself, and who drives them."""
+        if self.known_watching is None:
+            kind = import_module(WATCHING).Watching
+            self.known_watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks)
+        return cast("Watching", self.known_watching)
+
+    def wheel(self, desk: Desk) -> Wheel:
+        """Give the wheel of a desk: its worker's, unless a person has taken over."""
+        assert isinstance(desk, LinkedDesk)
+        return self.watching.wheel(desk)
+
+    def departed(self, desk: DeskId) -> None:
+        """Let go of what belongs to a desk that ended."""
+        if self.known_seats is not None:
+            self.known_seats.leave(desk)
+        if self.known_watching is not None:
+            self.known_watching.leave(desk)
 
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""

@@ -14,6 +14,8 @@ GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
 GET    /questions        what desks ask for and nobody has answered
 POST   /questions/ID     answer one; the body says how, and the digest of what was asked
 POST   /unlock           give keys the vault's root key
+
+What people do at a desk's screen (`view`, `wheel`) is answered by whoever is given as `people`.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ PAUSE = 0.1
 REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 NOTHING = "there is no such thing here"
+PEOPLE = frozenset({"view", "wheel"})
+"""What comes after a desk's id in the calls of people who look at it."""
 
 
 class Asks(Protocol):
@@ -69,6 +73,14 @@ class Asks(Protocol):
         ...
 
 
+class People(Protocol):
+    """Answers for the people who look at desks."""
+
+    async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
+        """Answer a call about a desk's screen, however long it takes."""
+        ...
+
+
 @dataclass(slots=True)
 class Control:
     """Serves one owner's desks."""
@@ -78,6 +90,7 @@ class Control:
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
     asks: Callable[[], Asks] | None = None
+    people: Callable[[], People] | None = None
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
@@ -166,6 +179,8 @@ class Control:
                 with await desk.dial(parse_port(int(port) if port.isdecimal() and len(port) < 6 else port)) as inside:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
+            case _, [route, *_] if self.people is not None and route in PEOPLE:
+                await self.people().answer(sock, method, desk, parts, body)
             case "POST", ["forks"]:
                 await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))
             case _:
@@ -302,13 +317,17 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
 
 @contextlib.asynccontextmanager
 async def controlled(
-    runtime: ContainerRuntime, path: Path, asks: Callable[[], Asks] | None = None, mode: int = 0o600
+    runtime: ContainerRuntime,
+    path: Path,
+    asks: Callable[[], Asks] | None = None,
+    mode: int = 0o600,
+    people: Callable[[], People] | None = None,
 ) -> AsyncIterator[None]:
-    """Serve a runtime's desks, and what they ask, at a control socket."""
+    """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
     with listen(path, mode) as listener:
         try:
             async with background() as tasks:
-                control = Control(runtime, tasks, everyone=mode != 0o600, asks=asks)
+                control = Control(runtime, tasks, everyone=mode != 0o600, asks=asks, people=people)
                 tasks.start(lambda: control.serve(listener))
                 yield
         finally:

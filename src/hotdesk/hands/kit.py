@@ -12,11 +12,11 @@ from hotdesk.hands.screen import Screen
 from hotdesk.hands.search import Search
 from hotdesk.hands.seat import DISPLAY, SESSION, DeskSeat
 from hotdesk.hands.shell import Shell
-from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.hands.toolbox import Toolbox, Wheel
 from hotdesk.tool import Hand, Vision
 
 
-async def hands_at(seat: DeskSeat, note: Note, vision: Vision | None = None) -> Toolbox:
+async def hands_at(seat: DeskSeat, note: Note, wheel: Wheel, vision: Vision | None = None) -> Toolbox:
     """Give the tools of a desk; those of screen and browser where its image has them."""
     desk = seat.desk
     screen = await has_screen(seat)
@@ -25,7 +25,7 @@ async def hands_at(seat: DeskSeat, note: Note, vision: Vision | None = None) -> 
         hands.append(Look(desk, vision))
     if screen:
         hands += [Screen(seat), Browser(seat)]
-    return Toolbox(hands, note, Free(), desk.id)
+    return Toolbox(hands, note, wheel, desk.id)
 
 
 async def has_screen(seat: DeskSeat) -> bool:

@@ -13,7 +13,7 @@ VERSION = b"RFB 003.008\n"
 SERVER_INIT = pack(">HH", 1280, 800) + bytes(16) + pack(">I", 5) + b"<b>x<"
 GREETING = VERSION + b"\x01\x01" + bytes(4) + SERVER_INIT
 NOVNC = pack(">BxH5i", 2, 5, 1, 7, 16, -223, -239) + pack(">BBHHHH", 3, 0, 0, 0, 1280, 800)
-ZRLE = 16
+TIGHT, ZRLE = 7, 16
 
 
 def greeted_desk(*encodings: int) -> DeskSide:
@@ -96,13 +96,21 @@ GOOD_UPDATES = {
     "raw": update(rectangle(0, 0, 2, 2, 0, bytes(16))),
     "copy": update(rectangle(1279, 799, 1, 1, 1, pack(">HH", 0, 0))),
     "compressed": update(rectangle(0, 0, 1280, 800, ZRLE, pack(">I", 5) + b"abcde")),
+    "one colour": update(rectangle(0, 0, 1280, 800, TIGHT, b"\x80abc")),
+    "tight": update(rectangle(0, 0, 4, 4, TIGHT, b"\x00\x05abcde")),
+    "tight and long": update(rectangle(0, 0, 1280, 800, TIGHT, b"\x10\x81\x01" + bytes(129))),
+    "tight and longer": update(rectangle(0, 0, 1280, 800, TIGHT, b"\x10\x80\x80\x04" + bytes(1 << 16))),
+    "tight and tiny": update(rectangle(0, 0, 1, 2, TIGHT, b"\x00abcdef")),
+    "two colours": update(rectangle(0, 0, 9, 1, TIGHT, b"\x40\x01\x01" + bytes(6) + b"ab")),
+    "three colours": update(rectangle(0, 0, 12, 1, TIGHT, b"\x50\x01\x02" + bytes(9) + b"\x01z")),
+    "differences": update(rectangle(0, 0, 4, 4, TIGHT, b"\x4f\x02\x01z")),
     "several": update(rectangle(0, 0, 1, 1, 0, bytes(4)), rectangle(5, 5, 9, 9, ZRLE, pack(">I", 1) + b"z")),
 }
 
 
 @pytest.mark.parametrize("said", GOOD_UPDATES.values(), ids=GOOD_UPDATES)
 def test_pictures_pass_as_they_are_however_they_are_cut(said: bytes) -> None:
-    whole, piecemeal = greeted_desk(0, 1, ZRLE), greeted_desk(0, 1, ZRLE)
+    whole, piecemeal = greeted_desk(1, TIGHT, ZRLE), greeted_desk(1, TIGHT, ZRLE)
     whole.feed(said)
     for byte in said:
         piecemeal.feed(bytes([byte]))
@@ -122,7 +130,11 @@ BAD_UPDATES = {
     "an extended resize": update(rectangle(0, 0, 1280, 800, -308)),
     "a cursor": update(rectangle(0, 0, 16, 16, -239)),
     "a name": update(rectangle(0, 0, 1, 1, -307)),
-    "tight": update(rectangle(0, 0, 1, 1, 7)),
+    "a photograph": update(rectangle(0, 0, 1, 1, TIGHT, b"\x90")),
+    "a png": update(rectangle(0, 0, 1, 1, TIGHT, b"\xa0")),
+    "an unknown filter": update(rectangle(0, 0, 1, 1, TIGHT, b"\x40\x03")),
+    "tight and too long": update(rectangle(0, 0, 4, 4, TIGHT, b"\x00\xff\xff\xff")),
+    "hextile": update(rectangle(0, 0, 1, 1, 5)),
     "colours": b"\x01" + bytes(5),
     "a fence": b"\xf8" + bytes(8),
     "continuous updates": b"\x96",
@@ -133,7 +145,7 @@ BAD_UPDATES = {
 @pytest.mark.parametrize("said", BAD_UPDATES.values(), ids=BAD_UPDATES)
 def test_what_no_screen_of_ours_says_ends_the_view(said: bytes) -> None:
     with pytest.raises(Strange):
-        greeted_desk(0, 1, ZRLE).feed(said)
+        greeted_desk(1, TIGHT, ZRLE).feed(said)
 
 
 def test_pixels_come_only_in_ways_the_viewer_knows() -> None:
@@ -167,8 +179,8 @@ def test_no_more_is_held_than_a_step_needs() -> None:
 def test_a_viewer_gets_only_encodings_we_read() -> None:
     side = greeted_viewer()
     side.feed(NOVNC)
-    assert side.take() == pack(">BxH4i", 2, 4, 16, 1, 0, -255) + pack(">BBHHHH", 3, 0, 0, 0, 1280, 800)
-    assert side.desk.encodings == {16, 1, 0}
+    assert side.take() == pack(">BxH5i", 2, 5, 7, 16, 1, 0, -255) + pack(">BBHHHH", 3, 0, 0, 0, 1280, 800)
+    assert side.desk.encodings == {7, 16, 1, 0}
 
 
 def test_a_viewer_may_want_its_colours_in_another_order() -> None:

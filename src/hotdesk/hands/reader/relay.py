@@ -23,11 +23,18 @@ PIXELS = pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 """32 bits, true colour, little end first."""
 SHIFTS = {0, 8, 16, 24}
 
-RAW, COPY, ZRLE = 0, 1, 16
-PASSED = (ZRLE, COPY, RAW)
+RAW, COPY, TIGHT, ZRLE = 0, 1, 7, 16
+PASSED = (TIGHT, ZRLE, COPY, RAW)
 """How a desk may send pixels, the best first. No cursor, no clipboard, no resizing: those are encodings as well."""
 LIGHT = -256 + 1
 """Asks for little compression: between two processes of one machine bytes are cheap."""
+COLOUR = 3
+"""Bytes of a colour in a tight rectangle, with pixels like ours."""
+FILL, BASIC, FILTERED = 8, 7, 4
+"""How a tight rectangle is packed: as one colour; or up to here, as pixels; and this bit, that a filter is named."""
+PALETTE, GRADIENT = 1, 2
+UNPACKED = 12
+"""Bytes below which a tight rectangle is not packed."""
 MOST_ENCODINGS = 256
 MOST_RECTANGLES = 8192
 """Of one update; an X server that is drawn to sends a few."""
@@ -205,11 +212,50 @@ class DeskSide(Side):
                 raise Strange("a copy from beyond the screen")
         elif encoding == ZRLE:
             body = yield 4
+        elif encoding == TIGHT:
+            self.out += head
+            yield from self.read_tight(wide, high)
+            return
         self.out += head + body
         if encoding == RAW:
             self.passing = wide * high * 4
         elif encoding == ZRLE:
-            self.passing = bounded(int.from_bytes(body, "big"), wide * high)
+            self.passing = bounded(int.from_bytes(body, "big"), wide * high * 4)
+
+    def read_tight(self, wide: int, high: int) -> Steps:
+        """Pass a rectangle on as TigerVNC packs it: one colour, or pixels, a few colours or differences of them."""
+        control = yield 1
+        self.out += control
+        kind = control[0] >> 4
+        if kind == FILL:
+            self.out += yield COLOUR
+            return
+        if kind > BASIC:
+            raise Strange(f"a rectangle packed as {kind}")
+        size = wide * high * COLOUR
+        if kind & FILTERED:
+            told = yield 1
+            if told[0] == PALETTE:
+                told += yield 1
+                told += yield (told[1] + 1) * COLOUR
+                size = (wide + 7) // 8 * high if told[1] < 2 else wide * high
+            elif told[0] > GRADIENT:
+                raise Strange(f"a rectangle filtered as {told[0]}")
+            self.out += told
+        if size >= UNPACKED:
+            yield from self.read_packed(size)
+        else:
+            self.passing = size
+
+    def read_packed(self, size: int) -> Steps:
+        """Pass on how long packed bytes are, and them."""
+        length = b""
+        while len(length) < 3 and (not length or length[-1] & 0x80):
+            length += yield 1
+        self.out += length
+        self.passing = bounded(
+            sum((byte & (0x7F if at < 2 else 0xFF)) << 7 * at for at, byte in enumerate(length)), size
+        )
 
 
 class ViewerSide(Side):
@@ -324,8 +370,8 @@ class ViewerSide(Side):
             self.acts = Acts()
 
 
-def bounded(length: int, pixels: int) -> int:
-    """Give the length of a compressed rectangle, which compression makes a little longer at most."""
-    if length > pixels * 4 + pixels * 4 // 10 + (1 << 16):
-        raise Strange(f"{length} bytes for {pixels} pixels")
+def bounded(length: int, size: int) -> int:
+    """Give the length of what is packed, which packing makes a little longer at most."""
+    if length > size + size // 10 + (1 << 16):
+        raise Strange(f"{length} bytes for {size}")
     return length

@@ -1,0 +1,159 @@
+"""`hotdesk watch`: a desk's screen in a web page."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import anyio
+
+from hotdesk import config
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.desk.confine import confine
+from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.seam import DeskId, as_id
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError
+from hotdesk.hands import novnc, page
+from hotdesk.hands.entry import CODE_SECONDS, Entry
+from hotdesk.hands.web import Web
+from hotdesk.host import reach
+
+PROTOCOL = "hotdesk-screen"
+LOOK = 1.0
+"""Seconds between two looks at whether somebody entered, and whether the desk is still there."""
+OPENER = "xdg-open"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", metavar="ID", help="an open desk")
+    parser.add_argument("--control", action="store_true", help="let the page take the wheel")
+    parser.add_argument("--no-open", action="store_true", help="only print the page's address")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="where to listen on 127.0.0.1 (any)")
+    parser.add_argument("--json", action="store_true", help="print the address as JSON")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Show a desk's screen in a web page, live, until Ctrl-C or the desk's end.
+
+    The address enters once, within a minute. With --control you can take the wheel: the worker's
+    tools are refused then, and programs stop but for screen, window manager and browser.
+    The desk can still read what you type.
+
+    For example:
+
+      hotdesk watch $ID
+      hotdesk watch --control $ID
+    """
+    desk = as_id(arguments.desk)
+    settings = config.load()
+    files = page.load(novnc.folder(settings.lib))
+    entry = Entry(time.monotonic)
+
+    async def work() -> int:
+        with listening(arguments.port) as listener:
+            port = listener.getsockname()[1]
+            address = f"http://127.0.0.1:{port}/enter/{entry.invite()}"
+            tell(desk, address, arguments.json)
+            with shown(address, not arguments.no_open) as note:
+                confine([note] if note is not None else [])
+                async with reach(settings, desk) as lent:
+                    owner = Far(lent.runtime, desk)
+                    await owner.wheel()
+                    web = Web(desk, owner, entry, files, port, arguments.control)
+                    return await serve(web, listener)
+
+    return run_interruptible(work)
+
+
+async def serve(web: Web, listener: socket.socket) -> int:
+    """Show the desk until it ends, or until nobody can look any more."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(web.serve, listener)
+        with contextlib.suppress(DeskGone):
+            while not web.entry.is_over():
+                await anyio.sleep(LOOK)
+                await web.owner.wheel()
+        await anyio.sleep(2 * LOOK)  # the page learns that the desk is gone
+        tasks.cancel_scope.cancel()
+    if not web.entry.sessions:
+        raise BriefError(f"nobody opened the page within {CODE_SECONDS:.0f} s; run `hotdesk watch` again")
+    return 0
+
+
+class Far:
+    """The owner of a desk, over its control socket."""
+
+    def __init__(self, runtime: RemoteRuntime, desk: DeskId) -> None:
+        self.runtime = runtime
+        self.desk = desk
+
+    async def screen(self, viewer: str, control: bool) -> socket.socket:
+        """Give a stream of the desk's screen."""
+        target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
+        sock, rest = await self.runtime.upgrade(target, PROTOCOL)
+        if rest:
+            sock.close()
+            raise DeskError("the owner spoke before the stream began")
+        return sock
+
+    async def wheel(self) -> Mapping[str, object]:
+        """Say who looks and who drives."""
+        return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
+
+    async def turn(self, act: str, viewer: str) -> Mapping[str, object]:
+        """Take the wheel, keep it, or hand it back."""
+        return await self.runtime.call("POST", f"/desks/{self.desk}/wheel", {"act": act, "viewer": viewer})
+
+
+@contextlib.contextmanager
+def listening(port: int) -> Iterator[socket.socket]:
+    """Listen on this machine's loopback, and nowhere else."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except (OSError, OverflowError) as e:
+            raise HostError(f"port {port} of 127.0.0.1 cannot be had: {e}; choose another with --port") from e
+        listener.listen(64)
+        listener.setblocking(False)
+        yield listener
+
+
+def tell(desk: str, address: str, as_json: bool) -> None:
+    """Print where the page is."""
+    if as_json:
+        print(json.dumps({"desk": desk, "url": address}), flush=True)
+    else:
+        print(
+            f"{address}\nIt enters once, within {CODE_SECONDS:.0f} s. Ctrl-C ends the page.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+@contextlib.contextmanager
+def shown(address: str, wanted: bool) -> Iterator[Path | None]:
+    """Have this person's browser open an address: by way of a file, as arguments are anybody's to read."""
+    opener = shutil.which(OPENER)
+    if not wanted or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="hotdesk-watch-") as folder:
+        note = Path(folder) / "desk.html"
+        note.touch(mode=0o600)
+        note.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">')
+        subprocess.Popen(
+            [opener, str(note)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        yield Path(folder)

@@ -1,0 +1,80 @@
+"""Who may use a page that shows a desk: a code that enters once, a session that a browser keeps, handles for streams.
+
+Pure: time is given. A cookie of 127.0.0.1 goes to every port of it, so a session's is for one folder with a name that
+nobody else knows.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+CODE_SECONDS = 60.0
+"""How long a code enters."""
+HANDLE_SECONDS = 10.0
+"""How long a stream may be begun with a handle."""
+MOST_HANDLES = 16
+MOST_SESSIONS = 8
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser that entered."""
+
+    place: str
+    """The folder of the page, in its address."""
+    key: str
+    """What its cookie says."""
+    viewer: str = ""
+    """What its latest stream is called at the owner."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """Who entered, and who may."""
+
+    clock: Callable[[], float]
+    codes: dict[str, float] = field(default_factory=dict)
+    """Codes that enter, and until when."""
+    sessions: dict[str, Session] = field(default_factory=dict)
+    """Who entered, by place."""
+    handles: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Handles that begin a stream: whose, and until when."""
+
+    def invite(self) -> str:
+        """Make a code that enters once."""
+        code = secrets.token_urlsafe(24)
+        self.codes[code] = self.clock() + CODE_SECONDS
+        return code
+
+    def enter(self, code: str) -> Session | None:
+        """Let a browser in with a code, which then enters nobody else; None: it enters nobody."""
+        if self.codes.pop(code, 0.0) < self.clock() or len(self.sessions) >= MOST_SESSIONS:
+            return None
+        session = Session(secrets.token_hex(16), secrets.token_urlsafe(32))
+        self.sessions[session.place] = session
+        return session
+
+    def find(self, place: str, key: str) -> Session | None:
+        """Give the session whose place and cookie these are."""
+        session = self.sessions.get(place)
+        known = session.key if session is not None else ""
+        return session if known and secrets.compare_digest(known.encode(), key.encode()) else None
+
+    def issue(self, session: Session) -> str:
+        """Make a handle with which this session begins one stream; the oldest of too many is void."""
+        while len(self.handles) >= MOST_HANDLES:
+            del self.handles[next(iter(self.handles))]
+        handle = secrets.token_urlsafe(24)
+        self.handles[handle] = (session.place, self.clock() + HANDLE_SECONDS)
+        return handle
+
+    def redeem(self, handle: str, session: Session) -> bool:
+        """Say whether a handle begins a stream of this session's; whatever the answer, it begins no other."""
+        place, until = self.handles.pop(handle, ("", 0.0))
+        return place == session.place and self.clock() <= until
+
+    def is_over(self) -> bool:
+        """Say whether nobody entered, and nobody can any more."""
+        return not self.sessions and all(until < self.clock() for until in self.codes.values())

@@ -1,0 +1,163 @@
+"""People at the screens of one owner's desks: who looks, and who drives. Called over the owner's control socket.
+
+GET  /desks/ID/view/NAME          upgrade to the screen, as RFB; the caller chooses a name to be known by
+GET  /desks/ID/view/NAME/control  the same, for somebody who may take the wheel
+GET  /desks/ID/wheel              who looks, who drives, and since when
+POST /desks/ID/wheel              take the wheel, keep it, hand it back: {"act": "take", "viewer": NAME}
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hotdesk.desk.background import Background
+from hotdesk.desk.control import NOTHING, respond, switch
+from hotdesk.desk.kept import hush
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.relay import join
+from hotdesk.desk.seam import DeskId
+from hotdesk.desk.sockets import peer
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.event import Note
+from hotdesk.hands.seat import DeskSeat
+from hotdesk.hands.wheel import Wheel
+
+NAME = re.compile(r"[a-z0-9]{16,64}", re.ASCII)
+"""What a viewer calls itself: nobody else knows it."""
+PROTOCOL = "hotdesk-screen"
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Somebody who looks at a desk."""
+
+    number: int
+    may_drive: bool
+
+
+class Watching:
+    """Who looks at the desks of one owner."""
+
+    def __init__(
+        self,
+        seat: Callable[[LinkedDesk], DeskSeat],
+        ready: Callable[[], Awaitable[None]],
+        note: Note,
+        tasks: Background,
+    ) -> None:
+        self.seat = seat
+        self.ready = ready
+        """Has whoever takes events down ready for one."""
+        self.note = note
+        self.tasks = tasks
+        self.wheels: dict[DeskId, Wheel] = {}
+        self.viewers: dict[DeskId, dict[str, Viewer]] = {}
+
+    def wheel(self, desk: LinkedDesk) -> Wheel:
+        """Give a desk's wheel."""
+        if desk.id not in self.wheels:
+            self.wheels[desk.id] = Wheel(self.seat(desk), functools.partial(hush, desk), self.note, self.tasks)
+        return self.wheels[desk.id]
+
+    def leave(self, desk: DeskId) -> None:
+        """Forget a desk that ended."""
+        self.wheels.pop(desk, None)
+        self.viewers.pop(desk, None)
+
+    async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
+        """Answer one call."""
+        match method, parts:
+            case "GET", ["view", name]:
+                await self.show(sock, desk, as_name(name), may_drive=False)
+            case "GET", ["view", name, "control"]:
+                await self.show(sock, desk, as_name(name), may_drive=True)
+            case "GET", ["wheel"]:
+                await respond(sock, 200, self.tell(desk))
+            case "POST", ["wheel"]:
+                await self.turn(desk, *parse_act(json.loads(body)), caller(sock))
+                await respond(sock, 200, self.tell(desk))
+            case _:
+                raise BriefError(NOTHING)
+
+    async def show(self, sock: socket.socket, desk: LinkedDesk, name: str, *, may_drive: bool) -> None:
+        """Show somebody the screen for as long as they stay; who leaves hands the wheel back."""
+        known = self.viewers.setdefault(desk.id, {})
+        if name in known:
+            raise BriefError("somebody of that name looks already")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours:
+            with theirs:
+                number = await self.seat(desk).join(theirs)
+            known[name] = Viewer(number, may_drive)
+            try:
+                await switch(sock, PROTOCOL)
+                await join(sock, ours)
+            finally:
+                known.pop(name, None)
+                with suppress(HotdeskError):
+                    await self.wheel(desk).hand_back(number, "", "its viewer left")
+
+    async def turn(self, desk: LinkedDesk, act: str, name: str, by: str) -> None:
+        """Do something with the wheel, for a viewer that may."""
+        viewer = self.viewers.get(desk.id, {}).get(name)
+        if viewer is None:
+            raise BriefError(f"nobody of that name looks at desk {desk.id}")
+        if not viewer.may_drive:
+            raise BriefError("who only looks cannot take the wheel; look with `hotdesk watch --control`")
+        wheel = self.wheel(desk)
+        match act:
+            case "take":
+                await self.ready()
+                await wheel.take(viewer.number, by)
+            case "keep":
+                wheel.keep(viewer.number)
+            case "hand back":
+                await wheel.hand_back(viewer.number, by)
+            case _:
+                raise BriefError("the wheel is taken, kept or handed back")
+
+    def tell(self, desk: LinkedDesk) -> dict[str, object]:
+        """Say who looks and who drives; names are nobody's business."""
+        holder = self.wheel(desk).holder
+        known = self.viewers.get(desk.id, {})
+        return {
+            "viewers": len(known),
+            "paused": desk.link.paused or desk.down is not None,
+            "holder": holder.by if holder is not None else "",
+            "driver": next((mark(name) for name, each in known.items() if holder and each.number == holder.viewer), ""),
+            "seconds": round(time.monotonic() - holder.since, 1) if holder is not None else 0.0,
+        }
+
+
+def mark(name: str) -> str:
+    """Give what a viewer recognises itself by; not all of its name, by which it drives."""
+    return name[:6]
+
+
+def caller(sock: socket.socket) -> str:
+    """Name who calls, as the kernel says."""
+    pid, uid = peer(sock)
+    return f"uid {uid} pid {pid}"
+
+
+def as_name(text: str) -> str:
+    """Read a viewer's name."""
+    if not NAME.fullmatch(text):
+        raise BriefError("a viewer's name is 16 to 64 small letters and digits")
+    return text
+
+
+def parse_act(told: object) -> tuple[str, str]:
+    """Read what shall be done with the wheel, and for whom."""
+    match told:
+        case {"act": str(act), "viewer": str(name), **rest} if not rest:
+            return act, as_name(name)
+    raise BriefError("the wheel is turned by an act, and the name of a viewer")
