@@ -29,6 +29,7 @@ from hotdesk.event import Event
 
 if TYPE_CHECKING:
     from hotdesk.desk.remote import Lent
+    from hotdesk.hands.lending import Lending
     from hotdesk.hands.seat import DeskSeat
     from hotdesk.hands.seats import Seats
     from hotdesk.hands.toolbox import Toolbox
@@ -48,6 +49,8 @@ DOORS = "hotdesk.keys.supervisor"
 HANDS = "hotdesk.hands.kit"
 SEATS = "hotdesk.hands.seats"
 """What reaches desks' screens and browsers: most owners look at none."""
+LENDING = "hotdesk.hands.lending"
+"""What lets other processes use desks' tools."""
 WATCHING = "hotdesk.hands.watching"
 """What serves people who look at a desk, and drive it."""
 STERILIZE = "hotdesk.desk.sterilize"
@@ -65,6 +68,7 @@ class Host:
         self.runtime: Runtime
         self.known_seats: Seats | None = None
         self.known_watching: Watching | None = None
+        self.known_lending: Lending | None = None
 
     async def __aenter__(self) -> Host:
         await self.stack.__aenter__()
@@ -78,7 +82,7 @@ class Host:
             self.runtime = runtime
             if self.control:
                 path = control_path(self.config, os.getpid())
-                calls = part("control")(runtime, path, lambda: self.doors, people=lambda: self.watching)
+                calls = part("control")(runtime, path, lambda: self.doors, people=self.people)
                 await self.stack.enter_async_context(calls)
         except BaseException as e:
             await self.stack.__aexit__(type(e), e, e.__traceback__)
@@ -136,6 +140,14 @@ class Host:
             self.known_watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks)
         return cast("Watching", self.known_watching)
 
+    def people(self, route: str) -> Watching | Lending:
+        """Give who answers those who look at desks, drive them, or use their tools."""
+        if route != "tools":
+            return self.watching
+        if self.known_lending is None:
+            self.known_lending = import_module(LENDING).Lending(self.hands)
+        return cast("Lending", self.known_lending)
+
     def wheel(self, desk: Desk) -> Wheel:
         """Give the wheel of a desk: its worker's, unless a person has taken over."""
         assert isinstance(desk, LinkedDesk)
@@ -143,10 +155,9 @@ class Host:
 
     def departed(self, desk: DeskId) -> None:
         """Let go of what belongs to a desk that ended."""
-        if self.known_seats is not None:
-            self.known_seats.leave(desk)
-        if self.known_watching is not None:
-            self.known_watching.leave(desk)
+        for known in (self.known_lending, self.known_watching, self.known_seats):
+            if known is not None:
+                known.leave(desk)
 
     def note(self, event: Event) -> None:
         """Have an event written down before anything else happens."""

@@ -190,3 +190,18 @@ def test_root_inside_is_there_only_where_it_was_allowed(hotdesk: Hotdesk) -> Non
     assert done.returncode == 125
     assert b"was opened without root; open one with `root`" in done.stderr
     hotdesk("burn", desk)
+
+
+def test_a_workers_tools_are_used_by_hand_and_live_on_between_calls(hotdesk: Hotdesk, tmp_path: Path) -> None:
+    desk = hotdesk("open").stdout.decode().strip()
+    assert hotdesk("use", desk, "shell", "command=cd /tmp && word=kept").returncode == 0
+    told = hotdesk("use", desk, "shell", "command=echo $word in $PWD")
+    assert (told.returncode, told.stdout.decode().splitlines()[0]) == (0, "kept in /tmp")
+    wrong = hotdesk("use", desk, "file_view", "start=two")
+    assert wrong.returncode == 1
+    assert b"path is missing; start is 'two', not a whole number. It takes path: text, required" in wrong.stdout
+    listed = hotdesk("use", desk).stdout
+    assert b"\nfile_view path [start]" in listed
+    assert b"screen_" not in listed, "this image has no screen"
+    assert hotdesk("burn", desk).returncode == 0
+    assert b"is not open" in hotdesk("use", desk, "shell", "command=true").stderr

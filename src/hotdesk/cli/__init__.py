@@ -23,6 +23,7 @@ COMMANDS = {
     "exec": "Run a command on an open desk.",
     "shell": "Be at a desk: a real terminal.",
     "cp": "Copy files to or from an open desk.",
+    "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
     "watch": "See a desk's screen in a web page, and take the wheel.",
     "ps": "List open desks.",
     "usage": "Say what open desks use.",

@@ -15,7 +15,7 @@ GET    /questions        what desks ask for and nobody has answered
 POST   /questions/ID     answer one; the body says how, and the digest of what was asked
 POST   /unlock           give keys the vault's root key
 
-What people do at a desk's screen (`view`, `wheel`) is answered by whoever is given as `people`.
+What is done at a desk with hands and eyes (`tools`, `view`, `wheel`) is answered by whoever is given as `people`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ PAUSE = 0.1
 REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 NOTHING = "there is no such thing here"
-PEOPLE = frozenset({"view", "wheel"})
-"""What comes after a desk's id in the calls of people who look at it."""
+PEOPLE = frozenset({"tools", "view", "wheel"})
+"""What comes after a desk's id in the calls of those who use its tools, look at it or drive it."""
 
 
 class Asks(Protocol):
@@ -74,10 +74,10 @@ class Asks(Protocol):
 
 
 class People(Protocol):
-    """Answers for the people who look at desks."""
+    """Answers those who use desks' tools, or look at their screens."""
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
-        """Answer a call about a desk's screen, however long it takes."""
+        """Answer a call, however long it takes."""
         ...
 
 
@@ -90,7 +90,8 @@ class Control:
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
     asks: Callable[[], Asks] | None = None
-    people: Callable[[], People] | None = None
+    people: Callable[[str], People] | None = None
+    """Gives who answers calls of a kind, one of `PEOPLE`."""
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
@@ -180,7 +181,7 @@ class Control:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
             case _, [route, *_] if self.people is not None and route in PEOPLE:
-                await self.people().answer(sock, method, desk, parts, body)
+                await self.people(route).answer(sock, method, desk, parts, body)
             case "POST", ["forks"]:
                 await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))
             case _:
@@ -321,7 +322,7 @@ async def controlled(
     path: Path,
     asks: Callable[[], Asks] | None = None,
     mode: int = 0o600,
-    people: Callable[[], People] | None = None,
+    people: Callable[[str], People] | None = None,
 ) -> AsyncIterator[None]:
     """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
     with listen(path, mode) as listener:

@@ -24,7 +24,7 @@ from hotdesk.desk.spawn import MESSAGE
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
 from hotdesk.event import Asked, from_json
 
-ANSWER_LIMIT = 1 << 22
+ANSWER_LIMIT = 1 << 24
 CALL_SECONDS = 60.0
 PAUSE = 0.02
 

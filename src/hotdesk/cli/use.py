@@ -1,0 +1,132 @@
+"""`hotdesk use`: a worker's tools, by hand."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.desk.confine import confine
+from hotdesk.desk.seam import as_id
+from hotdesk.errors import BriefError, KeeperError, printable
+from hotdesk.host import reach
+
+LONGEST = 700.0
+"""Seconds one use may take."""
+FAILED = 1
+"""Exit code of a tool that could not do what was asked."""
+WORDS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", metavar="ID", help="an open desk")
+    parser.add_argument("tool", nargs="?", help="a tool's name; without one, the tools are listed")
+    parser.add_argument("given", nargs="*", metavar="NAME=VALUE", help="what it is used with; lists with commas")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the picture it gives there")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Use a tool as a worker would. Exit code 1 means that it could not do what was asked, and says why.
+
+    For example:
+
+      hotdesk use $ID
+      hotdesk use $ID browser_goto url=https://example.test/
+      hotdesk use $ID screen_click x=640 y=400
+      hotdesk use $ID screen_screenshot --out screen.png
+      hotdesk use $ID shell command='ls -l ~/Downloads'
+    """
+    desk = as_id(arguments.desk)
+    out = arguments.out.absolute() if arguments.out is not None else None
+
+    async def work() -> int:
+        confine([out.parent] if out is not None else [])
+        async with reach(config.load(), desk) as lent:
+            tools = (await lent.runtime.call("GET", f"/desks/{desk}/tools")).get("items")
+            known = {tool["name"]: tool for tool in tools} if isinstance(tools, list) else {}
+            if arguments.tool is None:
+                return show_tools(known, arguments.json)
+            told = values(arguments.given, known.get(arguments.tool, {}))
+            seen = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", told, LONGEST)
+        return show(seen, out, arguments.json)
+
+    return run_interruptible(work)
+
+
+def show_tools(known: Mapping[str, Any], as_json: bool) -> int:
+    """List tools, each with what it takes."""
+    if as_json:
+        print(json.dumps(list(known.values()), indent=1))
+        return 0
+    for name, tool in known.items():
+        schema = tool["input_schema"]
+        takes = [each if each in schema["required"] else f"[{each}]" for each in schema["properties"]]
+        print(
+            printable(f"{name} {' '.join(takes)}\n    {tool['description']}".replace("\n", "\f")).replace("\\x0c", "\n")
+        )
+    return 0
+
+
+def values(given: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
+    """Read what a tool is used with, as its parameters want it; what cannot be read so is the tool's to refuse."""
+    types = tool.get("input_schema", {}).get("properties", {})
+    told: dict[str, object] = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise BriefError(f"{printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
+        told[name] = value(text, types.get(name, {}))
+    return told
+
+
+def value(text: str, kind: Mapping[str, Any]) -> object:
+    """Read one value."""
+    match kind.get("type"):
+        case "integer" | "number" as wanted:
+            try:
+                return int(text) if wanted == "integer" else float(text)
+            except ValueError:
+                return text
+        case "boolean":
+            return WORDS.get(text.lower(), text)
+        case "array":
+            return [value(item, kind.get("items", {})) for item in text.split(",")] if text else []
+    return text
+
+
+def show(seen: Mapping[str, object], out: Path | None, as_json: bool) -> int:
+    """Print what came of it, and write the picture where it is wanted."""
+    try:
+        image = base64.b64decode(str(seen["image"]), validate=True)
+        text, note, ok = str(seen["text"]), str(seen["note"]), bool(seen["ok"])
+    except (KeyError, ValueError) as e:
+        raise KeeperError("the owner answered strangely") from e
+    if out is not None and image:
+        write(out, image)
+    if as_json:
+        print(json.dumps({name: told for name, told in seen.items() if name != "image" or out is None}))
+        return 0 if ok else FAILED
+    for line in text.splitlines():
+        print(printable(line))
+    if note:
+        print(f"hotdesk: {printable(note)}", file=sys.stderr)
+    if image and out is None:
+        print(f"hotdesk: it gave a picture of {len(image)} bytes; have it with --out FILE", file=sys.stderr)
+    return 0 if ok else FAILED
+
+
+def write(path: Path, image: bytes) -> None:
+    """Write a picture."""
+    try:
+        path.write_bytes(image)
+    except OSError as e:
+        raise BriefError(f"{printable(str(path))} cannot be written: {e.strerror}") from e

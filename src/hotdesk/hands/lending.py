@@ -1,0 +1,50 @@
+"""The tools of one owner's desks, lent to other processes of its user over its control socket.
+
+GET  /desks/ID/tools        what there is: name, description and parameters of each
+POST /desks/ID/tools/NAME   use one; the body holds its arguments
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from collections.abc import Awaitable, Callable
+
+from hotdesk.desk.control import NOTHING, respond
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import BriefError
+from hotdesk.hands.toolbox import Toolbox
+from hotdesk.tool import Observation
+
+
+class Lending:
+    """One toolbox a desk, for whoever calls: what one call leaves, as a shell's session, the next finds."""
+
+    def __init__(self, hands: Callable[[LinkedDesk], Awaitable[Toolbox]]) -> None:
+        self.hands = hands
+        self.lent: dict[DeskId, Toolbox] = {}
+
+    async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
+        """Answer one call."""
+        if desk.id not in self.lent:
+            self.lent[desk.id] = await self.hands(desk)
+        match method, parts:
+            case "GET", ["tools"]:
+                await respond(sock, 200, self.lent[desk.id].describe())
+            case "POST", ["tools", name]:
+                await respond(sock, 200, as_json(await self.lent[desk.id].use(name, json.loads(body or b"{}"))))
+            case _:
+                raise BriefError(NOTHING)
+
+    def leave(self, desk: DeskId) -> None:
+        """Forget a desk that ended."""
+        self.lent.pop(desk, None)
+
+
+def as_json(seen: Observation) -> dict[str, object]:
+    """Write what came of a use."""
+    image = base64.b64encode(seen.image).decode()
+    told = {"text": seen.text, "ok": seen.ok, "note": seen.note, "fallback": seen.fallback}
+    return {**told, "media": seen.media, "image": image}
