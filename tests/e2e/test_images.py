@@ -138,6 +138,11 @@ async def test_every_promised_module_and_program_is_there(desk: Desk) -> None:
     assert await lines(desk, missing) == []
 
 
+async def test_a_recipes_files_are_roots_and_programs_where_they_say_so(desk: Desk) -> None:
+    asked = f"stat -c '%a %u' {SESSION} /usr/local/lib/hotdesk/tint2rc /usr/local/lib/hotdesk"
+    assert await lines(desk, asked) == ["755 0", "644 0", "755 0"]
+
+
 async def test_fonts_stand_in_for_what_offices_and_scripts_need(desk: Desk) -> None:
     asked = "; ".join(f"fc-match -f '%{{family[0]}}\\n' '{name}'" for name in FONTS)
     assert await lines(desk, asked) == list(FONTS.values())

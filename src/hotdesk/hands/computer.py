@@ -219,4 +219,4 @@ def joined(keys: object) -> str:
         return ""
     if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):
         raise Wrong("keys are a list of names")
-    return "+".join(SPELT.get(each, each) for each in keys)
+    return "+".join(SPELT.get(each) or each for each in keys)

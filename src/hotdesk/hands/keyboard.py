@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import Literal, TypeAlias
 
+import anyio
+
 from hotdesk.errors import DeskError
 from hotdesk.hands import windows
 from hotdesk.hands.reader import keysyms
@@ -19,11 +21,10 @@ Way: TypeAlias = Literal["keys", "clipboard"]
 AT_ONCE = 500
 """Characters sent at a time."""
 MOST_KEYSYMS = 4096
-KEYS_SECONDS = 10.0
 PASTE = "shift+Insert"
 """Pastes in terminals, too, where Ctrl+V does not."""
 BIND = """
-import ctypes, json, sys
+import ctypes, itertools, json, sys
 wanted, again = json.load(sys.stdin)
 x = ctypes.CDLL("libX11.so.6")
 x.XOpenDisplay.restype = ctypes.c_void_p
@@ -31,27 +32,43 @@ x.XGetKeyboardMapping.restype = ctypes.POINTER(ctypes.c_ulong)
 display = ctypes.c_void_p(x.XOpenDisplay(None))
 first, last, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
 x.XDisplayKeycodes(display, ctypes.byref(first), ctypes.byref(last))
-def keys():
-    count = last.value - first.value + 1
-    rows = x.XGetKeyboardMapping(display, ctypes.c_ubyte(first.value), count, ctypes.byref(width))
-    n = width.value
-    return {first.value + i: set(rows[i * n:(i + 1) * n]) - {0} for i in range(count)}
-have = keys()
-there = set().union(*have.values())
-used = {0x1008FF26, 0x1008FF27, 0x1008FF33, 0x1008FF73}  # browsers know these keys by their place
-def spare(syms):
-    return all(0x10080000 <= each < 0x10090000 for each in syms) and not syms & used
-def ours(syms):
-    return len(syms) == 1 and all(each > 0x1000000 or 0xA0 <= each < 0x100 for each in syms) and not spare(syms)
-places = sorted((code for code in have if spare(have[code])), key=lambda code: len(have[code]))
-if again:
-    places += [code for code in have if ours(have[code]) and not have[code] & set(wanted[:len(have)])]
-for code, each in zip(places, (each for each in wanted if each not in there)):
-    x.XChangeKeyboardMapping(display, code, 2, (ctypes.c_ulong * 2)(each, each), 1)
+codes = range(first.value, last.value + 1)
+def keymap():
+    rows = x.XGetKeyboardMapping(display, ctypes.c_ubyte(first.value), len(codes), ctypes.byref(width))
+    return {code: rows[at * width.value:at * width.value + 2] for at, code in enumerate(codes)}
+have = keymap()
+there = set(itertools.chain(*have.values()))
+browser = {0x1008FF26, 0x1008FF27, 0x1008FF33, 0x1008FF73}  # known by their place, whatever stands on them
+def media(code):
+    return all(not each or 0x10080000 <= each < 0x10090000 for each in have[code])
+def free(code):
+    one, two = have[code]
+    ours = again and one == two and (one > 0x1000000 or 0xA0 <= one < 0x100) and one not in wanted[:len(codes)]
+    return ours or media(code) and not browser & set(have[code])
+def movable(code):
+    one, two = have[code]
+    return media(code) or one == two and one > 0xA0
+lacking = iter([each for each in wanted if each not in there])
+runs = [list(run) for kind, run in itertools.groupby(codes, movable) if kind]
+requests = 0
+for run in sorted(runs, key=len, reverse=True):  # a window manager takes long to look at a changed keymap: few requests
+    placed = {}
+    for code in filter(free, run):
+        if (each := next(lacking, None)) is None:
+            break
+        placed[code] = [each, each]
+    if placed:
+        block = range(min(placed), max(placed) + 1)
+        rows = list(itertools.chain(*(placed.get(code, have[code]) for code in block)))
+        x.XChangeKeyboardMapping(display, block[0], 2, (ctypes.c_ulong * len(rows))(*rows), len(block))
+        requests += 1
 x.XSync(display, 0)
-json.dump(sorted(set(wanted) & set().union(*keys().values())), sys.stdout)
+json.dump([requests, sorted(set(wanted) & set(itertools.chain(*keymap().values())))], sys.stdout)
 """
-"""Puts keysyms on keys that have none, or one nobody has; tells which of the wanted ones can be pressed then."""
+"""Puts keysyms on keys that have none, or one nobody has; tells how often it changed the keymap, and which of the
+wanted ones can be pressed now."""
+REBINDING = 0.1
+"""Seconds the window manager is given for each change of the keymap: a click would wait until it is through."""
 
 
 class Keyboard:
@@ -91,10 +108,14 @@ class Keyboard:
         """Put keysyms on spare keys, or `again` on those used before; give those that can be pressed now."""
         done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([wanted, again]).encode())
         try:
-            told = json.loads(done.stdout) if done.ok else []
+            told = json.loads(done.stdout) if done.ok else None
         except ValueError:
-            told = []
-        return {each for each in told if type(each) is int} if isinstance(told, list) else set()
+            told = None
+        match told:
+            case [int(changes), [*found]]:
+                await anyio.sleep(REBINDING * min(changes, 10))
+                return {each for each in found if type(each) is int}
+        return set()
 
     async def press(self, text: str) -> None:
         """Press and release the key of each character."""

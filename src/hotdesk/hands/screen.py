@@ -37,6 +37,9 @@ STRIDE = 20
 HAND = 0.01
 """Seconds between two such moves."""
 
+FOCUS = 0.1
+"""Seconds between a click and what follows it: keys sent sooner reach the window that had the focus before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -68,6 +71,7 @@ class Screen:
         self.seat = seat
         self.size = size
         self.keyboard = Keyboard(seat)
+        self.clicked = -FOCUS
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -162,6 +166,7 @@ class Screen:
 
     async def type(self, text: str) -> Way:
         """Type a text in any script; say whether by keys, or pasted because there were none."""
+        await self.rest()
         return await self.keyboard.type(text)
 
     async def key(self, chords: str, repeat: int = 1) -> None:
@@ -283,7 +288,14 @@ class Screen:
 
     async def input(self, events: Events) -> None:
         """Have the screen take some input."""
+        await self.rest()
         await self.seat.ask("screen.input", events=events)
+        if any(event[0] == "button" for event in events):
+            self.clicked = anyio.current_time()
+
+    async def rest(self) -> None:
+        """Give the window manager the time to move the focus to where the last click was."""
+        await anyio.sleep(max(0.0, self.clicked + FOCUS - anyio.current_time()))
 
     async def place(self, x: int | None, y: int | None) -> list[object]:
         """Move to a point, or stay where the pointer is: others may have moved it."""

@@ -19,7 +19,16 @@ SECONDS = 20.0
 MOST_WINDOWS = 200
 LONGEST_TITLE = 200
 MOST_COPIED = 1 << 20
-LINE = re.compile(r"(0x[0-9a-f]{1,8}) +(-?\d{1,9}) +(\d{1,9})((?: +-?\d{1,9}){4}) +(\S+) +\S+ ?(.*)")
+LIST = r"""
+for id in $(xprop -root -notype _NET_CLIENT_LIST | sed 's/.*#//; s/,//g'); do
+    place=$(xdotool getwindowgeometry --shell "$id" | sed -n -E 's/^(X|Y|WIDTH|HEIGHT)=//p' | tr '\n' ' ')
+    pid=$(xdotool getwindowpid "$id" || echo 0)
+    class=$(xprop -id "$id" -notype WM_CLASS | sed -n 's/.*, "\(.*\)"/\1/p' | tr -d ' ')
+    echo "$id $place $pid $class $(xdotool getwindowname "$id" | tr '\n' ' ')"
+done 2>/dev/null
+"""
+"""Lists windows, a line each; one that goes meanwhile leaves a line that cannot be read."""
+LINE = re.compile(r"(0x[0-9a-f]{1,8})((?: +-?\d{1,9}){4}) +(\d{1,9}) (\S*) (.*)")
 PLACE = re.compile(rb"x:(\d{1,5}) y:(\d{1,5}) ")
 
 
@@ -44,7 +53,7 @@ async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
 
 async def listed(seat: Seat) -> list[Window]:
     """List the windows."""
-    done = await run(seat, ["wmctrl", "-lGpx"])
+    done = await run(seat, ["sh", "-c", LIST])
     if not done.ok:
         raise DeskError(f"the windows cannot be listed: {said(done)}")
     found = (LINE.fullmatch(line) for line in done.text.splitlines()[:MOST_WINDOWS])
@@ -53,9 +62,9 @@ async def listed(seat: Seat) -> list[Window]:
 
 def window(match: re.Match[str]) -> Window:
     """Read one line of a list of windows."""
-    identity, _, pid, numbers, program, title = match.groups()
+    identity, numbers, pid, program, title = match.groups()
     x, y, width, height = map(int, numbers.split())
-    return Window(identity, int(pid), x, y, width, height, shown(program), shown(title))
+    return Window(identity, int(pid), x, y, width, height, shown(program), shown(title.strip()))
 
 
 def shown(text: str) -> str:

@@ -61,9 +61,16 @@ ALIASES = {
 
 LOWERED = {name.lower(): keysym for name, keysym in NAMED.items()}
 LOWERED_CHARACTERS = {name.lower(): character for name, character in CHARACTERS.items()}
-MODIFIERS = frozenset(
-    NAMED[f"{name}_{side}"] for name in ("Shift", "Control", "Alt", "Super", "Meta", "Hyper") for side in "LR"
-) | {NAMED["ISO_Level3_Shift"]}
+SHIFTS = frozenset({NAMED["Shift_L"], NAMED["Shift_R"]})
+SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
+    ord(plain): ord(shifted)
+    for plain, shifted in zip(
+        "abcdefghijklmnopqrstuvwxyz1234567890-=[]\\;',./`",
+        'ABCDEFGHIJKLMNOPQRSTUVWXYZ!@#$%^&*()_+{}|:"<>?~',
+        strict=True,
+    )
+}
+"""What keys mean while Shift is held: a server that is told otherwise lets go of Shift, or presses Caps Lock."""
 
 
 def of_character(character: str) -> int:
@@ -105,7 +112,8 @@ def of_chord(chord: str) -> list[int]:
         raise DeskError(f"{chord[:40]!r} is no chord; one looks like ctrl+shift+t")
     if len(names) > 1:  # the keys are meant, not what Shift makes of them
         names = [name.lower() if len(name) == 1 else name for name in names]
-    return [of_name(name) for name in names]
+    keys = [of_name(name) for name in names]
+    return [SHIFTED.get(key, key) for key in keys] if SHIFTS & set(keys) else keys
 
 
 def of_chords(text: str) -> list[list[int]]:

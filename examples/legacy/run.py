@@ -1,0 +1,30 @@
+"""Try the example whole, with records of a seed. Nothing is left but the workbook and a picture.
+
+sudo .venv/bin/python examples/legacy/run.py [--out FOLDER] [--seed N]
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+from examples import trial  # noqa: E402 - it is found from there
+from examples.legacy import records  # noqa: E402
+
+
+def main() -> int:
+    """Put records of the seed beside a copy of the brief, and have that carried out."""
+    told = trial.arguments("Ten records are entered into a program by its window, and read back.")
+    with trial.state("legacy") as home:
+        brief = home / "brief"
+        shutil.copytree(HERE, brief)
+        records.write(brief / "records.csv", told.seed)
+        return trial.work(home, brief, told.out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""What examples are tried in: a state directory of a trial's own, gone when it ends, and `hotdesk` run in it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hotdesk import config
+
+HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+
+
+def arguments(what: str) -> argparse.Namespace:
+    """Read the command line all examples have."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument(
+        "--out", type=Path, default=Path(), help="the folder results are copied to; this one if not said"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="another number, another task of the same kind")
+    told = parser.parse_args()
+    told.out.mkdir(parents=True, exist_ok=True)
+    return told
+
+
+@contextmanager
+def state(name: str) -> Iterator[Path]:
+    """Give a state directory for the length of a block."""
+    home = Path(tempfile.mkdtemp(prefix=f"hotdesk-{name}-"))
+    home.chmod(0o711)  # desks' own users must be able to reach their rooms
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home)
+
+
+def work(home: Path, brief: Path, out: Path, settings: str = "", more: Mapping[str, str] | None = None) -> int:
+    """Carry out a brief as a person would; give the exit code of `hotdesk work`."""
+    (home / "etc").mkdir(exist_ok=True)
+    (home / "etc/config.toml").write_text(settings)
+    own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(out)}
+    argv = [*HOTDESK, "work", str(brief), "--out", str(out)]
+    return subprocess.run(argv, env={**os.environ, **own, **(more or {})}, check=False).returncode
