@@ -7,10 +7,13 @@ import json
 import pytest
 
 from hotdesk.desk.seam import Desk
+from hotdesk.hands.browser import Browser
 from hotdesk.hands.files import Files
 from hotdesk.hands.look import Look
 from hotdesk.hands.packages import Packages
+from hotdesk.hands.screen import Screen
 from hotdesk.hands.search import Search
+from hotdesk.hands.seat import LocalSeat
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
 from hotdesk.tool import JSON_TYPES, Hand, Kind, Parameter, Tool
@@ -34,8 +37,10 @@ class Blind:
 
 @pytest.fixture(scope="module")
 def toolbox(desk: Desk) -> Toolbox:
-    """Give every hand that needs no screen."""
+    """Give every hand; those of screen and browser refuse before they would ask for one."""
+    seat = LocalSeat(desk)
     hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), Packages(desk), Look(desk, Blind())]
+    hands += [Screen(seat), Browser(seat)]
     return Toolbox(hands, lambda event: None, Free(), desk.id)
 
 
@@ -69,20 +74,20 @@ def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
 
 
 async def test_every_tool_says_what_is_wrong_with_each_parameter_and_how_it_is_right(toolbox: Toolbox) -> None:
-    assert len(toolbox.tools) == 12
+    assert len(toolbox.tools) == 49
     for tool in toolbox.tools:
         for arguments, why in wrong_uses(tool):
             seen = await toolbox.use(tool.name, arguments)
             assert not seen.ok
             assert seen.text.startswith(f"{tool.name} was not used: {why}"), seen.text
-            assert seen.text.endswith(f"For example: {json.dumps(tool.example)}")
+            assert seen.text.endswith(f"For example: {json.dumps(tool.example, ensure_ascii=False)}")
     assert WRONG.keys() == JSON_TYPES.keys()
 
 
 def test_every_tool_accepts_its_example_and_describes_itself(toolbox: Toolbox) -> None:
     for tool, told in zip(toolbox.tools, toolbox.describe(), strict=True):
         assert tool.check(tool.example).items() >= tool.example.items()
-        assert tool.example
+        assert tool.example or not any(each.required for each in tool.parameters)
         assert json.loads(json.dumps(told)) == told
         assert set(told) == {"name", "description", "input_schema"}
         assert all(parameter.what for parameter in tool.parameters)
