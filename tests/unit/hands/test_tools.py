@@ -67,7 +67,8 @@ def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
     elif parameter.kind == "text":
         values += [("x" * (parameter.longest + 1), "has "), ("\ud800", "holds half a character")]
     if parameter.kind in ("integer", "number"):
-        values.append((parameter.most + 1, f"is {parameter.most + 1}; it is between"))
+        over = int(parameter.most) + 1
+        values.append((over, f"is {over}; it is "))
     if parameter.kind == "texts":
         values.append((["x"] * (parameter.items + 1), "has "))
     return values
