@@ -17,11 +17,11 @@ from hotdesk import Desk, Host, Spec, config
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.tool import Observation
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from examples import trial
+
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1]))
-
-from examples import trial  # noqa: E402 - it is found from there
-
 PLANS = ("small", "medium", "large")
 FARTHEST = 20
 """Pixels a button is off at most."""

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from erp import HOST, Erp, serving
-
 from hotdesk import config
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from erp import HOST, Erp, serving
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 

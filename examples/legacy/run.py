@@ -9,11 +9,12 @@ import shutil
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from examples import trial  # noqa: E402 - it is found from there
-from examples.legacy import records  # noqa: E402
+from examples import trial
+from examples.legacy import records
+
+HERE = Path(__file__).parent
 
 
 def main() -> int:

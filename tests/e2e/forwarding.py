@@ -3,133 +3,74 @@
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import anyio
-import anyio.abc
 
-from hotdesk.desk.seam import Desk, Process
-from hotdesk.desk.sockets import receive, send
+from hotdesk.desk.relay import join
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import DeskError
 
-HEAD = struct.Struct(">II")
+LINES = 16
+"""Connections into the desk that wait for a browser's."""
+BACK = 7001
+"""The port inside at which they wait."""
 INSIDE = """
-import os, socket, struct, sys, threading
-lock = threading.Lock()
-socks = {}
-def tell(number, data):
-    with lock:
-        os.write(1, struct.pack(">II", number, len(data)))
-        while data:
-            data = data[os.write(1, data):]
-def hear(number, sock):
+import queue, socket, sys, threading
+waiting = queue.Queue()
+def pour(source, target):
     try:
-        while data := sock.recv(65536):
-            tell(number, data)
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
     except OSError:
-        pass
-    tell(number, b"")
-def read(size):
-    data = b""
-    while len(data) < size:
-        more = os.read(0, size - len(data))
-        if not more:
-            os._exit(0)
-        data += more
-    return data
-def take():
+        target.close()
+def join(browser):
+    line = waiting.get()
+    line.sendall(b"!")
+    for pair in ((browser, line), (line, browser)):
+        for sock in pair:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=pour, args=pair, daemon=True).start()
+def lines(listener):
     while True:
-        number, size = struct.unpack(">II", read(8))
-        data = read(size)
-        try:
-            if size:
-                socks[number].sendall(data)
-            else:
-                socks.pop(number).shutdown(socket.SHUT_RDWR)
-        except (OSError, KeyError):
-            pass
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-threading.Thread(target=take, daemon=True).start()
-tell(0, b"")
-number = 0
+        waiting.put(listener.accept()[0])
+back = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+front = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+threading.Thread(target=lines, args=(back,), daemon=True).start()
+print("ready", flush=True)
 while True:
-    sock = listener.accept()[0]
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    number += 1
-    socks[number] = sock
-    threading.Thread(target=hear, args=(number, sock), daemon=True).start()
+    join(front.accept()[0])
 """
-
-
-class Forward:
-    """Carries every connection inside to one here."""
-
-    def __init__(self, process: Process, port: int, tasks: anyio.abc.TaskGroup) -> None:
-        self.process = process
-        self.port = port
-        self.tasks = tasks
-        self.socks: dict[int, socket.socket] = {}
-        self.writing = anyio.Lock()
-        self.ready = anyio.Event()
-
-    async def run(self) -> None:
-        """Carry until the program inside ends."""
-        held = bytearray()
-        async for _, data in self.process.output():
-            held += data
-            while len(held) >= HEAD.size:
-                number, size = HEAD.unpack_from(held)
-                if len(held) < HEAD.size + size:
-                    break
-                said = bytes(held[HEAD.size : HEAD.size + size])
-                del held[: HEAD.size + size]
-                await self.take(number, said)
-
-    async def take(self, number: int, said: bytes) -> None:
-        """Take what one connection inside said; nothing is its end."""
-        if number == 0:
-            self.ready.set()
-            return
-        if number not in self.socks and said:
-            self.socks[number] = socket.create_connection(("127.0.0.1", self.port), 5)
-            self.socks[number].setblocking(False)
-            self.tasks.start_soon(self.answer, number, self.socks[number])
-        with suppress(OSError, KeyError):
-            if said:
-                await send(self.socks[number], said)
-            else:
-                self.socks.pop(number).shutdown(socket.SHUT_RDWR)
-
-    async def answer(self, number: int, sock: socket.socket) -> None:
-        """Carry what comes back."""
-        with sock:
-            try:
-                while data := await receive(sock):
-                    await self.tell(number, data)
-            except OSError:
-                pass
-            await self.tell(number, b"")
-            self.socks.pop(number, None)
-
-    async def tell(self, number: int, data: bytes) -> None:
-        """Tell the program inside."""
-        async with self.writing:
-            await self.process.send(HEAD.pack(number, len(data)) + data)
 
 
 @asynccontextmanager
 async def forwarded(desk: Desk, port: int) -> AsyncIterator[None]:
     """Have a port of this machine's loopback in a desk for a while."""
-    process = await desk.start(["python3", "-u", "-c", INSIDE, str(port)])
+    process = await desk.start(["python3", "-u", "-c", INSIDE, str(port), str(BACK)])
     try:
+        async for _ in process.output():
+            break
         async with anyio.create_task_group() as tasks:
-            forward = Forward(process, port, tasks)
-            tasks.start_soon(forward.run)
-            with anyio.fail_after(10):
-                await forward.ready.wait()
+            for _ in range(LINES):
+                tasks.start_soon(line, desk, port)
             yield
             tasks.cancel_scope.cancel()
     finally:
         with anyio.move_on_after(5, shield=True):
             await process.kill()
+
+
+async def line(desk: Desk, port: int) -> None:
+    """Carry one connection after another."""
+    with suppress(DeskError, OSError):
+        while True:
+            with await desk.dial(BACK) as inside:
+                await anyio.wait_readable(inside)
+                if inside.recv(1) != b"!":
+                    return
+                with socket.create_connection(("127.0.0.1", port), 5) as here:
+                    here.setblocking(False)
+                    here.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    await join(inside, here)

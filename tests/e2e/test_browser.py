@@ -52,7 +52,8 @@ ODDS = """<title>Odds</title>
 <div contenteditable aria-label=Page>old <b>text</b></div>
 <input aria-label=Short maxlength=3> <input aria-label=Fixed readonly value=1>
 <button onclick="setTimeout(() => document.body.append('it is done'), 300)">Later</button>
-<div id=host></div><iframe srcdoc="<button onclick=&quot;parent.document.title='framed'&quot;>Inner</button>"></iframe>
+<iframe src=http://localhost:8000/table.html></iframe><div id=host></div>
+<iframe srcdoc="<button onclick=&quot;parent.document.title='framed'&quot;>Inner</button>"></iframe>
 <div style=height:3000px></div><button onclick="document.title='deep'">Deep</button>
 <script>document.getElementById('host').attachShadow({mode: 'open'}).innerHTML =
 '<button onclick="document.title=&quot;shadow&quot;">Shade</button>'</script>"""
@@ -239,6 +240,7 @@ async def test_what_is_covered_is_reached_another_way_and_that_is_told(place: Pl
     half = await place.use("browser_click", ref=await place.ref("Half"))
     assert (half.fallback, half.ok) == ("coordinates", True)
     assert "Tab t1: half" in half.text
+    assert "Frames of other origins: 1, not shown" in (await place.use("browser_snapshot")).text
     for name, title in (("Deep", "deep"), ("Shade", "shadow"), ("Inner", "framed"), ("Bare", "bare")):
         clicked = await place.browser.click(await place.ref(name))
         assert (clicked.tab.title, clicked.fallback) == (title, "")
@@ -255,6 +257,8 @@ async def test_what_is_waited_for_comes_about_or_not(place: Place) -> None:
         await place.browser.goto(f"{SITE}/endless", timeout=0.5)
     with pytest.raises(DeskError, match="ERR_CONNECTION_REFUSED"):
         await place.browser.goto("http://127.0.0.1:9001")
+    with anyio.move_on_after(0.2):
+        await place.browser.goto(f"{SITE}/endless")
     assert (await place.at("no-such-page")).status == 404
 
 

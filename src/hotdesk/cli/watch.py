@@ -111,9 +111,10 @@ class Far:
         """Say who looks and who drives."""
         return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
 
-    async def turn(self, act: str, viewer: str) -> Mapping[str, object]:
-        """Take the wheel, keep it, or hand it back."""
-        return await self.runtime.call("POST", f"/desks/{self.desk}/wheel", {"act": act, "viewer": viewer})
+    async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
+        """Take the wheel, keep it, hand it back, or have a secret's placeholder typed."""
+        told = {"act": act, "viewer": viewer, "secret": secret}
+        return await self.runtime.call("POST", f"/desks/{self.desk}/wheel", told)
 
 
 @contextlib.contextmanager

@@ -143,7 +143,6 @@ class Browser:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        ref, text = text_of(arguments, "ref"), text_of(arguments, "text")
         timeout = number_of(arguments, "timeout", SECONDS)
         match tool:
             case "browser_goto":
@@ -157,6 +156,22 @@ class Browser:
                 return paged(await self.read(integer_of(arguments, "start")), tool)
             case "browser_snapshot":
                 return paged(await self.snapshot(integer_of(arguments, "start")), tool)
+            case "browser_screenshot":
+                return await self.use_screenshot(arguments)
+            case "browser_evaluate":
+                return valued(await self.evaluate(text_of(arguments, "expression"), timeout=timeout))
+            case "browser_wait_for":
+                what, value = text_of(arguments, "what"), text_of(arguments, "value")
+                return waited(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
+            case "browser_downloads":
+                waits = flag_of(arguments, "wait")
+                return downloaded(await (self.wait_download(timeout) if waits else self.list_downloads()))
+        return await self.act(tool, arguments)
+
+    async def act(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools that do something to the page."""
+        ref, text = text_of(arguments, "ref"), text_of(arguments, "text")
+        match tool:
             case "browser_click":
                 button, count = text_of(arguments, "button"), integer_of(arguments, "count", 1)
                 return did(f"{ref} was clicked", await self.ask("click", ref=ref, button=button, count=count))
@@ -175,16 +190,6 @@ class Browser:
             case "browser_scroll":
                 down, right = number_of(arguments, "down"), number_of(arguments, "right")
                 return did("The page was scrolled", await self.scroll(ref, down, right))
-            case "browser_screenshot":
-                return await self.use_screenshot(arguments)
-            case "browser_evaluate":
-                return valued(await self.evaluate(text_of(arguments, "expression"), timeout=timeout))
-            case "browser_wait_for":
-                what, value = text_of(arguments, "what"), text_of(arguments, "value")
-                return waited(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
-            case "browser_downloads":
-                waits = flag_of(arguments, "wait")
-                return downloaded(await (self.wait_download(timeout) if waits else self.list_downloads()))
         return did("The dialog was answered", await self.dialog(flag_of(arguments, "accept"), text))
 
     async def use_tabs(self, arguments: Arguments) -> Observation:

@@ -73,6 +73,8 @@ class Seen:
     """How long the whole text is."""
     whole: bool = True
     """Whether the page was not too long to be read at all."""
+    hidden: int = 0
+    """How many frames of the page a snapshot cannot see into: those of other origins."""
     fallback: str = ""
     """Which way was taken when an element could not be hit in its middle: `coordinates`, `keyboard`."""
     covered: str = ""
@@ -117,8 +119,11 @@ def paged(seen: Seen, tool: str) -> Observation:
         note = f"Cut off, {seen.length - seen.next} more characters; go on with {tool} start={seen.next}."
     if not seen.whole:
         note += " The page is longer than can be read at all."
+    if seen.hidden:
+        note += f" Frames of other origins: {seen.hidden}, not shown; their addresses can be opened in a tab."
     lines = [where(seen), *beside(seen), "", seen.text or "(nothing)"]
-    return Observation("\n".join([*lines, *([note] if note else [])]), note=note.strip())
+    note = note.strip()
+    return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
 
 
 def valued(seen: Seen) -> Observation:
@@ -188,6 +193,7 @@ def read_seen(told: Told) -> Seen:
         next=facts.whole("next"),
         length=facts.whole("length"),
         whole=facts.flag("whole", True),
+        hidden=facts.whole("hidden"),
         fallback=line(facts, "fallback"),
         covered=line(facts, "covered"),
         as_meant=facts.flag("as_meant", True),

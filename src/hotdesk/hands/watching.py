@@ -3,7 +3,8 @@
 GET  /desks/ID/view/NAME          upgrade to the screen, as RFB; the caller chooses a name to be known by
 GET  /desks/ID/view/NAME/control  the same, for somebody who may take the wheel
 GET  /desks/ID/wheel              who looks, who drives, and since when
-POST /desks/ID/wheel              take the wheel, keep it, hand it back: {"act": "take", "viewer": NAME}
+POST /desks/ID/wheel              take the wheel, keep it, hand it back, or have a secret's placeholder typed:
+                                  {"act": "take", "viewer": NAME, "secret": ""}
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 from hotdesk.desk.background import Background
 from hotdesk.desk.control import NOTHING, respond, switch
-from hotdesk.desk.kept import hush
+from hotdesk.desk.kept import Kept, hush
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.relay import join
 from hotdesk.desk.seam import DeskId
@@ -63,7 +64,8 @@ class Watching:
     def wheel(self, desk: LinkedDesk) -> Wheel:
         """Give a desk's wheel."""
         if desk.id not in self.wheels:
-            self.wheels[desk.id] = Wheel(self.seat(desk), functools.partial(hush, desk), self.note, self.tasks)
+            known = secrets_of(desk)
+            self.wheels[desk.id] = Wheel(self.seat(desk), functools.partial(hush, desk), self.note, self.tasks, known)
         return self.wheels[desk.id]
 
     def leave(self, desk: DeskId) -> None:
@@ -105,7 +107,7 @@ class Watching:
                 with suppress(HotdeskError):
                     await self.wheel(desk).hand_back(number, "", "its viewer left")
 
-    async def turn(self, desk: LinkedDesk, act: str, name: str, by: str) -> None:
+    async def turn(self, desk: LinkedDesk, act: str, name: str, secret: str, by: str) -> None:
         """Do something with the wheel, for a viewer that may."""
         viewer = self.viewers.get(desk.id, {}).get(name)
         if viewer is None:
@@ -121,6 +123,8 @@ class Watching:
                 wheel.keep(viewer.number)
             case "hand back":
                 await wheel.hand_back(viewer.number, by)
+            case "type":
+                await wheel.type_secret(viewer.number, secret)
             case _:
                 raise BriefError("the wheel is taken, kept or handed back")
 
@@ -133,8 +137,15 @@ class Watching:
             "paused": desk.link.paused or desk.down is not None,
             "holder": holder.by if holder is not None else "",
             "driver": next((mark(name) for name, each in known.items() if holder and each.number == holder.viewer), ""),
+            "secrets": sorted(holder.placeholders) if holder is not None else [],
             "seconds": round(time.monotonic() - holder.since, 1) if holder is not None else 0.0,
         }
+
+
+def secrets_of(desk: LinkedDesk) -> dict[str, str]:
+    """Give the variables in which a desk has placeholders, by the secrets' names."""
+    grants = desk.outside.scope.grants if isinstance(desk.outside, Kept) else ()
+    return {grant.secret: grant.env for grant in grants if grant.env}
 
 
 def mark(name: str) -> str:
@@ -155,9 +166,9 @@ def as_name(text: str) -> str:
     return text
 
 
-def parse_act(told: object) -> tuple[str, str]:
-    """Read what shall be done with the wheel, and for whom."""
+def parse_act(told: object) -> tuple[str, str, str]:
+    """Read what shall be done with the wheel, and for whom; with `type`, which secret is typed."""
     match told:
-        case {"act": str(act), "viewer": str(name), **rest} if not rest:
-            return act, as_name(name)
+        case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if not rest:
+            return act, as_name(name), secret
     raise BriefError("the wheel is turned by an act, and the name of a viewer")

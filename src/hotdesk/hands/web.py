@@ -30,10 +30,12 @@ from hotdesk.hands.websocket import carry
 COOKIE = "desk"
 HANDLE = "desk."
 """What the subprotocol begins with that carries a handle."""
+FIRST = b"HANDLE"
+"""What stands in the page for the handle of its first stream."""
 BODY_LIMIT = 4096
 MOST_CALLS = 64
 IDLE_SECONDS = 30.0
-ACTS = frozenset({"take", "keep", "hand back"})
+ACTS = frozenset({"take", "keep", "hand back", "type"})
 
 
 class Owner(Protocol):
@@ -47,8 +49,8 @@ class Owner(Protocol):
         """Say who looks and who drives."""
         ...
 
-    async def turn(self, act: str, viewer: str) -> Mapping[str, object]:
-        """Take the wheel, keep it, or hand it back."""
+    async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
+        """Take the wheel, keep it, hand it back, or have a secret's placeholder typed."""
         ...
 
 
@@ -189,8 +191,15 @@ class Web:
                     return await self.turn(call, session)
         except HotdeskError as e:
             return as_json({"error": printable(str(e)), "gone": isinstance(e, DeskGone)}, 409)
-        file = self.files.get(name) if call.method == "GET" else None
-        return Answer(200, file.data, file.media) if file is not None else NOTHING
+        return self.show(name, session) if call.method == "GET" else NOTHING
+
+    def show(self, name: str, session: Session) -> Answer:
+        """Give a file of the page; the page itself brings the handle of its first stream, which saves it a question."""
+        file = self.files.get(name)
+        if file is None:
+            return NOTHING
+        data = file.data if name else file.data.replace(FIRST, self.entry.issue(session).encode())
+        return Answer(200, data, file.media)
 
     def enter(self, call: Call) -> Answer:
         """Let a browser in that brings a code."""
@@ -203,15 +212,12 @@ class Web:
 
     async def turn(self, call: Call, session: Session) -> Answer:
         """Do something with the wheel."""
-        try:
-            act = json.loads(call.body).get("act")
-        except (ValueError, RecursionError, AttributeError):
-            act = None
+        act, secret = parse_act(call.body)
         if act not in ACTS:
             return Answer(400, b"The wheel is taken, kept or handed back.")
         if not self.control:
             raise BriefError("this page only shows the desk; `hotdesk watch --control` lets you drive it")
-        return self.tell(session, await self.owner.turn(act, session.viewer))
+        return self.tell(session, await self.owner.turn(act, session.viewer, secret))
 
     def tell(self, session: Session, told: Mapping[str, object]) -> Answer:
         """Say what the page shows beside the picture."""
@@ -233,6 +239,15 @@ class Web:
         with screen:
             session.viewer = name
             await carry(sock, screen, call.path, call.headers)
+
+
+def parse_act(body: bytes) -> tuple[str, str]:
+    """Read what shall be done with the wheel, and with which secret; empty when it makes no sense."""
+    with suppress(ValueError, RecursionError):
+        match json.loads(body):
+            case {"act": str(act), **rest} if rest.keys() <= {"secret"}:
+                return act, str(rest.get("secret", ""))
+    return "", ""
 
 
 async def read_call(line: h11.Connection, sock: socket.socket) -> Call | None:

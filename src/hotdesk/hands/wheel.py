@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ RETURNING = 10.0
 """Seconds a desk may take to go on after hand-back."""
 MARK = "wheel"
 """What the picture is called that the screen is compared with."""
+PLACEHOLDER = re.compile(r"[!-~]{1,200}", re.ASCII)
 MOST_NAMES = 20
 LONGEST_NAME = 120
 
@@ -48,6 +50,8 @@ class Holder:
     kept: float
     """When the viewer was last heard of."""
     scene: Scene = field(default_factory=Scene)
+    placeholders: dict[str, str] = field(default_factory=dict)
+    """What is typed for a secret, by its name: the door exchanges it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,21 @@ class Drive:
 class Wheel:
     """Who drives a desk: the worker, unless a person has taken over."""
 
-    def __init__(self, seat: Seat, hush: Callable[[bool], Awaitable[None]], note: Note, tasks: Background) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        hush: Callable[[bool], Awaitable[None]],
+        note: Note,
+        tasks: Background,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
         self.seat = seat
         self.hush = hush
         """Stops all of the desk but its screen, window manager and browser, or lets it go on."""
         self.note = note
         self.tasks = tasks
+        self.secrets = secrets or {}
+        """The variables inside that hold placeholders, by the secret's name."""
         self.holder: Holder | None = None
         self.driven: Drive | None = None
         self.lease = LEASE
@@ -127,6 +140,8 @@ class Wheel:
                 scope.cancel()
             try:
                 self.holder.scene = await self.look(mark=True)
+                with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+                    self.holder.placeholders = await self.placeholders()
                 self.note(TookOver(self.seat.desk.id, viewer, by))
                 await self.hush(True)
                 await self.seat.ask("view.lease", number=viewer)
@@ -142,6 +157,15 @@ class Wheel:
         """Hear that a viewer is still there."""
         if self.holder is not None and self.holder.viewer == viewer:
             self.holder.kept = time.monotonic()
+
+    async def type_secret(self, viewer: int, name: str) -> None:
+        """Type a secret's placeholder where the desk's cursor is, for whoever drives."""
+        if self.holder is None or self.holder.viewer != viewer:
+            raise BriefError("only who holds the wheel has a secret typed")
+        if name not in self.holder.placeholders:
+            raise BriefError(f"this desk has no placeholder for {shown(name)!r}")
+        keys = [["key", ord(each), down] for each in self.holder.placeholders[name] for down in (True, False)]
+        await self.seat.ask("screen.input", events=keys)
 
     async def hand_back(self, viewer: int, by: str, note: str = "") -> None:
         """Give the wheel back to the worker; from who does not hold it this is nothing."""
@@ -199,6 +223,15 @@ class Wheel:
         done = await self.seat.desk.run(["wmctrl", "-l"], env={"DISPLAY": ":0"}, timeout=LOOKING, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         return frozenset(shown(line.split(maxsplit=3)[3]) for line in lines[:MOST_NAMES] if line.count(" ") > 2)
+
+    async def placeholders(self) -> dict[str, str]:
+        """Read what stands for secrets in the desk: plain and short, whatever the desk says."""
+        if not self.secrets:
+            return {}
+        done = await self.seat.desk.run(["env", "-0"], timeout=LOOKING, output_limit=1 << 20)
+        pairs = (line.decode("ascii", "replace").partition("=") for line in done.stdout.split(b"\0"))
+        values = {name: value for name, _, value in pairs if PLACEHOLDER.fullmatch(value)}
+        return {name: values[variable] for name, variable in self.secrets.items() if variable in values}
 
     async def pages(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""

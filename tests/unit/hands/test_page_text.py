@@ -93,7 +93,7 @@ def test_an_outline_of_any_depth_and_length_is_written_to_a_bound() -> None:
     for _ in range(900):
         deep = {"t": "div", "c": [deep], "b": True}
     assert to_markdown(deep) == ""
-    assert len(to_markdown({"t": "p", "c": ["word "] * 400_000})) < 2_000_000
+    assert len(to_markdown({"t": "p", "c": ["word "] * 400_000})) < 1_600_000
 
 
 def test_a_part_ends_at_a_line() -> None:
@@ -165,9 +165,10 @@ def test_the_name_of_a_download_is_a_name_that_can_be_shown(told: str, name: str
     assert file_name(told) == name
 
 
-def test_a_download_lies_where_downloads_go_or_nowhere() -> None:
+@pytest.mark.parametrize("path", ["", "/etc/passwd", "/home/user/Downloads/../x", "/home/user/Downloads/a\nb"])
+def test_a_download_that_cannot_lie_where_it_is_said_to_lies_in_the_folder(path: str) -> None:
     assert place("/home/user/Downloads/a b.csv") == "/home/user/Downloads/a b.csv"
-    assert place("/etc/passwd") == place("/home/user/Downloads/../x") == place("/home/user/Downloads/a\nb") == ""
+    assert place(path) == "/home/user/Downloads"
 
 
 def test_a_reference_lives_as_long_as_its_page_and_is_never_given_again() -> None:

@@ -47,9 +47,9 @@ class Script:
             raise DeskGone("it burnt")
         return {"viewers": 1, "driver": self.driver, "holder": "<b>uid 0</b>"}
 
-    async def turn(self, act: str, viewer: str) -> Mapping[str, object]:
+    async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
         """Write down who wants to drive."""
-        self.asked.append(act)
+        self.asked.append(f"{act} {secret}".strip())
         self.driver = viewer[:6]
         return await self.wheel()
 
@@ -284,10 +284,13 @@ async def test_the_wheel_is_turned_for_the_sessions_own_viewer(place: Place) -> 
         told = json.loads((await guest.ask("wheel", "POST", b'{"act": "take"}')).body)
         assert told["mine"]
         assert not json.loads((await other.ask("state")).body)["mine"]
-    assert place.owner.asked == ["screen True", "take"]
+        await guest.ask("wheel", "POST", b'{"act": "type", "secret": "erp"}')
+    assert place.owner.asked == ["screen True", "take", "type erp"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"act": "burn"}', b"[" * 4000])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"act": "burn"}', b'{"act": []}', b'{"act": "take", "by": "me"}', b"[" * 4000]
+)
 async def test_an_act_that_is_none_is_refused(place: Place, body: bytes) -> None:
     guest = await place.enter()
     assert (await guest.ask("wheel", "POST", body)).status == 400

@@ -26,10 +26,12 @@ class Script:
         self.desk = desk
         self.asked: list[str] = []
         self.failing = ""
+        self.input: object = None
 
     async def ask(self, verb: str, /, **arguments: object) -> Told:
         """Answer as a desk that was clicked at."""
         self.asked.append(f"{verb} {arguments.get('number', '')}".strip())
+        self.input = arguments.get("events", self.input)
         if verb == self.failing:
             raise DeskError("no")
         values: dict[str, Any] = {"view.acted": {"clicks": 2, "keys": 5}, "screen.difference": {"changed": 0.25}}
@@ -52,9 +54,10 @@ class Drive:
 @pytest.fixture
 async def drive() -> AsyncIterator[Drive]:
     async with local_runtime() as runtime, background() as tasks:
-        script = Script(await runtime.open(Spec()))
+        script = Script(await runtime.open(Spec(env={"ERP": "hd-1", "ODD": "a\nb", "PLAIN": "x"})))
         events: list[Event] = []
-        yield Drive(script, Wheel(script, script.hush, events.append, tasks), events)
+        secrets = {"erp-token": "ERP", "odd": "ODD", "gone": "GONE"}
+        yield Drive(script, Wheel(script, script.hush, events.append, tasks, secrets), events)
         await runtime.burn(script.desk.id)
 
 
@@ -191,3 +194,17 @@ def test_what_came_and_went_is_said() -> None:
     came = differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
     assert came == ["Windows that came: c.", "Windows that went: a."]
     assert differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
+
+
+async def test_a_secret_is_typed_as_its_placeholder_for_who_drives(drive: Drive) -> None:
+    with pytest.raises(BriefError, match="holds the wheel"):
+        await drive.wheel.type_secret(7, "erp-token")
+    await drive.wheel.take(7, ME)
+    with pytest.raises(BriefError, match="holds the wheel"):
+        await drive.wheel.type_secret(8, "erp-token")
+    for name in ("odd", "gone", "PLAIN"):
+        with pytest.raises(BriefError, match="no placeholder"):
+            await drive.wheel.type_secret(7, name)
+    await drive.wheel.type_secret(7, "erp-token")
+    assert drive.script.input == [["key", ord(each), down] for each in "hd-1" for down in (True, False)]
+    await drive.wheel.hand_back(7, ME)

@@ -26,7 +26,7 @@ def load(novnc: Path) -> dict[str, File]:
         raise HostError(f"noVNC, which shows a desk's screen, is not at {novnc}: run `hotdesk setup`")
     here = files(__name__)
     page = {name: File(media, (here / file).read_bytes()) for name, (file, media) in OWN.items()}
-    links = "\n".join(f'<link rel="modulepreload" href="{name}">' for name in ("view.js", *scripts))
+    links = "\n".join(f'<link rel="modulepreload" href="{name}">' for name in scripts)
     page[""] = File(page[""].media, page[""].data.replace(PRELOAD, links.encode()))
     return {**page, **scripts}
 

@@ -1,5 +1,5 @@
 // Shows one desk. Everything that comes from the desk is pixels; every text here is put in as text.
-import RFB from "./novnc/core/rfb.js";
+const library = import("./novnc/core/rfb.js");
 
 const part = (id) => document.getElementById(id);
 const LOOK = 2000;
@@ -11,6 +11,7 @@ let live = false;
 let gone = false;
 let told = {};
 let reading = 0;
+let first = document.querySelector("meta[name=stream]").content;
 
 async function ask(method, path, value) {
   const answer = await fetch(path, {
@@ -40,9 +41,18 @@ function show() {
   wheel.dataset.is = mine ? "mine" : "";
   wheel.disabled = !live || gone || Boolean(told.holder && !mine);
   part("banner").hidden = !mine;
+  offer(mine ? told.secrets || [] : []);
   part("screen").dataset.is = mine ? "driven" : "";
   if (rfb) {
     rfb.viewOnly = !mine;
+  }
+}
+
+function offer(names) {
+  const list = part("secret");
+  part("secrets").hidden = !names.length;
+  if (names.join("\n") !== [...list.options].map((each) => each.value).join("\n")) {
+    list.replaceChildren(...names.map((name) => new Option(name, name)));
   }
 }
 
@@ -61,11 +71,10 @@ async function look() {
   show();
 }
 
-async function turn() {
-  const act = told.mine ? "hand back" : "take";
+async function turn(act, secret = "") {
   part("wheel").disabled = true;
   try {
-    told = await ask("POST", "wheel", { act });
+    told = await ask("POST", "wheel", { act, secret });
     complain("");
   } catch (error) {
     complain(error.message);
@@ -76,18 +85,48 @@ async function turn() {
   }
 }
 
+function markFirstFrame() {
+  const canvas = part("screen").querySelector("canvas");
+  if (canvas && canvas.width && canvas.getContext("2d").getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data[3]) {
+    performance.mark("first frame");
+  } else if (!gone) {
+    requestAnimationFrame(markFirstFrame);
+  }
+}
+
+// The stream is begun while noVNC still loads; what the desk says meanwhile is kept for it.
+function open(handle) {
+  const address = new URL("screen", location.href);
+  address.protocol = "ws:";
+  const socket = new WebSocket(address, ["binary", `desk.${handle}`]);
+  socket.binaryType = "arraybuffer";
+  const early = [];
+  const keep = (message) => early.push(message);
+  socket.onmessage = keep;
+  const replay = () => {
+    if (socket.onmessage === keep) {
+      setTimeout(replay);
+    } else {
+      early.forEach((message) => socket.onmessage(message));
+    }
+  };
+  return { socket, replay };
+}
+
 async function connect() {
-  let handle;
+  let handle = first;
+  first = "";
   try {
-    ({ handle } = await ask("POST", "stream"));
+    handle = handle || (await ask("POST", "stream")).handle;
   } catch (error) {
     complain(error.message);
     show();
     return gone || setTimeout(connect, AGAIN);
   }
-  const address = new URL("screen", location.href);
-  address.protocol = "ws:";
-  rfb = new RFB(part("screen"), address.href, { shared: true, wsProtocols: ["binary", `desk.${handle}`] });
+  const { socket, replay } = open(handle);
+  const { default: RFB } = await library;
+  rfb = new RFB(part("screen"), socket, { shared: true });
+  replay();
   rfb.viewOnly = true;
   rfb.scaleViewport = true;
   rfb.background = "transparent";
@@ -107,7 +146,9 @@ async function connect() {
   return rfb;
 }
 
-part("wheel").addEventListener("click", turn);
+part("wheel").addEventListener("click", () => turn(told.mine ? "hand back" : "take"));
+part("type").addEventListener("click", () => turn("type", part("secret").value));
 connect();
 look();
+markFirstFrame();
 setInterval(look, LOOK);

@@ -110,16 +110,20 @@ class Connection:
             raise Strange("a session that is none, or another's")
         tab.session = session
         self.known.by_session[session] = tab
+        followed = False
         try:
             await cdp.call("Page.enable", session, ATTACH_SECONDS)
             frame = (await cdp.call("Page.getFrameTree", session, ATTACH_SECONDS)).facts("frameTree").facts("frame")
             tab.frame = frame.text("id", 100)
             tab.enter(frame.text("loaderId", 100))
             await cdp.call("Page.setLifecycleEventsEnabled", session, ATTACH_SECONDS, enabled=True)
+            followed = True
         except (Refused, DeskError) as e:
-            self.known.by_session.pop(tab.session, None)
-            tab.session = ""
             self.known.note(f"the page in tab {tab.id} does not answer: {e}")
+        finally:
+            if not followed:  # whoever comes next tries again
+                self.known.by_session.pop(session, None)
+                tab.session = ""
 
     async def current(self, cdp: Cdp) -> Tab:
         """Give the tab all is asked of; the newest there is when it was closed, a new one when there is none."""

@@ -41,7 +41,7 @@ async def snapshot(page: Page, start: int, most: int) -> dict[str, object]:
     nodes = read_nodes(await page.ask("Accessibility.getFullAXTree"))
     hidden = await put_frames(page, nodes)
     text = "\n".join(to_lines(nodes, page.tab.references.refer)).encode("utf-8", "replace").decode()
-    return {**cut(text, start, most), "frames": hidden}
+    return {**cut(text, start, most), "hidden": hidden}
 
 
 async def put_frames(page: Page, nodes: list[Node]) -> int:

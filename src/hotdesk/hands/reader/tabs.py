@@ -238,7 +238,7 @@ class Tabs:
             return
         download.state = state
         if state == "completed":
-            path = place(told.text("filePath", 4000)) or f"{DOWNLOADS}/{download.name}"
+            path = place(told.text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
             over = any(one.path == path for one in self.downloads.values())
             download.path = path
             self.note(f"{path} was downloaded: {download.received} bytes{', over an earlier one' if over else ''}")
@@ -294,6 +294,6 @@ def file_name(name: str) -> str:
 
 
 def place(path: str) -> str:
-    """Give a path the browser tells if it lies where downloads go, else nothing."""
+    """Give a path the browser tells if it can be one of a download and be shown, else the folder downloads go to."""
     folder, name = posixpath.split(path)
-    return path if folder == DOWNLOADS and name == file_name(name) else ""
+    return path if folder == DOWNLOADS and name == file_name(name) else DOWNLOADS

@@ -1,0 +1,61 @@
+"""The examples that work at a screen: each is run as a person would, and must hold what it claims and leave nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+
+pytestmark = pytest.mark.container
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PNG = b"\x89PNG\r\n\x1a\n"
+LONG = pytest.mark.long
+
+
+def run(name: str, seed: int, out: Path, settings: Config) -> subprocess.CompletedProcess[bytes]:
+    """Run an example; see that its state directory is gone with it."""
+    home = settings.run.parent
+    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
+    argv = [sys.executable, str(EXAMPLES / name / "run.py"), "--out", str(out), "--seed", str(seed)]
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=110, check=False)
+    assert not list(home.glob(f"hotdesk-{name}-*"))
+    return done
+
+
+def pictures(folder: Path) -> set[str]:
+    """Name the pictures in a folder."""
+    return {path.name for path in folder.iterdir() if path.read_bytes().startswith(PNG)}
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=LONG), pytest.param(2, marks=LONG)])
+def test_a_table_is_carried_from_one_site_to_another(seed: int, settings: Config, tmp_path: Path) -> None:
+    done = run("transfer", seed, tmp_path, settings)
+    told = done.stderr.decode()
+    assert done.returncode == 0, told
+    assert "as the shop has it" in told
+    reached = {line.split()[-1] for line in told.splitlines() if " x allow " in line}
+    assert reached == {"shop.example.test", "board.example.test"}
+    assert pictures(tmp_path) == {"dashboard.png"}
+    assert (tmp_path / "Sums.xlsx").is_file()
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=LONG), pytest.param(2, marks=LONG)])
+def test_a_misaligned_button_is_found_and_mended_by_looking(seed: int, settings: Config, tmp_path: Path) -> None:
+    done = run("button", seed, tmp_path, settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pictures(tmp_path) == {"before.png", "after.png"}
+    assert (tmp_path / "before.png").read_bytes() != (tmp_path / "after.png").read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1])
+def test_records_are_entered_and_read_back_by_pixels_alone(seed: int, settings: Config, tmp_path: Path) -> None:
+    done = run("legacy", seed, tmp_path, settings)
+    assert done.returncode == 0, done.stderr
+    assert pictures(tmp_path) == {"calendar.png"}
+    assert (tmp_path / "Read_Back.xlsx").is_file()
