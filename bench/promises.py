@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, door, snapshots, start, warm
+from bench import burns, crowd, door, hands, snapshots, start, warm
 from bench.book import Book
 
 FLAT = 1.5
@@ -154,4 +154,31 @@ PROMISES = (
         aim=True,
     ),
     Promise(door.SELFTEST, "≤", 0.5, door.OPEN, "self-test ≤ 0.5 × a cold open", "door", aim=True),
+    Promise(hands.PNG, "≤", 0.5, hands.SCROT_PNG, "a screenshot as PNG ≤ 0.5 × `scrot` in the same desk", "hands"),
+    Promise(hands.JPEG, "≤", 0.75, hands.SCROT_JPEG, "a screenshot as JPEG ≤ 0.75 × `scrot` in the same desk", "hands"),
+    Promise(
+        hands.KEY,
+        "≤",
+        0.1,
+        hands.XDOTOOL_KEY,
+        "a key, until the program has it and the call is back ≤ 0.1 × `xdotool`",
+        "hands",
+    ),
+    Promise(
+        hands.CLICK,
+        "≤",
+        0.1,
+        hands.XDOTOOL_CLICK,
+        "a click, until the program has it and the call is back ≤ 0.1 × `xdotool`",
+        "hands",
+    ),
+    Promise(
+        hands.WARM,
+        "≤",
+        3,
+        hands.WARM_BASE,
+        "warm desktop claim → first screenshot ≤ 3 × a warm base claim and one screenshot",
+        "hands",
+    ),
+    Promise(hands.PNG, "≤", 0.2, hands.SCROT_PNG, "a screenshot as PNG ≤ 0.2 × that `scrot`", "hands", aim=True),
 )

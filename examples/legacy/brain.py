@@ -95,7 +95,7 @@ async def compare(hands: Hands) -> Done:
     entered = {day: f"{customer} {amount:.2f}" for day, customer, amount in records()}
     if wrong := [day for day in sorted({*read, *entered}) if read.get(day) != entered.get(day)]:
         told = [f"day {day}: {entered.get(day)!r} was entered, {read.get(day)!r} was read" for day in wrong]
-        raise ValueError("; ".join(told))
+        return Done(1, stderr="; ".join(told).encode())
     rows = [(day, customer, amount, float(read[day].split()[-1])) for day, customer, amount in records()]
     await hands.write("rows.json", json.dumps(rows).encode())
     return await hands.run(["python3", "report.py"], timeout=60)
@@ -112,6 +112,7 @@ def records() -> list[tuple[int, str, float]]:
 
 async def launch(hands: Hands) -> None:
     """Start the program, and wait for its window."""
+    await settle(hands)
     before, end = await picture(hands), time.monotonic() + PATIENCE
     await use(hands, "screen_launch", argv=[PROGRAM])
     while await picture(hands) == before and time.monotonic() < end:

@@ -37,7 +37,7 @@ async def transform(hands: Hands) -> Done:
     return await hands.run(["python3", "transform.py", "sums", ORDERS], timeout=60)
 
 
-async def upload(hands: Hands) -> None:
+async def upload(hands: Hands) -> Done:
     """Upload the sums by the board's form, and see that its dashboard shows them."""
     await use(hands, "browser_goto", url=BOARD)
     page = (await use(hands, "browser_snapshot")).text
@@ -47,12 +47,13 @@ async def upload(hands: Hands) -> None:
     shown = (await use(hands, "browser_read")).text
     for row in csv.DictReader(io.StringIO((await hands.read("sums.csv")).decode())):
         if not re.search(rf"\b{re.escape(row['Region'])}\b[^\n]*\b{re.escape(row['Total'])}\b", shown):
-            raise ValueError(f"the dashboard does not show {row['Total']} for {row['Region']}")
+            return Done(1, stderr=f"the dashboard does not show {row['Total']} for {row['Region']}".encode())
     await use(hands, "screen_settle")
     picture = (await use(hands, "screen_screenshot")).image
     await hands.write("dashboard.png", picture)
     if folder := os.environ.get("PICTURES"):
         Path(folder, "dashboard.png").write_bytes(picture)
+    return Done(0)
 
 
 async def report(hands: Hands) -> Done:

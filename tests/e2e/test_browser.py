@@ -181,6 +181,7 @@ async def test_downloads_are_known_to_be_complete_or_not(place: Place) -> None:
     assert done.met
     assert (done.downloads[before].state, done.downloads[before].bytes) == ("completed", 8000)
     assert len(await place.desk.read(done.downloads[before].path)) == 8000
+    assert not (await place.browser.wait_download(0.1)).met
     await place.browser.click(await place.ref("Broken"))
     broken = (await place.browser.wait_download()).downloads[before + 1]
     assert broken.state == "canceled"

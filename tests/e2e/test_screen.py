@@ -20,6 +20,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands import computer
 from hotdesk.hands.keyboard import Keyboard
 from hotdesk.hands.screen import Picture, Screen
+from hotdesk.hands.seat import DISPLAY
 from hotdesk.host import Host
 
 pytestmark = pytest.mark.container
@@ -33,6 +34,17 @@ COLOURS = {
 }
 PUNCTUATION = "".join(map(chr, range(33, 127)))
 SCRIPTS = "äöüß€ñ Καλημέρα Привет שלום 日本語 한국 😀🚀e\u0301"
+PAINTER = """
+import sys, tkinter
+root = tkinter.Tk()
+root.overrideredirect(True)
+root.geometry("100x100+1100+650")
+for line in sys.stdin:
+    root.configure(bg=line.strip())
+    root.update()
+    root.winfo_pointerxy()  # the server answers: it has painted
+    print("painted", flush=True)
+"""
 
 
 @dataclass
@@ -169,6 +181,18 @@ async def test_dragging_scrolling_holding_and_the_pointers_place(place: Place) -
 
 
 async def test_a_picture_holds_what_was_painted_before_it_was_asked_for(place: Place) -> None:
+    painter = await place.desk.start(["python3", "-c", PAINTER], env=DISPLAY)
+    said = painter.output()
+    for number in range(-1, 20):
+        colour = (number * 7 % 256, number * 13 % 256, 0)
+        await painter.send("#{:02x}{:02x}{:02x}\n".format(*colour).encode())
+        await anext(said)
+        if number >= 0:
+            assert opened(await place.screen.screenshot()).getpixel((1150, 700)) == colour
+    await painter.kill()
+
+
+async def test_pictures_are_cut_out_scaled_and_compared(place: Place) -> None:
     screen, at = place.screen, (place.at["pad"][0], place.at["pad"][1] + 100)  # away from the pointer
     before = opened(await screen.screenshot())
     assert before.getpixel(at) == COLOURS["pad"]

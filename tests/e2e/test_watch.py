@@ -96,10 +96,16 @@ async def scene(settings: Config) -> AsyncIterator[Scene]:
         host.open_desk(Spec(image="desktop")) as eye,
     ):
         assert isinstance(desk, LinkedDesk)
-        await host.seat(desk).ask("browser.goto", url=FORM)
-        await host.seat(eye).ask("browser.goto", url="about:blank")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go, host.seat(desk), FORM)
+            tasks.start_soon(go, host.seat(eye), "about:blank")
         yield Scene(host, desk, host.seat(eye), settings)
     viewer.unlink()
+
+
+async def go(seat: DeskSeat, url: str) -> None:
+    """Go to a page."""
+    await seat.ask("browser.goto", url=url)
 
 
 @asynccontextmanager
@@ -165,7 +171,7 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene, setti
     assert (await scene.desk.run(["true"])).ok
 
 
-async def test_an_address_enters_once_and_who_only_looks_moves_nothing(scene: Scene, settings: Config) -> None:
+async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene, settings: Config) -> None:
     async with page(scene, settings) as address:
         assert await scene.see("document.getElementById('wheel').hidden")
         refused = (
@@ -176,5 +182,7 @@ async def test_an_address_enters_once_and_who_only_looks_moves_nothing(scene: Sc
         await scene.click(640, 400)
         await scene.type("nothing")
         assert await scene.typed() == ""
+        await scene.host.burn(scene.desk.id)
+        await scene.until("document.getElementById('state').textContent === 'gone'")
         await scene.eye.ask("browser.goto", url=address)
         assert "Run `hotdesk watch` again" in str(await scene.see("document.body.innerText"))

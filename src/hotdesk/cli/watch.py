@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -69,7 +70,9 @@ def main(arguments: argparse.Namespace) -> int:
                 confine([note] if note is not None else [])
                 async with reach(settings, desk) as lent:
                     owner = Far(lent.runtime, desk)
-                    await owner.wheel()
+                    (
+                        await owner.screen(secrets.token_hex(16), control=False)
+                    ).close()  # it can be shown, or says why not
                     web = Web(desk, owner, entry, files, port, arguments.control)
                     return await serve(web, listener)
 

@@ -132,7 +132,7 @@ class Browser:
         return await self.ask("downloads")
 
     async def wait_download(self, timeout: float = 60.0) -> Seen:
-        """Wait until there was a download and none is under way."""
+        """Wait until a download has ended that was not waited for before, and none is under way."""
         return await self.ask("wait_download", timeout=timeout)
 
     async def dialog(self, accept: bool, text: str = "") -> Seen:

@@ -66,7 +66,7 @@ class Seen:
     status: int = 0
     """The HTTP status of a page gone to; 0: it has none."""
     text: str = ""
-    """The page, or a value."""
+    """The page, a value, or what there is to say of what was done."""
     next: int = 0
     """Where the rest of the text begins."""
     length: int = 0
@@ -97,6 +97,8 @@ def did(what: str, seen: Seen) -> Observation:
     """Tell of something done."""
     if not seen.as_meant:
         what = f"{what}, but it holds {seen.holds!r}, not what was meant"
+    elif seen.text:
+        what += f": {seen.text}"
     if seen.fallback:
         what += f" (by {seen.fallback}: its middle is covered by {seen.covered})"
     elif seen.covered:
@@ -144,7 +146,7 @@ def waited(seen: Seen, timeout: float) -> Observation:
 def downloaded(seen: Seen) -> Observation:
     """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in seen.downloads]
-    what = "The downloads:" if seen.met else "Not all is downloaded yet:"
+    what = "The downloads:" if seen.met else "No more downloads ended in time:"
     return Observation("\n".join([what, *(lines or ["- none"]), *beside(seen)]), ok=seen.met)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import anyio
 
@@ -13,17 +13,25 @@ from hotdesk.errors import BriefError, DeskError, LinkError
 from hotdesk.hands import windows
 from hotdesk.hands.keyboard import Keyboard, Way
 from hotdesk.hands.reader import keysyms
-from hotdesk.hands.screen_tools import HEIGHT, TOOLS, WIDTH
+from hotdesk.hands.screen_tools import (
+    HEIGHT,
+    TOOLS,
+    WIDTH,
+    Button,
+    Direction,
+    Format,
+    Point,
+    Region,
+    button_of,
+    path_of,
+    point_of,
+    region_of,
+    whole_of,
+)
 from hotdesk.hands.seat import Seat
 from hotdesk.hands.windows import Window
 from hotdesk.tool import Arguments, Observation, integer_of, number_of, text_of, texts_of
 
-Button: TypeAlias = Literal["left", "middle", "right", "back", "forward"]
-Direction: TypeAlias = Literal["up", "down", "left", "right"]
-Format: TypeAlias = Literal["png", "jpeg"]
-Point: TypeAlias = tuple[int, int]
-Region: TypeAlias = tuple[int, int, int, int]
-"""Left, top, right, bottom."""
 Events: TypeAlias = list[list[object]]
 
 SIZE = (WIDTH, HEIGHT)
@@ -223,24 +231,26 @@ class Screen:
             case "screenshot":
                 kind = cast(Format, text_of(given, "format"))
                 return seen(
-                    await self.screenshot(region(self, given), whole(given, "width"), whole(given, "height"), kind)
+                    await self.screenshot(
+                        region_of(given, self.size), whole_of(given, "width"), whole_of(given, "height"), kind
+                    )
                 )
             case "zoom":
-                fill = whole(given, "width") or self.size[0], whole(given, "height") or self.size[1]
-                return seen(await self.zoom(region(self, given) or (0, 0, *self.size), fill))
+                fill = whole_of(given, "width") or self.size[0], whole_of(given, "height") or self.size[1]
+                return seen(await self.zoom(region_of(given, self.size) or (0, 0, *self.size), fill))
             case "move":
                 await self.move(integer_of(given, "x"), integer_of(given, "y"), keys)
             case "click":
-                x, y = point(given)
-                await self.click(x, y, button(given), integer_of(given, "count", 1), keys)
+                x, y = point_of(given)
+                await self.click(x, y, button_of(given), integer_of(given, "count", 1), keys)
             case "drag":
-                await self.drag(path(given), button(given), keys)
+                await self.drag(path_of(given), button_of(given), keys)
             case "press":
-                await self.press(button(given))
+                await self.press(button_of(given))
             case "release":
-                await self.release(button(given))
+                await self.release(button_of(given))
             case "scroll":
-                x, y = point(given)
+                x, y = point_of(given)
                 await self.scroll(cast(Direction, text_of(given, "direction")), integer_of(given, "amount"), x, y, keys)
             case "key":
                 await self.key(keys, integer_of(given, "repeat", 1))
@@ -261,7 +271,9 @@ class Screen:
                 way = await self.type(text_of(given, "text"))
                 return Observation("typed", fallback="" if way == "keys" else way)
             case "settle":
-                settled = await self.settle(number_of(given, "quiet"), number_of(given, "timeout"), region(self, given))
+                settled = await self.settle(
+                    number_of(given, "quiet"), number_of(given, "timeout"), region_of(given, self.size)
+                )
                 return Observation(described(settled))
             case "cursor_position":
                 x, y = await self.cursor_position()
@@ -333,47 +345,3 @@ def described(settled: Settled) -> str:
     if settled.settled:
         return f"the picture stands still; it last changed after {settled.seconds:.1f} s, and {share}"
     return f"the picture still changes; {share}"
-
-
-def whole(given: Arguments, name: str) -> int | None:
-    """Give a whole number, if one was given."""
-    return integer_of(given, name) if name in given else None
-
-
-def point(given: Arguments) -> tuple[int | None, int | None]:
-    """Give a point, or none."""
-    if ("x" in given) != ("y" in given):
-        raise BriefError("a point is x and y: give both, or neither to stay where the pointer is")
-    return whole(given, "x"), whole(given, "y")
-
-
-def button(given: Arguments) -> Button:
-    """Give the button."""
-    return cast(Button, text_of(given, "button"))
-
-
-def numbers(given: Arguments, name: str) -> list[int]:
-    """Give a list of whole numbers."""
-    value = given.get(name, [])
-    assert isinstance(value, list)
-    return [int(each) for each in value]
-
-
-def region(screen: Screen, given: Arguments) -> Region | None:
-    """Give the region, if one was given."""
-    if not (sides := numbers(given, "region")):
-        return None
-    if len(sides) != 4:
-        raise BriefError("a region is four numbers: left, top, right, bottom")
-    left, top, right, bottom = sides
-    if not (left < right <= screen.size[0] and top < bottom <= screen.size[1]):
-        raise BriefError(f"region {sides} does not lie on the screen, which is {screen.size[0]} by {screen.size[1]}")
-    return left, top, right, bottom
-
-
-def path(given: Arguments) -> list[Point]:
-    """Give the points of a path."""
-    flat = numbers(given, "path")
-    if len(flat) < 4 or len(flat) % 2:
-        raise BriefError("a path is x, y, x, y and so on: two points or more")
-    return list(zip(flat[::2], flat[1::2], strict=True))

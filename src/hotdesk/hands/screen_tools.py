@@ -1,10 +1,19 @@
-"""The screen's tools as a worker is told of them."""
+"""The screen's tools as a worker is told of them, and how what they are given is read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal, TypeAlias, cast
 
-from hotdesk.tool import Parameter, Tool
+from hotdesk.errors import BriefError
+from hotdesk.tool import Arguments, Parameter, Tool, integer_of, text_of
+
+Button: TypeAlias = Literal["left", "middle", "right", "back", "forward"]
+Direction: TypeAlias = Literal["up", "down", "left", "right"]
+Format: TypeAlias = Literal["png", "jpeg"]
+Point: TypeAlias = tuple[int, int]
+Region: TypeAlias = tuple[int, int, int, int]
+"""Left, top, right, bottom."""
 
 WIDTH, HEIGHT = 1280, 800
 BUTTONS = ("left", "middle", "right", "back")
@@ -129,3 +138,47 @@ TOOLS = (
         {"text": "to be pasted"},
     ),
 )  # fmt: skip
+
+
+def whole_of(given: Arguments, name: str) -> int | None:
+    """Give a whole number, if one was given."""
+    return integer_of(given, name) if name in given else None
+
+
+def point_of(given: Arguments) -> tuple[int | None, int | None]:
+    """Give a point, or none."""
+    if ("x" in given) != ("y" in given):
+        raise BriefError("a point is x and y: give both, or neither to stay where the pointer is")
+    return whole_of(given, "x"), whole_of(given, "y")
+
+
+def button_of(given: Arguments) -> Button:
+    """Give the button."""
+    return cast(Button, text_of(given, "button"))
+
+
+def numbers(given: Arguments, name: str) -> list[int]:
+    """Give a list of whole numbers."""
+    value = given.get(name, [])
+    assert isinstance(value, list)
+    return [int(each) for each in value]
+
+
+def region_of(given: Arguments, size: Point) -> Region | None:
+    """Give the region, if one was given."""
+    if not (sides := numbers(given, "region")):
+        return None
+    if len(sides) != 4:
+        raise BriefError("a region is four numbers: left, top, right, bottom")
+    left, top, right, bottom = sides
+    if not (left < right <= size[0] and top < bottom <= size[1]):
+        raise BriefError(f"region {sides} does not lie on the screen, which is {size[0]} by {size[1]}")
+    return left, top, right, bottom
+
+
+def path_of(given: Arguments) -> list[Point]:
+    """Give the points of a path."""
+    flat = numbers(given, "path")
+    if len(flat) < 4 or len(flat) % 2:
+        raise BriefError("a path is x, y, x, y and so on: two points or more")
+    return list(zip(flat[::2], flat[1::2], strict=True))

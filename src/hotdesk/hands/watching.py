@@ -27,7 +27,8 @@ from hotdesk.desk.seam import DeskId
 from hotdesk.desk.sockets import peer
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Note
-from hotdesk.hands.seat import DeskSeat
+from hotdesk.hands.reader import SCREEN_PORT
+from hotdesk.hands.seat import DeskSeat, dial
 from hotdesk.hands.wheel import Wheel
 
 NAME = re.compile(r"[a-z0-9]{16,64}", re.ASCII)
@@ -93,6 +94,7 @@ class Watching:
         known = self.viewers.setdefault(desk.id, {})
         if name in known:
             raise BriefError("somebody of that name looks already")
+        (await dial(desk, SCREEN_PORT)).close()  # it is there, or whoever looks is told why not
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with ours:

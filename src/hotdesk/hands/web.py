@@ -154,6 +154,9 @@ class Web:
                 call = await read_call(line, sock)
                 if call is None:
                     return
+                if call.headers.get("host") != self.host:
+                    await refuse(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
+                    return
                 session = self.session(call)
                 if session is not None and call.headers.get("upgrade", "").lower() == "websocket":
                     break
@@ -170,14 +173,12 @@ class Web:
         origin = call.headers.get("origin")
         ours = f"http://{self.host}"
         needs_origin = call.method != "GET" or "upgrade" in call.headers
-        if call.headers.get("host") != self.host or (origin != ours and (origin is not None or needs_origin)):
+        if origin != ours and (origin is not None or needs_origin):
             return None
         return self.entry.find(call.path.split("/")[1], call.key)
 
     async def answer(self, call: Call, session: Session | None) -> Answer:
         """Answer one request."""
-        if call.headers.get("host") != self.host:
-            return FORBIDDEN
         if session is None:
             return self.enter(call)
         name = call.path.removeprefix(f"/{session.place}/")

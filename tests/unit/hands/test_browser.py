@@ -82,7 +82,7 @@ def test_every_verb_is_a_method() -> None:
          "dismisses it."),
         ("browser_downloads",
          {"downloads": [{"name": "a", "state": "inProgress", "bytes": 1, "total": 2}], "met": False},
-         {"wait": True}, "Not all is downloaded yet:\n- a: inProgress, 1 of 2 bytes"),
+         {"wait": True}, "No more downloads ended in time:\n- a: inProgress, 1 of 2 bytes"),
     ],
 )  # fmt: skip
 async def test_a_model_is_told_what_came_of_it(

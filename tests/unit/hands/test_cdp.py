@@ -354,6 +354,77 @@ async def test_answers_of_wrong_types_are_strange_and_the_next_ask_dials_anew(wr
     assert len(dialled) == 2
 
 
+USUAL: dict[str, object] = {
+    "Target.getTargets": {"targetInfos": [{"targetId": "T", "type": "page", "url": "about:blank"}]},
+    "Target.attachToTarget": {"sessionId": "S"},
+    "Page.getFrameTree": {"frameTree": {"frame": {"id": "F", "loaderId": "L"}}},
+    "Page.createIsolatedWorld": {"executionContextId": 1},
+    "Runtime.callFunctionOn": {"result": {"value": {"elements": 1}}},
+}
+
+
+def answering(answers: dict[str, object], delay: float = 0.0) -> Play:
+    """Play a browser with one tab that answers what it is told to, and else nothing much."""
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await upgrade(reader, writer)
+        while True:
+            question = await asked(reader)
+            await anyio.sleep(delay)
+            told = {"id": question["id"], "result": {**USUAL, **answers}.get(str(question["method"]), {})}
+            session = question.get("sessionId")
+            writer.write(said(told if session is None else {**told, "sessionId": session}))
+
+    return play
+
+
+PICTURE = "Page.captureScreenshot"
+TREE = "Accessibility.getFullAXTree"
+RUN = "Runtime.callFunctionOn"
+WRONG: list[tuple[str, dict[str, object], str, object]] = [
+    ("screenshot", {}, PICTURE, {}),
+    ("screenshot", {}, PICTURE, {"data": 5}),
+    ("screenshot", {}, PICTURE, {"data": "no base64!"}),
+    ("screenshot", {}, PICTURE, {"data": base64.b64encode(b"GIF89a").decode()}),
+    ("screenshot", {"form": "jpeg"}, PICTURE, {"data": base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()}),
+    ("screenshot", {}, PICTURE, {"data": "A" * (23 << 20)}),
+    ("screenshot", {"full": True}, "Page.getLayoutMetrics", {"cssContentSize": {"width": "9", "height": 9}}),
+    ("snapshot", {}, TREE, {"nodes": {}}),
+    ("snapshot", {}, TREE, {"nodes": [5]}),
+    ("snapshot", {}, TREE, {"nodes": [{"nodeId": 5}]}),
+    ("snapshot", {}, TREE, {"nodes": [{"nodeId": "1", "role": []}]}),
+    ("snapshot", {}, TREE, {"nodes": [{"nodeId": "1", "childIds": [5]}]}),
+    ("snapshot", {}, TREE, {"nodes": [{}] * 100_001}),
+    ("snapshot", {}, RUN, {"result": {"value": 5}}),
+    ("snapshot", {}, RUN, {"result": {"value": {"elements": "1"}}}),
+    ("read", {}, RUN, {"result": {"value": {"cut": "no"}}}),
+    ("read", {}, "Page.createIsolatedWorld", {"executionContextId": {}}),
+    ("evaluate", {"expression": "1"}, "Runtime.evaluate", {"result": {"value": 5}}),
+    ("goto", {"url": "about:blank"}, "Page.navigate", {"errorText": 5}),
+    ("back", {}, "Page.getNavigationHistory", {"currentIndex": 1, "entries": [{"id": {}}]}),
+    ("tabs", {}, "Target.attachToTarget", {"sessionId": ""}),
+]
+
+
+@pytest.mark.parametrize(("verb", "arguments", "method", "wrong"), WRONG)
+async def test_a_wrong_answer_to_any_verb_is_strange(
+    verb: str, arguments: dict[str, object], method: str, wrong: object
+) -> None:
+    async with browser(answering({method: wrong})) as dial:
+        chrome = Chrome(dial)
+        with anyio.fail_after(5), pytest.raises(Strange):
+            await getattr(chrome, verb)(**arguments)
+        chrome.drop()
+
+
+async def test_an_act_of_many_calls_has_one_time_for_all() -> None:
+    async with browser(answering({}, delay=0.01)) as dial:
+        chrome = Chrome(dial, act_seconds=SOON)
+        with anyio.fail_after(SOON + 3), pytest.raises(DeskError, match="did not let it be done within"):
+            await chrome.press(["a"] * 200)
+        chrome.drop()
+
+
 def test_facts_of_wrong_kinds_are_strange() -> None:
     told = Facts({"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30})
     for read in (told.text, told.number, told.whole):

@@ -209,6 +209,18 @@ def test_what_is_heard_without_end_is_kept_to_a_bound() -> None:
     assert tabs.take_news() == []
 
 
+def test_a_download_is_waited_for_once() -> None:
+    tabs = known()
+    assert not tabs.has_more()
+    tabs.hear("", "Browser.downloadWillBegin", Facts({"guid": "1", "suggestedFilename": "a.csv"}))
+    assert not tabs.has_more()
+    tabs.hear("", "Browser.downloadProgress", Facts({"guid": "1", "state": "completed", "receivedBytes": 4}))
+    assert tabs.has_more()
+    tabs.downloads["1"].awaited = True
+    assert not tabs.has_more()
+    assert tabs.downloads["1"].tell()["path"] == "/home/user/Downloads/a.csv"
+
+
 def test_events_of_sessions_we_did_not_open_are_nothing() -> None:
     tabs = known()
     tabs.hear("X", "Page.javascriptDialogOpening", Facts({"type": "alert", "message": "boo"}))

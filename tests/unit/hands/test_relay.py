@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hotdesk.hands.reader import Strange
 from hotdesk.hands.reader.relay import MOST_HELD, MOST_PLACES, MOST_TEXT, PIXELS, DeskSide, ViewerSide
@@ -266,3 +268,28 @@ def test_what_is_remembered_of_a_person_is_bounded() -> None:
     assert side.acts.clicks == MOST_PLACES + 5
     assert len(side.acts.places) == MOST_PLACES
     assert len(side.pressed) == side.acts.keys == MOST_HELD
+
+
+@given(st.lists(st.one_of(st.binary(max_size=300), st.sampled_from([*GOOD_UPDATES.values(), *BAD_UPDATES.values()]))))
+def test_whatever_a_desk_says_passes_in_bounds_or_ends_the_view(pieces: list[bytes]) -> None:
+    side = greeted_desk(1, TIGHT, ZRLE)
+    try:
+        for piece in pieces:
+            side.feed(piece)
+            assert len(side.held) < 1024
+            assert len(side.take()) <= len(piece) + 1024
+    except Strange:
+        pass
+
+
+@given(st.booleans(), st.lists(st.one_of(st.binary(max_size=300), st.sampled_from([*BAD_VIEWERS.values(), NOVNC]))))
+def test_whatever_a_viewer_says_passes_in_bounds_or_ends_the_view(driving: bool, pieces: list[bytes]) -> None:
+    side = greeted_viewer(driving)
+    try:
+        for piece in pieces:
+            side.feed(piece)
+            assert len(side.held) < 2048
+            kinds = {4, 5} if driving else set()
+            assert not (out := side.take()) or out[0] in {0, 2, 3, *kinds}
+    except Strange:
+        pass

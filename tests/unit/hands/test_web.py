@@ -119,10 +119,12 @@ class Guest:
         """Ask for a handle."""
         return str(json.loads((await self.ask("stream", "POST")).body)["handle"])
 
-    def stream(self, handle: str, origin: str = "", cookie: str = "") -> connect:
+    def stream(self, handle: str, origin: str = "", cookie: str = "", name: str = "127.0.0.1") -> connect:
         """Begin a stream."""
         return connect(
-            f"ws://{self.place.host}/{self.folder}/screen",
+            f"ws://{name}:{self.place.port}/{self.folder}/screen",
+            host="127.0.0.1",
+            port=self.place.port,
             origin=Origin(origin or f"http://{self.place.host}"),
             subprotocols=[Subprotocol("binary"), Subprotocol(f"desk.{handle}")],
             additional_headers={"Cookie": cookie or self.cookie},
@@ -274,6 +276,9 @@ async def test_another_pages_stream_is_refused(place: Place, site: str) -> None:
             pass
     with pytest.raises(InvalidStatus):
         async with guest.stream(await guest.handle(), cookie="desk=x"):
+            pass
+    with pytest.raises(InvalidStatus):
+        async with guest.stream(await guest.handle(), name="localhost"):
             pass
     assert place.owner.asked == []
 

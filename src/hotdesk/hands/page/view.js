@@ -13,12 +13,15 @@ let told = {};
 let reading = 0;
 let first = document.querySelector("meta[name=stream]").content;
 
+function over() {
+  gone = true;
+  throw new Error("This page is over. Run `hotdesk watch` again.");
+}
+
 async function ask(method, path, value) {
-  const answer = await fetch(path, {
-    method,
-    body: value === undefined ? undefined : JSON.stringify(value),
-  });
-  const said = await answer.json().catch(() => ({ error: "This page is over. Run `hotdesk watch` again." }));
+  const body = value === undefined ? undefined : JSON.stringify(value);
+  const answer = await fetch(path, { method, body }).catch(over);
+  const said = await answer.json().catch(over);
   if (!answer.ok) {
     gone = gone || Boolean(said.gone);
     throw new Error(said.error || "It did not work.");
@@ -50,7 +53,7 @@ function show() {
 
 function offer(names) {
   const list = part("secret");
-  part("secrets").hidden = !names.length;
+  part("secrets").hidden = part("advice").hidden = !names.length;
   if (names.join("\n") !== [...list.options].map((each) => each.value).join("\n")) {
     list.replaceChildren(...names.map((name) => new Option(name, name)));
   }
@@ -59,10 +62,15 @@ function offer(names) {
 function complain(text) {
   part("complaint").textContent = text;
   clearTimeout(reading);
-  reading = setTimeout(() => complain(""), READING);
+  if (!gone) {
+    reading = setTimeout(() => complain(""), READING);
+  }
 }
 
 async function look() {
+  if (gone) {
+    return;
+  }
   try {
     told = told.mine ? await ask("POST", "wheel", { act: "keep" }) : await ask("GET", "state");
   } catch (error) {

@@ -123,7 +123,7 @@ def compare(meant: str, field: Facts) -> dict[str, object]:
     holds = field.text("value", LONGEST_VALUE)
     editable = field.flag("editable")
     same = plain_text(holds, editable) == plain_text(meant, editable)
-    return {"as_meant": same, "holds": "" if same else printable(holds[:500]), "type": field.text("type", 40)}
+    return {"as_meant": same, "holds": "" if same else printable(holds[:500])}
 
 
 def plain_text(text: str, editable: bool) -> str:
@@ -153,7 +153,7 @@ async def select(page: Page, ref: str, values: list[str]) -> dict[str, object]:
         why = "takes only one" if told.flag("single") and not told.items("missing") else "has no such option"
         raise DeskError(f"{ref} {why}; it has: {known}")
     await page.settle()
-    return {"as_meant": True, "chosen": [printable(clip(one, 100)) for one in told.items("chosen")[:50]]}
+    return {"text": "chosen: " + ", ".join(printable(clip(one, 100)) for one in told.items("chosen")[:50])}
 
 
 async def upload(page: Page, ref: str, paths: list[str]) -> dict[str, object]:
@@ -191,4 +191,5 @@ async def scroll(page: Page, ref: str, down: float, right: float) -> dict[str, o
         await find_point(page, ref)
         return {}
     told = await page.look(scripts.SCROLL, down, right)
-    return {name: told.whole(name) for name in ("y", "height", "all")}
+    end = told.whole("y") + told.whole("height")
+    return {"text": f"{end} of {told.whole('all')} pixels are above the lower edge"}

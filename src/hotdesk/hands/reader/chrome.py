@@ -10,13 +10,17 @@ import anyio
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Dial, Strange, Told, acts, looks, travel
-from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp
+from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp, within
 from hotdesk.hands.reader.page import Page
 from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tab, Tabs
 
 Act: TypeAlias = Callable[[Page], Awaitable[dict[str, object] | Told]]
 
 ATTACH_SECONDS = 5.0
+ROUND_SECONDS = 10.0
+"""What following new tabs, or answering dialogs, may take in all."""
+ACT_SECONDS = 60.0
+"""What an act may take, beside the time it is given."""
 SHOW = 30_000
 """Characters of a page that are given at once."""
 
@@ -24,21 +28,22 @@ SHOW = 30_000
 class Connection:
     """The browser of one desk, connected to on first need, and anew after anything strange."""
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, act_seconds: float = ACT_SECONDS) -> None:
         self.dial = dial
+        self.act_seconds = act_seconds
         self.known = Tabs()
         self.cdp: Cdp | None = None
         self.lock = anyio.Lock()
 
-    async def use(self, act: Act, answers_dialog: bool = False) -> Told:
-        """Do something with the current tab; give what came of it, with what else is new."""
+    async def use(self, act: Act, seconds: float = 0.0, answers_dialog: bool = False) -> Told:
+        """Do something with the current tab that may take so long; give what came of it, with what else is new."""
         async with self.lock:
             try:
                 cdp = await self.connected()
                 if not answers_dialog:
-                    await self.dismiss(cdp)
+                    await within(ROUND_SECONDS, self.dismiss(cdp))
                 page = Page(cdp, await self.current(cdp))
-                done = await self.do(page, act)
+                done = await self.do(page, act, seconds + self.act_seconds)
                 return await self.told(cdp, done)
             except Refused as e:
                 raise DeskError(f"the browser cannot do that: {e}") from e
@@ -46,18 +51,20 @@ class Connection:
                 self.drop()
                 raise
 
-    async def do(self, page: Page, act: Act) -> Told:
-        """Do it, unless a dialog comes in between."""
+    async def do(self, page: Page, act: Act, seconds: float) -> Told:
+        """Do it, unless a dialog comes in between. However many calls it is, the time is for all of them."""
         self.known.patient = False
         try:
-            done = await act(page)
-            with suppress(Interrupted, Refused):
-                await page.release()
+            with anyio.move_on_after(seconds):
+                done = await act(page)
+                with suppress(Interrupted, Refused):
+                    await page.release()
+                return done if isinstance(done, Told) else Told(done)
         except Interrupted:
-            done = {"interrupted": True}
+            return Told({"interrupted": True})
         finally:
             self.known.patient = True
-        return done if isinstance(done, Told) else Told(done)
+        raise DeskError(f"the page did not let it be done within {seconds:g} seconds")
 
     async def told(self, cdp: Cdp, done: Told) -> Told:
         """Add where we are, and what is new."""
@@ -96,9 +103,10 @@ class Connection:
         for gone in [target for target in self.known.by_target if target not in alive]:
             self.known.lose(gone)
         self.known.quiet = False
-        for tab in [*self.known.by_target.values()]:
-            if not tab.session and not self.known.asks():  # a page that asks may hold up those it opened
-                await self.follow(cdp, tab)
+        with anyio.move_on_after(ROUND_SECONDS):
+            for tab in [*self.known.by_target.values()]:
+                if not tab.session and not self.known.asks():  # a page that asks may hold up those it opened
+                    await self.follow(cdp, tab)
 
     async def follow(self, cdp: Cdp, tab: Tab) -> None:
         """Have a tab tell what happens in it."""
@@ -176,19 +184,19 @@ class Chrome(Connection):
 
     async def goto(self, url: str, wait: str = "load", timeout: float = 30.0) -> Told:
         """Go to a page, and wait until it has loaded so far."""
-        return await self.use(lambda page: travel.go(page, url, wait, timeout))
+        return await self.use(lambda page: travel.go(page, url, wait, timeout), timeout)
 
     async def back(self, timeout: float = 30.0) -> Told:
         """Go back in the tab's history."""
-        return await self.use(lambda page: travel.go_by(page, -1, timeout))
+        return await self.use(lambda page: travel.go_by(page, -1, timeout), timeout)
 
     async def forward(self, timeout: float = 30.0) -> Told:
         """Go forward in the tab's history."""
-        return await self.use(lambda page: travel.go_by(page, 1, timeout))
+        return await self.use(lambda page: travel.go_by(page, 1, timeout), timeout)
 
     async def reload(self, timeout: float = 30.0) -> Told:
         """Load the page again."""
-        return await self.use(lambda page: travel.reload(page, timeout))
+        return await self.use(lambda page: travel.reload(page, timeout), timeout)
 
     async def tabs(self) -> Told:
         """List the tabs."""
@@ -208,7 +216,7 @@ class Chrome(Connection):
             new = Page(page.cdp, await self.current(page.cdp))
             return await travel.go(new, url, "load", timeout) if url != "about:blank" else {}
 
-        return await self.use(act)
+        return await self.use(act, timeout)
 
     async def select_tab(self, tab: str) -> Told:
         """Have another tab in front, and be the one all is asked of."""
@@ -230,7 +238,9 @@ class Chrome(Connection):
                 await page.cdp.call("Target.createTarget", url="about:blank")
             await page.cdp.call("Target.closeTarget", targetId=target)
             await page.cdp.wait(lambda: target not in self.known.by_target, ATTACH_SECONDS)
-            return {"closed": target not in self.known.by_target}
+            if target in self.known.by_target:
+                raise DeskError(f"{tab} does not close")
+            return {}
 
         return await self.use(act)
 
@@ -280,11 +290,11 @@ class Chrome(Connection):
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> Told:
         """Give what an expression is in the page."""
-        return await self.use(lambda page: looks.evaluate(page, expression, most, timeout))
+        return await self.use(lambda page: looks.evaluate(page, expression, most, timeout), timeout)
 
     async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> Told:
         """Wait until something is so: `text`, `text_gone`, `ref`, `url`, `load` or `idle`."""
-        return await self.use(lambda page: looks.wait_for(page, what, value, timeout))
+        return await self.use(lambda page: looks.wait_for(page, what, value, timeout), timeout)
 
     async def downloads(self) -> Told:
         """List the downloads."""
@@ -295,13 +305,15 @@ class Chrome(Connection):
         return await self.use(act)
 
     async def wait_download(self, timeout: float = 60.0) -> Told:
-        """Wait until no download is under way any more; list those there are."""
+        """Wait until a download has ended that was not waited for before, and none is under way; list all."""
 
         async def act(page: Page) -> dict[str, object]:
-            met = await page.cdp.wait(self.known.has_all, timeout)
+            met = await page.cdp.wait(self.known.has_more, timeout)
+            for download in self.known.downloads.values():
+                download.awaited = download.state != "inProgress"
             return {"met": met, "downloads": [download.tell() for download in self.known.downloads.values()]}
 
-        return await self.use(act)
+        return await self.use(act, timeout)
 
     async def dialog(self, accept: bool, text: str = "") -> Told:
         """Answer the dialog that is open."""
@@ -311,10 +323,8 @@ class Chrome(Connection):
             if not asking:
                 raise DeskError("no dialog is open")
             found = page.tab if page.tab in asking else asking[0]
-            assert found.dialog is not None
-            kind = found.dialog.kind
             await self.answer(page.cdp, found, accept, text)
             await page.settle()
-            return {"answered": kind}
+            return {}
 
         return await self.use(act, answers_dialog=True)

@@ -85,7 +85,7 @@ async def screenshot(page: Page, full: bool, ref: str, form: str, quality: int) 
         raise Strange("a picture that is none") from e
     if not picture.startswith(MAGIC[form]):
         raise Strange(f"a picture that is no {form}")
-    return Told({"bytes": len(picture), "form": form}, picture)
+    return Told({}, picture)
 
 
 async def box_of(page: Page, ref: str) -> dict[str, float]:
@@ -123,7 +123,7 @@ async def evaluate(page: Page, expression: str, most: int, seconds: float) -> di
     if not (handle := result.text("objectId", 200)):
         value = result.told.get("value", result.told.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
-        return outcome(Facts({"kind": "text", "text": text[:most], "length": len(text)}), most)
+        return outcome(Facts({"text": text[:most], "length": len(text)}), most)
     page.holds = True
     return outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
 
@@ -152,7 +152,7 @@ def outcome(told: Facts, most: int) -> dict[str, object]:
     """Give what came of an expression."""
     if "thrown" in told:
         raise DeskError(f"the expression threw: {printable(told.text('thrown', 2000))}")
-    return {"kind": told.text("kind", 10), "text": told.text("text", most), "length": told.whole("length")}
+    return {"text": told.text("text", most), "length": told.whole("length")}
 
 
 async def wait_for(page: Page, what: str, value: str, seconds: float) -> dict[str, object]:

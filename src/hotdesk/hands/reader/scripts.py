@@ -76,7 +76,7 @@ FIELD = """function() {
   ELEMENT
   if (!el || !el.isConnected) return {gone: true};
   const type = (el.type || '').toLowerCase();
-  const told = {value: '', checked: false, disabled: !!el.disabled, fixed: !!el.readOnly, type};
+  const told = {value: '', checked: false, disabled: !!el.disabled, fixed: !!el.readOnly};
   const tell = kind => ({...told, kind});
   if (el.tagName === 'SELECT') return {...tell('select'), value: [...el.selectedOptions].map(o => o.label).join(', ')};
   if (el.tagName === 'TEXTAREA') return {...tell('text'), value: el.value};
@@ -166,10 +166,10 @@ READY = """function() {
 
 BOUND = """function(limit) {
   const value = this;
-  let text, kind = 'json';
-  try { text = JSON.stringify(value); } catch (e) { kind = 'text'; }
-  if (text === undefined) { kind = 'text'; text = String(value); }
-  return {kind, text: text.slice(0, limit), length: text.length};
+  let text;
+  try { text = JSON.stringify(value); } catch (e) {}
+  if (text === undefined) text = String(value);
+  return {text: text.slice(0, limit), length: text.length};
 }"""
 
 EVALUATE = """(async () => {
@@ -178,10 +178,10 @@ EVALUATE = """(async () => {
 EXPRESSION
 ); } catch (e) { return {thrown: String(e).slice(0, 2000)}; }
   if (value && value.nodeType === 1) value = value.outerHTML;
-  let text, kind = 'json';
-  try { text = JSON.stringify(value); } catch (e) { kind = 'text'; }
-  if (text === undefined) { kind = 'text'; text = String(value); }
-  return {kind, text: text.slice(0, LIMIT), length: text.length};
+  let text;
+  try { text = JSON.stringify(value); } catch (e) {}
+  if (text === undefined) text = String(value);
+  return {text: text.slice(0, LIMIT), length: text.length};
 })()"""
 """Makes what an expression gives small before it leaves the page."""
 

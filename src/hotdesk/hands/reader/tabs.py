@@ -15,7 +15,7 @@ MOST_REFERENCES = 50_000
 LONGEST_URL = 2000
 LONGEST_TITLE = 200
 DOWNLOADS = "/home/user/Downloads"
-STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle", "networkAlmostIdle"})
+STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle"})
 
 
 class Interrupted(Exception):  # noqa: N818 - a state: the page waits for an answer, and so shall not we
@@ -34,13 +34,13 @@ class Dialog:
 class Download:
     """A file on its way into the desk."""
 
-    guid: str
     name: str
-    url: str
     state: str = "inProgress"
     received: int = 0
     total: int = 0
     path: str = ""
+    awaited: bool = False
+    """Whether somebody waited for its end."""
 
     def tell(self) -> dict[str, object]:
         """Say how far it is."""
@@ -215,9 +215,10 @@ class Tabs:
         """List the tabs that show a dialog."""
         return [tab for tab in self.by_target.values() if tab.dialog]
 
-    def has_all(self) -> bool:
-        """Say whether there was a download, and none is under way."""
-        return bool(self.downloads) and all(each.state != "inProgress" for each in self.downloads.values())
+    def has_more(self) -> bool:
+        """Say whether a download ended that nobody has waited for yet, and none is under way."""
+        new = [each for each in self.downloads.values() if not each.awaited]
+        return bool(new) and all(each.state != "inProgress" for each in new)
 
     def begin_download(self, told: Facts) -> None:
         """Take note of a download."""
@@ -225,7 +226,7 @@ class Tabs:
             self.downloads.pop(next(iter(self.downloads)))
         guid = told.text("guid", 100)
         name = file_name(told.text("suggestedFilename", 1000))
-        self.downloads[guid] = Download(guid, name, printable(told.text("url", LONGEST_URL)))
+        self.downloads[guid] = Download(name)
         self.note(f"the download of {name} began")
 
     def go_on_with_download(self, told: Facts) -> None:
