@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,10 +40,10 @@ def state(name: str) -> Iterator[Path]:
         shutil.rmtree(home)
 
 
-def work(home: Path, brief: Path, out: Path, settings: str = "", more: Mapping[str, str] | None = None) -> int:
+def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
     """Carry out a brief as a person would; give the exit code of `hotdesk work`."""
     (home / "etc").mkdir(exist_ok=True)
     (home / "etc/config.toml").write_text(settings)
     own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(out)}
     argv = [*HOTDESK, "work", str(brief), "--out", str(out)]
-    return subprocess.run(argv, env={**os.environ, **own, **(more or {})}, check=False).returncode
+    return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode

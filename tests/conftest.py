@@ -95,8 +95,13 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def settings(home: Path) -> Config:
     """Give settings for this session's state directory and the machine's images."""
+    return settings_in(home)
+
+
+def settings_in(folder: Path) -> Config:
+    """Give settings for a state directory of its own: for desks that live on from test to test, and change."""
     images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
-    return Config(run=home / "run", lib=home / "lib", images=images)
+    return Config(run=folder / "run", lib=folder / "lib", images=images)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk import Desk, Host, Spec, config
+from hotdesk import Desk, Host, HotdeskError, Spec, config
+from hotdesk.errors import DeskError, printable
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.tool import Observation
 
@@ -83,7 +84,7 @@ async def run(desk: Desk, *argv: str) -> str:
     """Run a program that must succeed; give what it said."""
     done = await desk.run(argv, timeout=60)
     if not done.ok:
-        raise SystemExit(f"{argv[0]} failed: {done.stderr.decode(errors='replace')[-300:]!r}")
+        raise DeskError(f"{argv[0]} failed: {done.stderr.decode(errors='replace')[-300:]!r}")
     return done.text
 
 
@@ -91,15 +92,19 @@ async def use(hands: Toolbox, tool: str, **arguments: object) -> Observation:
     """Use a tool that must succeed."""
     seen = await hands.use(tool, arguments)
     if not seen.ok:
-        raise SystemExit(seen.text)
+        raise DeskError(seen.text)
     return seen
 
 
 def main() -> int:
     """Try it in a state directory of its own."""
     told = trial.arguments("A misaligned button on a page is found by looking, and mended.")
-    with trial.state("button") as home:
-        held = anyio.run(give, told.seed, told.out, home)
+    held = False
+    try:
+        with trial.state("button") as home:
+            held = anyio.run(give, told.seed, told.out, home)
+    except* HotdeskError as group:
+        print(*(printable(str(error)) for error in group.exceptions), sep="\n", file=sys.stderr)
     print("the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended")
     return 0 if held else 1
 

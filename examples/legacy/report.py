@@ -14,14 +14,14 @@ def main() -> None:
     """Write a row for each record, and the picture on a sheet of its own."""
     rows = json.loads(Path("rows.json").read_text())
     with xlsxwriter.Workbook("Read_Back.xlsx") as book:
-        sheet, money = book.add_worksheet("Records"), book.add_format({"num_format": "#,##0.00"})
-        red, head = book.add_format({"num_format": "#,##0.00", "bg_color": "#FF9999"}), book.add_format({"bold": True})
+        sheet, head = book.add_worksheet("Records"), book.add_format({"bold": True})
+        money = book.add_format({"num_format": "#,##0.00"})
         sheet.set_column(0, len(COLUMNS) - 1, 18)
         sheet.write_row(0, 0, COLUMNS, head)
         for number, (day, customer, entered, read) in enumerate(rows, 2):
-            difference = round(entered - read, 2)
-            sheet.write_row(number - 1, 0, (day, customer, entered, read), red if difference else money)
-            sheet.write_formula(f"E{number}", f"=C{number}-D{number}", red if difference else money, difference)
+            sheet.write_row(number - 1, 0, (day, customer))
+            sheet.write_row(number - 1, 2, (entered, read), money)
+            sheet.write_formula(f"E{number}", f"=C{number}-D{number}", money, round(entered - read, 2))
         total = round(sum(entered - read for _, _, entered, read in rows), 2)
         sheet.write(len(rows) + 1, 0, "Total", head)
         sheet.write_formula(len(rows) + 1, 4, f"=SUM(E2:E{len(rows) + 1})", money, total)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, FileError
@@ -22,6 +20,7 @@ from hotdesk.hands.browser_seen import Seen
 from hotdesk.host import Host
 from hotdesk.tool import Observation
 from hotdesk.vault import Token, Vault, private
+from tests.conftest import settings_in
 from tests.upstream import Upstream, upstream
 
 pytestmark = pytest.mark.container
@@ -97,7 +96,6 @@ async def place(home: Path) -> AsyncIterator[Place]:
     """
     folder = home / "browser"
     folder.mkdir(mode=0o755)
-    images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
     private.make_folder(folder / "lib/keys", uids.KEYS)
     Vault.make(folder / "lib/keys", "file").put("password", Token(), PASSWORD.encode())
     with upstream(folder, "erp.test") as up:
@@ -106,7 +104,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
             grants=(parse_grant("password@erp.test form=password:POST:/login env=ERP_PASSWORD"),),
             names={"erp.test": up.address},
         )
-        own = Config(run=folder / "run", lib=folder / "lib", images=images, ca=str(up.ca))
+        own = replace(settings_in(folder), ca=str(up.ca))
         async with Host(own, control=False) as host, host.open_desk(Spec(image="desktop"), scope) as desk:
             for name, text in (("form.html", FORM), ("odds.html", ODDS), ("table.html", TABLE), ("plain.csv", "a,b\n")):
                 await desk.write(f"site/{name}", f"<meta charset=utf-8>{text}".encode())

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples.legacy import records
 
 from hotdesk.config import Config
 
@@ -59,3 +60,8 @@ def test_records_are_entered_and_read_back_by_pixels_alone(seed: int, settings: 
     assert done.returncode == 0, done.stderr
     assert pictures(tmp_path) == {"calendar.png"}
     assert (tmp_path / "Read_Back.xlsx").is_file()
+
+
+def test_the_records_are_what_their_generator_writes(tmp_path: Path) -> None:
+    records.write(tmp_path / "records.csv", 0)
+    assert (tmp_path / "records.csv").read_bytes() == (EXAMPLES / "legacy/records.csv").read_bytes()

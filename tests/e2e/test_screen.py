@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from io import BytesIO
@@ -14,7 +13,6 @@ import anyio
 import pytest
 from PIL import Image
 
-from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
 from hotdesk.hands import computer
@@ -22,6 +20,7 @@ from hotdesk.hands.keyboard import Keyboard
 from hotdesk.hands.screen import Picture, Screen
 from hotdesk.hands.seat import DISPLAY
 from hotdesk.host import Host
+from tests.conftest import settings_in
 
 pytestmark = pytest.mark.container
 FORM = Path(__file__).with_name("screen_form.py")
@@ -101,9 +100,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
 
     Its programs come and go from test to test, so that it is not one of those whose every test leaves nothing.
     """
-    images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
-    own = Config(run=home / "screen/run", lib=home / "screen/lib", images=images)
-    async with Host(own, control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
+    async with Host(settings_in(home / "screen"), control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
         screen = Screen(host.seat(desk))
         await desk.write("form.py", FORM.read_bytes())
         await screen.launch(["python3", "form.py"])
@@ -297,12 +294,17 @@ class Site(http.server.BaseHTTPRequestHandler):
         self.send_header("content-type", "text/html")
         self.end_headers()
         self.wfile.write(b"<meta charset=utf-8><textarea id=t style='position:fixed;inset:0;width:100%;height:100%'>"
-                         b"</textarea><script>t.oninput=()=>fetch('/',{method:'POST',body:t.value});t.focus()</script>")
+                         b"</textarea><script>t.oninput=()=>{clearTimeout(w);w=setTimeout(()=>fetch('/',{method:'POST',body:t.value}),300)};"
+                         b"let w;t.focus()</script>")
     def do_POST(self):
         open("chromium.txt", "wb").write(self.rfile.read(int(self.headers["content-length"])))
         self.send_response(204)
         self.end_headers()
 http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Site).serve_forever()
+"""
+NO_TIPS = """<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry"><item oor:path="/org.openoffice.Office.Common/Misc">
+<prop oor:name="ShowTipOfTheDay" oor:op="fuse"><value>false</value></prop></item></oor:items>
 """
 EVERYTHING = f"{PUNCTUATION}\n{SCRIPTS}\n\tend" + "".join(map(chr, range(0x5000, 0x5000 + 130)))
 
@@ -314,7 +316,7 @@ async def chromium(place: Place) -> str:
     await shown(place, "127.0.0.1")
     await place.screen.click(640, 400)
     await place.screen.type(EVERYTHING.replace("\t", ""))
-    await place.screen.settle()
+    await place.screen.settle(quiet=1.5)
     return (await place.desk.read("chromium.txt")).decode()
 
 
@@ -342,16 +344,20 @@ async def mousepad(place: Place) -> str:
 
 async def calc(place: Place) -> str:
     """Type into cells, and copy them; it makes typographic quotes of its own, and a tab goes to the next cell."""
+    await place.desk.write(".config/libreoffice/4/user/registrymodifications.xcu", NO_TIPS.encode())
     await place.screen.launch(["localc", "--norestore", "--nologo"])
     await shown(place, "Calc", 60)
-    await place.screen.key("Escape")  # the tip of the day
-    await place.screen.settle(quiet=1)
+    await place.screen.click(640, 500)
     await place.screen.key("ctrl+Home")
+    await place.screen.settle()
     await place.screen.type(EVERYTHING.replace("\t", "").replace('"', "").replace("'", "") + "\n")
     await place.screen.settle(timeout=20)
-    await place.screen.key("ctrl+Home ctrl+shift+End ctrl+c")
-    await place.screen.settle()
-    return (await place.screen.clipboard_get()).removesuffix("\n")
+    for _ in range(10):  # it has long been drawn when it begins to read keys
+        await place.screen.key("ctrl+Home ctrl+shift+End ctrl+c")
+        await place.screen.settle(quiet=1)
+        if (copied := await place.screen.clipboard_get()).rstrip("\n").endswith(EVERYTHING[-1]):
+            break
+    return copied.removesuffix("\n")
 
 
 async def shown(place: Place, title: str, seconds: float = 30) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,12 +14,15 @@ import anyio
 import pytest
 
 from hotdesk import config
+from hotdesk.cli.watch import Far
 from hotdesk.config import Config
 from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
+from hotdesk.errors import BriefError
 from hotdesk.hands.seat import DeskSeat
-from hotdesk.host import Host
+from hotdesk.host import Host, control_path
 from tests.e2e.conftest import environment
 from tests.e2e.forwarding import forwarded
 
@@ -117,7 +121,9 @@ async def watching(scene: Scene, settings: Config, *options: str) -> AsyncIterat
     ) as page:
         try:
             assert page.stdout is not None
-            address = json.loads(await anyio.to_thread.run_sync(page.stdout.readline))["url"]
+            told = await anyio.to_thread.run_sync(page.stdout.readline)
+            assert told, "the page's server ended; its complaint is above"
+            address = json.loads(told)["url"]
             async with forwarded(scene.eye.desk, int(address.split(":")[2].split("/")[0])):
                 yield address
         finally:
@@ -130,6 +136,7 @@ async def page(scene: Scene, settings: Config, *options: str) -> AsyncIterator[s
     async with watching(scene, settings, *options) as address:
         await scene.eye.ask("browser.goto", url=address)
         await scene.until("document.getElementById('state').textContent === 'live'")
+        await scene.until("performance.getEntriesByName('first frame').length === 1")
         try:
             yield address
         finally:
@@ -171,6 +178,21 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene, setti
     assert (await scene.desk.run(["true"])).ok
 
 
+async def owner_refuses(scene: Scene) -> None:
+    """See that a desk's owner knows itself who may drive, whatever a page's server says."""
+    async with remote_runtime(control_path(scene.settings, os.getpid())) as runtime:
+        owner = Far(runtime, scene.desk.id)
+        with await owner.screen("a" * 32, control=False), pytest.raises(BriefError, match="only looks"):
+            await owner.turn("take", "a" * 32, "")
+        with pytest.raises(BriefError, match="nobody of that name"):
+            await owner.turn("take", "b" * 32, "")
+        with await owner.screen("c" * 32, control=True), pytest.raises(BriefError, match="looks already"):
+            await owner.screen("c" * 32, control=True)
+        with pytest.raises(BriefError, match="small letters"):
+            await owner.screen("A" * 32, control=True)
+        assert (await owner.wheel())["holder"] == ""
+
+
 async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene, settings: Config) -> None:
     async with page(scene, settings) as address:
         assert await scene.see("document.getElementById('wheel').hidden")
@@ -182,6 +204,7 @@ async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene, 
         await scene.click(640, 400)
         await scene.type("nothing")
         assert await scene.typed() == ""
+        await owner_refuses(scene)
         await scene.host.burn(scene.desk.id)
         await scene.until("document.getElementById('state').textContent === 'gone'")
         await scene.eye.ask("browser.goto", url=address)

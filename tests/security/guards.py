@@ -1098,13 +1098,13 @@ CLEAN = (
 COMMANDS = (
     Guard(
         "Landlock for commands",
-        (Removal(CONFINE, "    restrict([existing(path) for path in writable])\n", ""),),
+        (Removal(CONFINE, "    restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)\n", ""),),
         cases(TURNED, "write elsewhere | write over | truncate | rename | link in | connect | bind | signal"),
     ),
     Guard(
         "Landlock and no capability for commands",
         (
-            Removal(CONFINE, "    restrict([existing(path) for path in writable])\n", ""),
+            Removal(CONFINE, "    restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)\n", ""),
             Removal(CONFINE, "drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())", "pass"),
         ),
         cases(TURNED, "mount namespace | ptrace | setuid | child"),

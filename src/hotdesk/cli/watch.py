@@ -63,18 +63,15 @@ def main(arguments: argparse.Namespace) -> int:
 
     async def work() -> int:
         with listening(arguments.port) as listener:
-            port = listener.getsockname()[1]
-            address = f"http://127.0.0.1:{port}/enter/{entry.invite()}"
-            tell(desk, address, arguments.json)
-            with shown(address, not arguments.no_open) as note:
-                confine([note] if note is not None else [])
-                async with reach(settings, desk) as lent:
-                    owner = Far(lent.runtime, desk)
-                    (
-                        await owner.screen(secrets.token_hex(16), control=False)
-                    ).close()  # it can be shown, or says why not
-                    web = Web(desk, owner, entry, files, port, arguments.control)
-                    return await serve(web, listener)
+            async with reach(settings, desk) as lent:
+                owner = Far(lent.runtime, desk)
+                (await owner.screen(secrets.token_hex(16), control=False)).close()  # it can be shown, or says why not
+                port = listener.getsockname()[1]
+                address = f"http://127.0.0.1:{port}/enter/{entry.invite()}"
+                tell(desk, address, arguments.json)
+                with shown(address, not arguments.no_open) as note:
+                    confine([note] if note is not None else [])
+                    return await serve(Web(desk, owner, entry, files, port, arguments.control), listener)
 
     return run_interruptible(work)
 

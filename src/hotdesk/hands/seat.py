@@ -7,6 +7,7 @@ import itertools
 import json
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
@@ -28,6 +29,8 @@ NAMES = {SCREEN_PORT: "screen", BROWSER_PORT: "browser"}
 START_SECONDS = 60.0
 ASK_SECONDS = 600.0
 """The longest an ask may take; what is asked has a time of its own."""
+SAY_SECONDS = 10.0
+"""Seconds a reader may take to hear what it is asked."""
 AT_ONCE = 8
 """Connections a reader may wish for at a time."""
 DISPLAY = {"DISPLAY": ":0"}
@@ -144,7 +147,7 @@ class Reader:
             await self.say({"n": number, "verb": verb, "arguments": dict(arguments)})
             await answered.wait()
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(1, shield=True):
+            with suppress(HotdeskError):
                 await self.say({"cancel": number})
             raise
         finally:
@@ -158,10 +161,12 @@ class Reader:
         if self.failure is not None:
             raise self.failure
         try:
-            async with self.writing:
-                await send(self.line, write(message))
-        except (OSError, Garbled) as e:
-            raise LinkError(f"the reader of desk {self.desk.id} cannot be asked: {e}") from e
+            with anyio.fail_after(SAY_SECONDS, shield=True):  # half a message would be worse than a late one
+                async with self.writing:
+                    await send(self.line, write(message))
+        except (OSError, Garbled, TimeoutError) as e:
+            self.close()
+            raise LinkError(f"the reader of desk {self.desk.id} cannot be asked: {e}; ask again") from e
 
     def hand(self, message: Mapping[str, object], *socks: socket.socket) -> None:
         """Hand the reader a connection."""
@@ -172,26 +177,31 @@ class Reader:
 
     async def run(self) -> None:
         """Hear the reader until it ends."""
-        frames = Frames()
-        why = "it ended"
         try:
             async with anyio.create_task_group() as tasks:
-                while data := await receive(self.line):
-                    for message, blob in frames.feed(data):
-                        self.hear(message, blob, tasks)
+                await self.listen(tasks)
                 tasks.cancel_scope.cancel()
-        except (OSError, Garbled, ValueError) as e:
-            why = str(e)
         finally:
-            self.fail(why)
             for sock in (self.line, self.handing):
                 anyio.notify_closing(sock)
                 sock.close()
 
+    async def listen(self, tasks: anyio.abc.TaskGroup) -> None:
+        """Take what the reader says, until there is no more or it makes no sense."""
+        frames, why = Frames(), "it ended"
+        try:
+            while data := await receive(self.line):
+                for message, blob in frames.feed(data):
+                    self.hear(message, blob, tasks)
+        except (OSError, Garbled) as e:
+            why = str(e)
+        finally:
+            self.fail(why)
+
     def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
         """Take an answer, a wish for a connection, or word that a viewer left; what else it says is nothing."""
         match message:
-            case {"n": int(number)} if number in self.waiting:
+            case {"n": int(number)} if number in self.waiting and not self.waiting[number][1]:
                 answered, answers = self.waiting[number]
                 answers.append((message, blob))
                 answered.set()
@@ -206,7 +216,7 @@ class Reader:
         try:
             with await dial(self.desk, port) as sock:
                 self.hand({"dial": number}, sock)
-        except HotdeskError as e:
+        except (HotdeskError, OSError) as e:
             self.hand({"dial": number, "text": str(e)[:1000]})
         finally:
             self.connecting -= 1
