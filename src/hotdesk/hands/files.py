@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
-from hotdesk.hands import view
+from hotdesk.hands import shown
 from hotdesk.hands.paths import place
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
 
@@ -103,7 +103,7 @@ class Files:
         path = place(self.desk, text_of(arguments, "path"))
         match tool:
             case "file_view":
-                return await view.show(self.desk, path, arguments)
+                return await shown.show(self.desk, path, arguments)
             case "file_create":
                 return await self.create(path, arguments)
             case "file_replace":
@@ -127,13 +127,13 @@ class Files:
         old, new = (as_in(data, text_of(arguments, name)) for name in ("old", "new"))
         if not old:
             raise REPLACE.refuse("old is empty")
-        lines = view.places(data, old)
+        lines = shown.places(data, old)
         if len(lines) != 1:
             return failed(tell_places(path, data, old, lines))
         changed = data.replace(old, new)
         await self.change(path, data, changed)
-        shown = view.around(changed, lines[0], new.count(b"\n") + 1)
-        return Observation(f"{printable(path)} was changed:\n{shown}")
+        part = shown.around(changed, lines[0], new.count(b"\n") + 1)
+        return Observation(f"{printable(path)} was changed:\n{part}")
 
     async def insert(self, path: str, arguments: Arguments) -> Observation:
         """Insert lines after a line."""
@@ -147,8 +147,8 @@ class Files:
             lines[line - 1] += end
         changed = b"".join([*lines[:line], text, *lines[line:]])
         await self.change(path, data, changed)
-        shown = view.around(changed, line + 1, text.count(b"\n"))
-        return Observation(f"{printable(path)} was changed:\n{shown}")
+        part = shown.around(changed, line + 1, text.count(b"\n"))
+        return Observation(f"{printable(path)} was changed:\n{part}")
 
     async def undo(self, path: str) -> Observation:
         """Take the last edit of a file back."""
@@ -212,6 +212,6 @@ def tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
         return f"old occurs {len(lines)} times in {path}, at lines {where}; take in more of its surroundings."
     first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
-    near = view.places(data, first)[:5] if first else []
+    near = shown.places(data, first)[:5] if first else []
     hint = f" Its first line, but for white space, is at line {', '.join(map(str, near))}." if near else ""
     return f"old does not occur in {path}.{hint} Look with file_view; nothing was changed."

@@ -7,7 +7,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import HostError, printable
 from hotdesk.hands.output import readable
 from hotdesk.hands.paths import place
-from hotdesk.hands.view import kind_of
+from hotdesk.hands.shown import kind_of
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, Vision, text_of
 
 LARGEST = 5 * MIB

@@ -11,7 +11,7 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.output import KEPT, Outputs, Said
 from hotdesk.hands.paths import place
-from hotdesk.hands.session import Ended, Session
+from hotdesk.hands.shell_session import Ended, Session
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
 
 MAIN = "main"

@@ -11,8 +11,8 @@ import pytest
 
 from hotdesk.desk.seam import Desk
 from hotdesk.hands.output import SHOWN
-from hotdesk.hands.session import Hearing, new_word
 from hotdesk.hands.shell import SESSIONS, Shell
+from hotdesk.hands.shell_session import Hearing, new_word
 from hotdesk.tool import Observation, Wrong
 
 
