@@ -189,6 +189,7 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
     """Pass bytes one way, then their end."""
     while data := await receive(source):
         await send(target, data)
+        await anyio.lowlevel.checkpoint()
     target.shutdown(socket.SHUT_WR)
 
 

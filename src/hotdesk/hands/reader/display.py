@@ -145,8 +145,9 @@ class Display:
         """Hold the connection for one call, made anew when it broke; what fails ends it."""
         async with self.turn:
             try:
-                if self.line is not None and not await self.line.lives():
-                    self.drop()
+                with anyio.fail_after(self.patience):
+                    if self.line is not None and not await self.line.lives():
+                        self.drop()
                 if self.line is None:
                     self.line = Line(await self.dial(SCREEN_PORT), self.size, self.most)
                 with anyio.fail_after(self.patience + longer):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.lowlevel
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, Told
@@ -152,7 +153,8 @@ async def let_go(one: Looking) -> None:
 
 
 async def receive(sock: socket.socket) -> bytes:
-    """Read what is there; nothing at the end."""
+    """Read what is there; nothing at the end. A side that never pauses must not have others wait."""
+    await anyio.lowlevel.checkpoint()
     while True:
         try:
             return sock.recv(READ)
