@@ -40,7 +40,8 @@ COMMANDS: dict[tuple[str, str], Sequence[str]] = {
 }
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 REFUSED = re.compile(r"hotdesk refuses ([A-Za-z0-9.:\[\]-]{1,255})")
-FORBIDDEN = re.compile(r"https?://([A-Za-z0-9.-]{1,255})(?::\d+)?/\S*\s+403\s")
+FORBIDDEN = re.compile(r"https?://([A-Za-z0-9.-]{1,255})(?::\d{1,5})?/\S{0,300}\s{1,3}403\s")
+"""Bounded in every part: a hostile manager writes what would be searched for ever."""
 CLOSED = re.compile(
     r"name resolution|resolve host|resolving|Network is unreachable|Connection refused|Cannot connect to proxy|"
     r"NewConnectionError|Could not connect|ENOTFOUND|EAI_AGAIN|ECONNREFUSED",
@@ -49,6 +50,8 @@ CLOSED = re.compile(
 INSTALLED = re.compile(
     r"^Successfully installed (.+)$|^(Setting up .+?) \.\.\.$|^((?:added|changed|removed|up to date).*)$", re.M
 )
+READ = 100_000
+"""Characters of an output that are looked at."""
 TOLD = 15
 """Lines of an output that are told when it failed."""
 
@@ -118,20 +121,21 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
 
 def listed(text: str) -> str:
     """Give what is installed, as much as fits."""
-    shown, left = fitting(readable(text).splitlines())
+    shown, left = fitting(readable(text[:READ]).splitlines())
     return f"{shown}\n… {left:,} more" if left else shown or "Nothing is installed."
 
 
 def summary(text: str) -> str:
     """Say what was installed or removed."""
-    found = [next(filter(None, match)) for match in INSTALLED.findall(readable(text))]
-    lines = found or [line for line in readable(text).splitlines() if line.strip()][-TOLD:]
+    said = readable(text[-READ:])
+    found = [next(filter(None, match)) for match in INSTALLED.findall(said)]
+    lines = found or [line for line in said.splitlines() if line.strip()][-TOLD:]
     return fitting(list(dict.fromkeys(lines)))[0] or "Done."
 
 
 def why_not(manager: str, done: Done) -> str:
     """Say why it failed: what the door refused and how that is allowed, or the last of what was said."""
-    said = readable(done.text + "\n" + done.stderr.decode("utf-8", "replace"))
+    said = readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
     lines = [line for line in said.splitlines() if line.strip() and "Retrying" not in line][-TOLD:]
     preset = PRESETS[manager]
     hosts = list(dict.fromkeys([*REFUSED.findall(said), *FORBIDDEN.findall(said)]))[:5]

@@ -12,7 +12,7 @@ from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integ
 SECONDS = 60.0
 WIDTH = 300
 """Characters of a line that are shown."""
-OUTPUT = 1 << 20
+OUTPUT = 1 << 18
 HEAD = 'n=$1; shift; rg "$@" | head -n "$n"; exit ${PIPESTATUS[0]}'
 CUT_OFF = 128 + 13
 """rg was stopped, for enough was found."""
