@@ -175,7 +175,7 @@ class Web:
         needs_origin = call.method != "GET" or "upgrade" in call.headers
         if origin != ours and (origin is not None or needs_origin):
             return None
-        return self.entry.find(call.path.split("/")[1], call.key)
+        return self.entry.find(call.path.removeprefix("/").partition("/")[0], call.key)
 
     async def answer(self, call: Call, session: Session | None) -> Answer:
         """Answer one request."""
@@ -214,7 +214,7 @@ class Web:
     async def turn(self, call: Call, session: Session) -> Answer:
         """Do something with the wheel."""
         act, secret = parse_act(call.body)
-        if act not in ACTS:
+        if not isinstance(act, str) or act not in ACTS:
             return Answer(400, b"The wheel is taken, kept or handed back.")
         if not self.control:
             raise BriefError("this page only shows the desk; `hotdesk watch --control` lets you drive it")
