@@ -222,7 +222,8 @@ class Wheel:
         """List the titles of windows."""
         done = await self.seat.desk.run(["wmctrl", "-l"], env={"DISPLAY": ":0"}, timeout=LOOKING, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
-        return frozenset(shown(line.split(maxsplit=3)[3]) for line in lines[:MOST_NAMES] if line.count(" ") > 2)
+        told = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
+        return frozenset(shown(words[3]) for words in told if len(words) == 4)  # a title may be empty
 
     async def placeholders(self) -> dict[str, str]:
         """Read what stands for secrets in the desk: plain and short, whatever the desk says."""
@@ -257,7 +258,7 @@ def share(told: object) -> float:
     """Read what share of a screen changed."""
     match told:
         case {"changed": (int() | float()) as changed}:
-            return min(1.0, max(0.0, float(changed)))
+            return float(min(1, max(0, changed)))
     return 0.0
 
 
