@@ -25,6 +25,8 @@ from hotdesk.hands.reader.wire import Frames, Garbled, write
 
 MEMORY = 1 << 30
 """Bytes of address space: a picture of the screen takes four million, a page's tree a few more."""
+FILES = 128
+"""Descriptors: buffers of sockets are no address space, and whoever turned a reader could fill many."""
 CHUNK = 1 << 18
 PACKET = 4096
 
@@ -186,6 +188,7 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
     anyio.run(rehearse)
     kinds = {name: load(path) for name, path in parts.items()}
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER)
     gc.freeze()
     asyncio.run(Reader(line, hand, kinds, float(settings["stuck"])).run())
