@@ -112,6 +112,7 @@ class Keeper:
             self.snapshots.turn()
             self.burning.turn()
         self.doorman.close()
+        self.readers.close()
         self.see_off()
 
     def see_off(self) -> None:
@@ -225,9 +226,12 @@ class Keeper:
             case "door":
                 self.doorman.be_ready()
             case "reader":
-                talk, hand = self.readers.start()
+                talk, hand = self.readers.start(request.desk)
                 with talk, hand:
                     self.send({"re": number, "ok": {}}, talk.fileno(), hand.fileno())
+            case "dismiss":
+                self.readers.dismiss(request.desk)
+                self.send({"re": number, "ok": {}})
             case "snapshot":
                 self.snapshots.begin(number, self.find(request.desk, idle=True))
             case "halt":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 
 from hotdesk.config import Config
@@ -20,11 +22,12 @@ class Readers:
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
-        self.pids: set[int] = set()
+        self.pids: dict[str, int] = {}
+        """By the name each was asked for under."""
 
-    def start(self) -> tuple[socket.socket, socket.socket]:
+    def start(self, name: str) -> tuple[socket.socket, socket.socket]:
         """Start one; give the owner's ends of its lines: one to talk over, one to hand it connections."""
-        if len(self.pids) >= MOST:
+        if len(self.pids) >= MOST or name in self.pids:
             raise KeeperError(f"{MOST} readers run already; close some desks")
         empty = self.settings.run / "private" / "empty"
         empty.mkdir(mode=0o555, exist_ok=True)
@@ -32,11 +35,22 @@ class Readers:
         hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with hears, takes:
             told = {"uid": uids.READER, "root": str(empty), "stuck": STUCK}
-            self.pids.add(part.spawn(PROGRAM, told, hears, takes))
+            self.pids[name] = part.spawn(PROGRAM, told, hears, takes)
         return talk, hand
+
+    def dismiss(self, name: str) -> None:
+        """End one its owner has let go of: a turned one would not end by itself."""
+        if name in self.pids:
+            os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so nobody else's
 
     def ended(self, pid: int) -> bool:
         """Note the exit of one."""
-        known = pid in self.pids
-        self.pids.discard(pid)
-        return known
+        found = [name for name, known in self.pids.items() if known == pid]
+        for name in found:
+            del self.pids[name]
+        return bool(found)
+
+    def close(self) -> None:
+        """End all."""
+        for name in self.pids:
+            self.dismiss(name)

@@ -14,7 +14,7 @@ from hotdesk.errors import BriefError
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
-    "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "hush",
+    "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "hush",
 ]  # fmt: skip
 TYPES: dict[str, tuple[type, ...]] = {
     "image": (str,),

@@ -111,7 +111,7 @@ class Screen:
         told = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
         match told.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
-                return Settled(settled, float(after), float(share))
+                return Settled(settled, float(min(after, timeout)), float(min(share, 1)))
         raise LinkError("the reader does not say whether the picture settled")
 
     async def cursor_position(self) -> Point:

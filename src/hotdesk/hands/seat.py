@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from hotdesk.desk.background import Background
 from hotdesk.desk.seam import Desk
@@ -78,10 +79,18 @@ class LocalSeat:
 class DeskSeat:
     """Has a reader of its own, started on first need, and again should it end."""
 
-    def __init__(self, desk: Desk, start: Callable[[], Awaitable[Lines]], tasks: Background) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        start: Callable[[], Awaitable[Lines]],
+        tasks: Background,
+        dismiss: Callable[[socket.socket], Awaitable[None]],
+    ) -> None:
         self.desk = desk
         self.start = start
         self.tasks = tasks
+        self.dismiss = dismiss
+        """Has the reader at a line end, whether it wants to or not."""
         self.starting = anyio.Lock()
         self.reader: Reader | None = None
         self.left: Callable[[int], None] = lambda number: None
@@ -114,8 +123,13 @@ class DeskSeat:
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
                 self.reader = Reader(self.desk, await self.start(), self.left)
-                self.tasks.start(self.reader.run)
+                self.tasks.start(functools.partial(self.hear, self.reader))
             return self.reader
+
+    async def hear(self, reader: Reader) -> None:
+        """Hear a reader until it ends, or is let go."""
+        await reader.run()
+        await self.dismiss(reader.line)
 
     def close(self) -> None:
         """Have the reader end."""
@@ -172,31 +186,33 @@ class Reader:
         """Hand the reader a connection."""
         try:
             send_now(self.handing, json.dumps(message).encode(), [sock.fileno() for sock in socks])
-        except OSError as e:
+        except OSError as e:  # also when it takes none: it is stuck, or was turned
             self.fail(str(e))
+            self.close()
 
     async def run(self) -> None:
         """Hear the reader until it ends."""
         try:
             async with anyio.create_task_group() as tasks:
-                await self.listen(tasks)
+                self.fail(await self.listen(tasks))
                 tasks.cancel_scope.cancel()
         finally:
+            self.fail("it was let go")
             for sock in (self.line, self.handing):
                 anyio.notify_closing(sock)
                 sock.close()
 
-    async def listen(self, tasks: anyio.abc.TaskGroup) -> None:
-        """Take what the reader says, until there is no more or it makes no sense."""
-        frames, why = Frames(), "it ended"
+    async def listen(self, tasks: anyio.abc.TaskGroup) -> str:
+        """Hear the reader; say why no more is heard. One that never pauses must not have others wait."""
+        frames = Frames()
         try:
             while data := await receive(self.line):
                 for message, blob in frames.feed(data):
                     self.hear(message, blob, tasks)
-        except (OSError, Garbled) as e:
-            why = str(e)
-        finally:
-            self.fail(why)
+                await anyio.lowlevel.checkpoint()
+        except (OSError, Garbled) as e:  # also a reset: it ended with asks unread
+            return str(e)
+        return "it ended"
 
     def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
         """Take an answer, a wish for a connection, or word that a viewer left; what else it says is nothing."""
@@ -231,7 +247,7 @@ class Reader:
         """Hang up; the reader ends by itself, or is ended when it is stuck."""
         self.fail("it was let go")
         for sock in (self.line, self.handing):
-            if sock.fileno() >= 0:
+            with suppress(OSError):  # closed already, or by the reader
                 sock.shutdown(socket.SHUT_RDWR)
 
 

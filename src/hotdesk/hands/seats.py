@@ -21,13 +21,15 @@ class Seats:
         self.tasks = tasks
         self.seats: dict[DeskId, DeskSeat] = {}
         self.spare: list[Lines] = []
+        self.names: dict[socket.socket, DeskId] = {}
+        """What the keeper knows readers by, by our ends of their lines."""
         self.wanted = 0
         """Readers to have ready: starting one takes longer than a picture of a screen."""
 
     def of(self, desk: Desk) -> DeskSeat:
         """Give a desk's seat."""
         if desk.id not in self.seats:
-            self.seats[desk.id] = DeskSeat(desk, self.lines, self.tasks)
+            self.seats[desk.id] = DeskSeat(desk, self.lines, self.tasks, self.dismiss)
         return self.seats[desk.id]
 
     async def lines(self) -> Lines:
@@ -51,9 +53,17 @@ class Seats:
 
     async def begin(self) -> Lines:
         """Have the keeper start a reader."""
-        _, fds = await self.keeper.ask(Request("reader", new_id()), 2)
+        name = new_id()
+        _, fds = await self.keeper.ask(Request("reader", name), 2)
         talk, hand = (socket.socket(fileno=fd) for fd in fds)
+        self.names[talk] = name
         return talk, hand
+
+    async def dismiss(self, talk: socket.socket) -> None:
+        """Have the keeper end a reader that was let go: one that a desk has turned would stay."""
+        if (name := self.names.pop(talk, None)) is not None:
+            with suppress(HotdeskError):
+                await self.keeper.ask(Request("dismiss", name))
 
     def leave(self, desk: DeskId) -> None:
         """Let go of the seat of a desk that ended."""

@@ -7,8 +7,10 @@ import struct
 from collections.abc import Mapping
 
 HEAD = struct.Struct(">II")
-LONGEST = 8 << 20
+LONGEST = 4 << 20
 """Bytes of a message's JSON."""
+MOST_PIECES = 500_000
+"""Lists, objects and members of it: what reading costs those who wait meanwhile."""
 LARGEST = 48 << 20
 """Bytes beside it."""
 
@@ -43,6 +45,8 @@ class Frames:
 
 def parse(data: bytes) -> dict[str, object]:
     """Read a message's JSON."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_PIECES:
+        raise Garbled(f"a message of more than {MOST_PIECES} pieces")
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as e:
