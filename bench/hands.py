@@ -20,7 +20,6 @@ PNG, SCROT_PNG = "screenshot, PNG, in the host's hands", "scrot, PNG, read by th
 JPEG, SCROT_JPEG = "screenshot, JPEG, in the host's hands", "scrot, JPEG, read by the host"
 KEY, XDOTOOL_KEY = "key: the program has it, and the call is back", "xdotool key: likewise"
 CLICK, XDOTOOL_CLICK = "click: the program has it, and the call is back", "xdotool click: likewise"
-ARRIVED = ", until the program has it"
 WARM, WARM_BASE = "warm desktop claim → first screenshot", "warm base claim, and one screenshot"
 UP, MEMORY = "cold desktop: its screen is up", "idle desktop: MiB of memory"
 KEPT = 2
@@ -51,6 +50,11 @@ root.update()
 root.mainloop()
 """
 """Shows a table and bars, others after each event, and tells when an event reached it by the clock all desks share."""
+
+
+def arrival(name: str) -> str:
+    """Name the time until the program has it, of something that is timed until the call is back."""
+    return f"{name.partition(':')[0]}, until the program has it"
 
 
 async def lines_of(process: Process) -> AsyncGenerator[str, None]:
@@ -133,7 +137,7 @@ async def act(screen: Screen, lines: AsyncGenerator[str, None], book: Book, numb
         with anyio.fail_after(20):
             await reached(lines, way)  # a screen that changes hands tells every program its keymap anew
             times = [await reached(lines, way) for _ in range(3)]
-        book.note(name.partition(":")[0] + ARRIVED, number, *[arrived for arrived, _ in times])
+        book.note(arrival(name), number, *[arrived for arrived, _ in times])
         book.note(name, number, *[done for _, done in times])
 
 

@@ -181,4 +181,22 @@ PROMISES = (
         "hands",
     ),
     Promise(hands.PNG, "≤", 0.2, hands.SCROT_PNG, "a screenshot as PNG ≤ 0.2 × that `scrot`", "hands", aim=True),
+    Promise(
+        hands.arrival(hands.KEY),
+        "≤",
+        0.1,
+        hands.arrival(hands.XDOTOOL_KEY),
+        "a key, until the program has it ≤ 0.1 × `xdotool`",
+        "hands",
+        aim=True,
+    ),
+    Promise(
+        hands.arrival(hands.CLICK),
+        "≤",
+        0.1,
+        hands.arrival(hands.XDOTOOL_CLICK),
+        "a click, until the program has it ≤ 0.1 × `xdotool`",
+        "hands",
+        aim=True,
+    ),
 )
