@@ -44,7 +44,7 @@ async def give(seed: int, out: Path, home: Path) -> bool:
         before = await measure(desk, hands, out / "before.png")
         off = [(plan, *place) for plan, place in zip(PLANS, before, strict=True) if place != [0, 0]]
         for plan, right, low in off:
-            print(f"looked: the button of {plan} is {right} pixels too far right and {low} too low")
+            print(f"looked: the button of {plan} is off by {right:+d} pixels across and {low:+d} down")
             await run(desk, "python3", "mend.py", "page/style.css", str(right), str(low))
         print("mended the stylesheet, and load the page again")
         await use(hands, "browser_evaluate", expression=FRESH)
