@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 
 import anyio
-from websockets.exceptions import ProtocolError
+from websockets.exceptions import WebSocketException
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
@@ -83,8 +83,8 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
             while (said := await browser.hear()) is not None:
                 await send(far, said)
             tasks.cancel_scope.cancel()
-    except* (OSError, ProtocolError):
-        pass
+    except* (OSError, WebSocketException):
+        pass  # either is gone, or the browser closed it while something was said to it
     finally:
         anyio.notify_closing(far)
 
