@@ -183,6 +183,10 @@ def test_a_turned_reader_cannot_fill_the_machine(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="len(bytes(2 << 30))") == "MemoryError"
 
 
+def test_a_turned_reader_cannot_fill_the_kernel(reader: Line) -> None:
+    assert reader.ask("turned.attempt", code="len([socket.socketpair() for _ in range(200)])") == "OSError"
+
+
 def test_a_reader_that_is_stuck_is_ended(start: Callable[..., Line]) -> None:
     line = start(1.0)
     line.ask("turned.echo", text="here")

@@ -1,0 +1,459 @@
+"""A desk whose screen, browser and programs lie, and people who should not drive: neither gets beyond its part."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk.background import background
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.seam import Done, Spec
+from hotdesk.errors import DeskError, LinkError
+from hotdesk.hands import packages
+from hotdesk.hands.entry import Entry, Session
+from hotdesk.hands.seat import DeskSeat
+from hotdesk.hands.web import File, Web
+from hotdesk.host import Host
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
+
+GREETING = b"RFB 003.008\n\x01\x01"
+X11 = {"DISPLAY": ":0"}
+LIAR = r"""
+import base64, hashlib, socket, struct, threading
+PIXELS = struct.pack(">BBBBHHHBBB3x", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
+FRAME = struct.pack(">BxHHHHHi", 0, 1, 0, 0, 1280, 800, 0) + bytes(1280 * 800 * 4)
+
+def lie():
+    with open("/tmp/lie") as file:
+        return file.read()
+
+def show(sock, what):
+    say = lambda lied, true, usual: sock.sendall(lied if what == true else usual)
+    say(b"RFB 003.003\n", "speaks another version", b"RFB 003.008\n")
+    sock.recv(12)
+    say(b"\x01\x02", "asks for a password", b"\x01\x01")
+    sock.recv(1)
+    sock.sendall(bytes(4))
+    sock.recv(1)
+    say(struct.pack(">HH", 65535, 65535), "is of another size", struct.pack(">HH", 1280, 800))
+    sock.sendall(PIXELS)
+    name = b"n" * (2 << 20 if what == "has a name of megabytes" else 4)
+    sock.sendall(struct.pack(">I", len(name)) + name)
+    say(b"\x05", "sends a message nobody knows", b"")
+    say(struct.pack(">BxHHHHHi", 0, 1, 0, 0, 1, 1, 5) + bytes(4), "sends what was not asked for", b"")
+    say(struct.pack(">BxHHHHHi", 0, 1, 1279, 0, 2, 1, 0) + bytes(8), "paints outside itself", b"")
+    say(b"\x03\0\0\0" + struct.pack(">I", 6) + b"jacked", "has a clipboard", b"")
+    while what == "never pauses":
+        sock.sendall(b"\x02" * 65536)
+    sock.sendall(FRAME)
+    while data := sock.recv(4096):
+        with open("/tmp/heard", "ab") as file:
+            file.write(data)
+
+def browse(sock, what):
+    head = sock.recv(4096).decode()
+    with open("/tmp/asked", "a") as file:
+        file.write(head.splitlines()[0] + "\n")
+    if "/json/version" in head:
+        path = "/internal/admin" if what == "leads elsewhere" else "/devtools/browser/1"
+        body = '{"webSocketDebuggerUrl": "ws://127.0.0.1:9222%s"}' % path
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body.encode()))
+        return
+    key = next(line.split(": ")[1] for line in head.splitlines() if line.lower().startswith("sec-websocket-key"))
+    accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest())
+    sock.sendall(b"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+                 + accept + b"\r\n\r\n")
+    sock.sendall(b"\x81\x7f" + struct.pack(">Q", 1 << 62))
+    while True:
+        sock.sendall(bytes(65536))
+
+def serve(port, work):
+    with socket.create_server(("127.0.0.1", port), backlog=20) as listener:
+        while True:
+            threading.Thread(target=attempt, args=(work, listener.accept()[0]), daemon=True).start()
+
+def attempt(work, sock):
+    with sock:
+        try:
+            work(sock, lie())
+        except OSError:
+            pass
+
+threading.Thread(target=serve, args=(9222, browse), daemon=True).start()
+serve(5900, show)
+"""
+"""Poses as a desk's screen and browser, and lies in one point, as a file says; all else is as it should be."""
+SCREENS = (
+    "speaks another version",
+    "asks for a password",
+    "is of another size",
+    "has a name of megabytes",
+    "sends a message nobody knows",
+    "sends what was not asked for",
+    "paints outside itself",
+)
+PRESSED = """
+import ctypes
+x = ctypes.CDLL("libX11.so.6")
+x.XOpenDisplay.restype = ctypes.c_void_p
+display, keys = ctypes.c_void_p(x.XOpenDisplay(None)), (ctypes.c_char * 32)()
+x.XQueryKeymap(display, keys)
+print(sum(byte.bit_count() for byte in keys.raw))
+"""
+LOGGER = """
+import time
+with open("/tmp/log", "w", buffering=1) as file:
+    while True:
+        print(time.monotonic(), file=file)
+        time.sleep(0.005)
+"""
+UNNAME = r"""
+until id=$(wmctrl -l | head -n 1 | cut -d' ' -f1) && [ "$id" ]; do sleep 0.05; done
+xprop -id "$id" -f _NET_WM_NAME 8u -set _NET_WM_NAME '' && xprop -id "$id" -f WM_NAME 8s -set WM_NAME ''
+"""
+
+
+@pytest.fixture(scope="module")
+async def host(settings: Config) -> AsyncIterator[Host]:
+    async with Host(settings, control=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def liar(host: Host) -> AsyncIterator[LinkedDesk]:
+    """Give a desk with a screen and a browser that lie."""
+    async with host.open_desk(Spec(image="desktop")) as desk:
+        assert isinstance(desk, LinkedDesk)
+        await desk.write("/tmp/lie", b"")
+        process = await desk.start(["python3", "-c", LIAR], stdin=False)
+        with anyio.fail_after(10):
+            while not (await desk.run(["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/5900 4<>/dev/tcp/127.0.0.1/9222"])).ok:
+                await anyio.sleep(0.05)
+        await host.seat(desk).ask("screen.cursor")
+        yield desk
+        await process.kill()
+
+
+@pytest.fixture(scope="module")
+async def desktop(host: Host) -> AsyncIterator[LinkedDesk]:
+    """Give a desk with a screen that is as it should be."""
+    async with host.open_desk(Spec(image="desktop")) as desk:
+        assert isinstance(desk, LinkedDesk)
+        assert (await desk.run(["/usr/local/lib/hotdesk/session"], timeout=30)).ok
+        await host.hands(desk)
+        await host.seat(desk).ask("screen.cursor")
+        yield desk
+
+
+@asynccontextmanager
+async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
+    """Look at a desk; give the viewer's number, and its end of the stream."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(5)
+    with ours:
+        with theirs:
+            number = await seat.join(theirs)
+        ours.sendall(GREETING)
+        with anyio.fail_after(10):
+            while b"desk" not in await anyio.to_thread.run_sync(ours.recv, 4096):
+                pass
+        yield number, ours
+
+
+# -- a desk that lies -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lie", SCREENS)
+async def test_a_screen_that_lies_shows_nothing(host: Host, liar: LinkedDesk, lie: str) -> None:
+    await liar.write("/tmp/lie", lie.encode())
+    with anyio.fail_after(15), pytest.raises(LinkError, match="misbehaves"):
+        await host.seat(liar).ask("screen.shot")
+    assert (await liar.run(["true"])).ok
+
+
+async def test_a_screen_that_tells_the_truth_is_seen(host: Host, liar: LinkedDesk) -> None:
+    await liar.write("/tmp/lie", b"")
+    assert (await host.seat(liar).ask("screen.shot")).blob.startswith(b"\x89PNG")
+
+
+async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk) -> None:
+    await liar.write("/tmp/lie", b"leads elsewhere")
+    with anyio.fail_after(25), suppress(DeskError):
+        await host.seat(liar).ask("browser.tabs")
+    assert "internal" not in (await liar.read("/tmp/asked")).decode()
+
+
+async def test_a_browser_cannot_send_without_end(host: Host, liar: LinkedDesk) -> None:
+    await liar.write("/tmp/lie", b"")
+    with anyio.fail_after(25), pytest.raises(LinkError, match="misbehaves"):
+        await host.seat(liar).ask("browser.tabs")
+
+
+async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host, liar: LinkedDesk) -> None:
+    await liar.write("/tmp/lie", b"never pauses")
+    seat = host.seat(liar)
+    async with looking(seat) as (number, _):
+        with anyio.fail_after(15):
+            await seat.ask("view.lease", number=number)
+    await liar.write("/tmp/lie", b"")
+
+
+async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) -> None:
+    await liar.write("/tmp/lie", b"has a clipboard")
+    async with looking(host.seat(liar)) as (_, stream):
+        seen = await anyio.to_thread.run_sync(stream.recv, 4096)
+    assert b"jacked" not in seen
+    assert seen[:1] == b"\0"
+
+
+async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> None:
+    await liar.write("/tmp/lie", b"")
+    seat = host.seat(liar)
+    async with looking(seat) as (number, stream):
+        await seat.ask("view.lease", number=number)
+        stream.sendall(b"\x06\0\0\0" + struct.pack(">I", 6) + b"mine!!" + struct.pack(">BBxxI", 4, 1, ord("k")))
+        await anyio.sleep(0.3)
+        heard = await liar.read("/tmp/heard")
+    assert struct.pack(">BBxxI", 4, 1, ord("k")) in heard, "what came after it did not arrive: nothing was seen"
+    assert b"mine" not in heard
+
+
+# -- people -----------------------------------------------------------------------------------------------------
+
+
+async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
+    seat = host.seat(desktop)
+    await seat.ask("screen.input", events=[["move", 5, 5]])
+    async with looking(seat) as (_, stream):
+        stream.sendall(struct.pack(">BBHH", 5, 0, 300, 300) + struct.pack(">BBxxI", 4, 1, ord("a")))
+        await anyio.sleep(0.3)
+        where = (await desktop.run(["xdotool", "getmouselocation"], env=X11)).text
+        pressed = (await desktop.run(["python3", "-c", PRESSED], env=X11)).text
+    assert where.startswith("x:5 y:5 ")
+    assert pressed == "0\n"
+
+
+async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
+    host: Host, desktop: LinkedDesk
+) -> None:
+    hands, wheel = await host.hands(desktop), host.wheel(desktop)
+    logger = await desktop.start(["python3", "-c", LOGGER], stdin=False)
+    await anyio.sleep(0.3)
+    async with looking(host.seat(desktop)) as (number, _):
+        await wheel.take(number, "a test")
+        with anyio.fail_after(10):
+            seen = await hands.use("screen_screenshot", {})
+        await anyio.sleep(0.6)
+        await wheel.hand_back(number, "a test")
+    await anyio.sleep(0.2)
+    times = [float(line) for line in (await desktop.read("/tmp/log")).split()]
+    await logger.kill()
+    assert not seen.ok
+    assert not seen.image
+    assert max(after - before for before, after in pairwise(times)) > 0.5
+
+
+async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, desktop: LinkedDesk) -> None:
+    other = await desktop.start(["xterm"], env=X11, stdin=False)
+    assert (await desktop.run(["bash", "-c", UNNAME], env=X11, timeout=20)).ok
+    wheel = host.wheel(desktop)
+    async with looking(host.seat(desktop)) as (number, _):
+        await wheel.take(number, "a test")
+        assert wheel.refusal()
+        await wheel.hand_back(number, "a test")
+    assert await wheel.welcome()
+    await other.kill()
+
+
+# -- a reader that was turned -----------------------------------------------------------------------------------
+
+
+async def test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat(host: Host, desktop: LinkedDesk) -> None:
+    seat = host.seat(desktop)
+    before = readers()
+    await seat.ask("screen.cursor")
+    seat.close()
+    with anyio.fail_after(10):
+        while readers() - before or seat.reader is None or seat.reader.failure is None:
+            await anyio.sleep(0.02)
+    known = readers()
+    await seat.ask("screen.cursor")
+    (pid,) = readers() - known
+    try:
+        os.kill(pid, signal.SIGSTOP)  # it hears no hang-up, and no alarm
+        seat.close()
+        with anyio.move_on_after(5):
+            while pid in readers():
+                await anyio.sleep(0.02)
+        assert pid not in readers()
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def readers() -> set[int]:
+    """List the readers of this process's keepers."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            pid = int(entry.name)
+            line, parent = (entry / "cmdline").read_bytes(), parent_of(pid)
+            if b"hotdesk.hands.reader.process" in line and parent_of(parent) == os.getpid():
+                found.add(pid)
+    return found
+
+
+def parent_of(pid: int) -> int:
+    """Give a process's parent."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+NONSENSE = {
+    "a length beyond all bounds": struct.pack(">II", 1 << 31, 0),
+    "what is no JSON": struct.pack(">II", 1, 0) + b"x",
+    "no object": struct.pack(">II", 2, 0) + b"[]",
+    "an end with asks unread": b"",
+}
+
+
+@pytest.mark.parametrize("said", NONSENSE)
+async def test_a_reader_that_says_nonsense_takes_its_owner_nowhere(desktop: LinkedDesk, said: str) -> None:
+    talk, theirs = socket.socketpair()
+    hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    async def start() -> tuple[socket.socket, socket.socket]:
+        return talk, hand
+
+    async def dismiss(_: socket.socket) -> None:
+        return
+
+    async with background() as tasks:
+        seat = DeskSeat(desktop, start, tasks, dismiss)
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(refused, seat)
+            await anyio.sleep(0.1)
+            theirs.sendall(NONSENSE[said])
+            theirs.close()
+            takes.close()
+
+
+async def refused(seat: DeskSeat) -> None:
+    """Ask what gets no answer."""
+    with anyio.fail_after(5), pytest.raises(LinkError):
+        await seat.ask("screen.shot")
+
+
+# -- the page ---------------------------------------------------------------------------------------------------
+
+
+class Shown:
+    """The owner of a desk that is shown."""
+
+    async def screen(self, viewer: str, control: bool) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        theirs.sendall(b"picture")
+        theirs.close()
+        ours.setblocking(False)
+        return ours
+
+    async def wheel(self) -> dict[str, object]:
+        return {"viewers": 1}
+
+    async def turn(self, act: str, viewer: str, secret: str) -> dict[str, object]:
+        return {}
+
+
+Get = Callable[..., Awaitable[bytes]]
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[tuple[Get, Entry, Session, str]]:
+    """Serve a page to one who entered; give a way to send requests, and what those who entered know."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        port = listener.getsockname()[1]
+        entry = Entry(time.monotonic)
+        session = entry.enter(entry.invite())
+        assert session is not None
+        web = Web("d", Shown(), entry, {"": File("text/html", b"page")}, port, control=True)
+
+        async def get(target: str, method: str = "GET", **headers: str) -> bytes:
+            told = {"Host": f"127.0.0.1:{port}", "Cookie": f"desk={session.key}", **headers}
+            lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in told.items())
+            return await anyio.to_thread.run_sync(exchange, port, f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(web.serve, listener)
+            yield get, entry, session, f"http://127.0.0.1:{port}"
+            tasks.cancel_scope.cancel()
+
+
+def exchange(port: int, request: bytes) -> bytes:
+    """Send a request; give the beginning of what is answered."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as sock:
+        sock.sendall(request)
+        return sock.recv(4096)
+
+
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec_WebSocket_Version": "13",
+    "Sec_WebSocket_Key": base64.b64encode(bytes(16)).decode(),
+}
+STRANGERS = {
+    "by another name": {"Host": "desk.attacker.test"},
+    "from another site": {"Origin": "http://attacker.test"},
+    "from another port": {"Origin": "http://127.0.0.1:1"},
+}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+async def test_a_page_is_nobodys_who_comes(page: tuple[Get, Entry, Session, str], stranger: str) -> None:
+    get, _, session, origin = page
+    assert b" 200 " in await get(f"/{session.place}/state", Origin=origin)
+    assert b" 403 " in await get(f"/{session.place}/state", **{"Origin": origin, **STRANGERS[stranger]})
+
+
+async def test_a_handle_begins_one_stream(page: tuple[Get, Entry, Session, str]) -> None:
+    get, entry, session, origin = page
+    upgrade = {**UPGRADE, "Sec_WebSocket_Protocol": f"binary, desk.{entry.issue(session)}", "Origin": origin}
+    assert b" 101 " in await get(f"/{session.place}/screen", **upgrade)
+    assert b" 403 " in await get(f"/{session.place}/screen", **upgrade)
+
+
+async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, Entry, Session, str]) -> None:
+    get, entry, session, origin = page
+    for _ in range(10):
+        handle = entry.issue(session)
+        await get(f"/{session.place}/screen", **UPGRADE, Sec_WebSocket_Protocol=f"binary, desk.{handle}", Origin=origin)
+    assert b" 200 " in await get(f"/{session.place}/state")
+
+
+async def test_no_request_ends_a_page(page: tuple[Get, Entry, Session, str]) -> None:
+    get, _, session, origin = page
+    for method, target in (("GET", "x"), ("OPTIONS", "*"), ("CONNECT", "a:1")):
+        await get(target, method, Origin=origin)
+    assert b" 200 " in await get(f"/{session.place}/state")
+
+
+# -- what programs say ------------------------------------------------------------------------------------------
+
+
+def test_what_a_package_manager_says_is_searched_in_a_moment() -> None:
+    began = time.monotonic()
+    packages.why_not("pip", Done(1, b"http://a/" * 4000, b"http://a/" * 4000))
+    assert time.monotonic() - began < 2
