@@ -71,23 +71,23 @@ async def room(opened: tuple[Host, Desk]) -> AsyncIterator[Room]:
 
 
 async def test_a_worker_writes_runs_mends_and_searches_a_program(room: Room) -> None:
-    await room.use("file_create", path="work/sum.py", content="import sys\nprint(sum(map(int, sys.stdin)) + 1)\n")
-    assert await room.use("run", argv=["python3", "work/sum.py"], stdin="1\n2\n") == "4\n[exit code 0]"
-    await room.use("file_replace", path="work/sum.py", old=" + 1", new="")
+    await room.use("file_create", path="sums/sum.py", content="import sys\nprint(sum(map(int, sys.stdin)) + 1)\n")
+    assert await room.use("run", argv=["python3", "sums/sum.py"], stdin="1\n2\n") == "4\n[exit code 0]"
+    await room.use("file_replace", path="sums/sum.py", old=" + 1", new="")
     assert (
-        await room.use("shell", command="cd work; seq 10 | python3 sum.py") == "55\n[exit code 0, in /home/user/work]"
+        await room.use("shell", command="cd sums; seq 10 | python3 sum.py") == "55\n[exit code 0, in /home/user/sums]"
     )
-    assert (await room.use("file_view", path="work/sum.py", start=2)).endswith("print(sum(map(int, sys.stdin)))")
+    assert (await room.use("file_view", path="sums/sum.py", start=2)).endswith("print(sum(map(int, sys.stdin)))")
     found = await room.use("search", pattern=r"sum\(map", glob="*.py", context=1)
     assert found.splitlines() == [
-        "/home/user/work/sum.py-1-import sys",
-        "/home/user/work/sum.py:2:print(sum(map(int, sys.stdin)))",
+        "/home/user/sums/sum.py-1-import sys",
+        "/home/user/sums/sum.py:2:print(sum(map(int, sys.stdin)))",
     ]
-    assert await room.use("find_files", glob="*.py") == "/home/user/work/sum.py"
-    assert "Nothing in /home/user/work matches" in await room.use("search", pattern="nowhere", path="work")
+    assert await room.use("find_files", glob="*.py") == "/home/user/sums/sum.py"
+    assert "Nothing in /home/user/sums matches" in await room.use("search", pattern="nowhere", path="sums")
     assert "regex parse error" in await room.fail("search", pattern="(")
-    await room.use("file_undo", path="work/sum.py")
-    assert await room.use("run", command="echo 1 | python3 work/sum.py") == "2\n[exit code 0]"
+    await room.use("file_undo", path="sums/sum.py")
+    assert await room.use("run", command="echo 1 | python3 sums/sum.py") == "2\n[exit code 0]"
 
 
 async def test_what_was_left_out_is_found_where_it_is_said_to_be(room: Room) -> None:

@@ -130,8 +130,8 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (
             Removal(
                 "hotdesk/hands/reader/view.py",
-                "    await anyio.lowlevel.checkpoint()\n    while True:\n",
-                "    while True:\n",
+                "    await anyio.lowlevel.checkpoint()\n    return await sockets",
+                "    return await sockets",
             ),
         ),
         (f"{HANDS}::test_a_screen_that_never_pauses_does_not_hold_up_its_reader",),

@@ -30,7 +30,7 @@ ORDER = (
 class Anthropic:
     """A model of Anthropic's, by its Messages API."""
 
-    library = "anthropic"
+    package = "anthropic"
     client = "AsyncAnthropic"
 
     def __init__(self, model: str) -> None:
@@ -52,7 +52,7 @@ class Anthropic:
 class OpenAI:
     """A model of OpenAI's, by its Responses API."""
 
-    library = "openai"
+    package = "openai"
     client = "AsyncOpenAI"
 
     def __init__(self, model: str) -> None:
@@ -78,9 +78,9 @@ class Eyes:
     def __init__(self, model: Anthropic | OpenAI) -> None:
         self.model = model
         try:
-            self.make = getattr(import_module(model.library), model.client)
+            self.make = getattr(import_module(model.package), model.client)
         except ImportError as e:
-            raise HostError(f"the library `{model.library}` is not installed: pip install 'hotdesk[models]'") from e
+            raise HostError(f"the library `{model.package}` is not installed: pip install 'hotdesk[models]'") from e
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
         """Ask about a picture; the library finds its key itself."""

@@ -27,7 +27,6 @@ MEMORY = 1 << 30
 """Bytes of address space: a picture of the screen takes four million, a page's tree a few more."""
 FILES = 128
 """Descriptors: buffers of sockets are no address space, and whoever turned a reader could fill many."""
-CHUNK = 1 << 18
 PACKET = 4096
 
 

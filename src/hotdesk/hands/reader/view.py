@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
+from hotdesk.desk import sockets
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, Told
 from hotdesk.hands.reader.relay import Acts, DeskSide, Side, ViewerSide
 
-READ = 1 << 16
 GREETING = 10.0
 """Seconds both sides have for their greetings."""
 LETTING_GO = 1.0
@@ -103,8 +103,8 @@ async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
     try:
         with anyio.fail_after(GREETING):
             await greet(screen, one.desk)
-            await send(one.desk, screen.take_back())
-            await send(viewer, one.viewer.take_back())
+            await sockets.send(one.desk, screen.take_back())
+            await sockets.send(viewer, one.viewer.take_back())
             await greet(one.viewer, viewer)
     except TimeoutError:
         raise Strange(f"no greeting within {GREETING:.0f} s") from None
@@ -126,14 +126,14 @@ async def greet(side: Side, sock: socket.socket) -> None:
         if not data:
             raise ConnectionResetError("it hung up")
         side.feed(data)
-        await send(sock, side.take_back())
+        await sockets.send(sock, side.take_back())
 
 
 async def show(screen: DeskSide, desk: socket.socket, viewer: socket.socket, scope: anyio.CancelScope) -> None:
     """Pass pictures on; a viewer that reads slowly has the desk wait."""
     while data := await receive(desk):
         screen.feed(data)
-        await send(viewer, screen.take())
+        await sockets.send(viewer, screen.take())
     scope.cancel()
 
 
@@ -149,24 +149,10 @@ async def let_go(one: Looking) -> None:
     """Send a desk what waits for it, in order."""
     async with one.writing:
         with suppress(OSError):
-            await send(one.desk, one.viewer.take())
+            await sockets.send(one.desk, one.viewer.take())
 
 
 async def receive(sock: socket.socket) -> bytes:
     """Read what is there; nothing at the end. A side that never pauses must not have others wait."""
     await anyio.lowlevel.checkpoint()
-    while True:
-        try:
-            return sock.recv(READ)
-        except BlockingIOError:
-            await anyio.wait_readable(sock)
-
-
-async def send(sock: socket.socket, data: bytes) -> None:
-    """Write everything."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[sock.send(view) :]
-        except BlockingIOError:
-            await anyio.wait_writable(sock)
+    return await sockets.receive(sock)

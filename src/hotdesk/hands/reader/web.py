@@ -16,12 +16,12 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
 
+from hotdesk.desk import sockets
 from hotdesk.hands.reader import BROWSER_PORT, Strange
 
 LONGEST_MESSAGE = 32 << 20
 LONGEST_HEAD = 16 << 10
 LONGEST_BODY = 64 << 10
-CHUNK = 16 << 10
 AUTHORITY = f"127.0.0.1:{BROWSER_PORT}"
 PATH = re.compile(r"/devtools/browser/[0-9A-Za-z-]{1,64}")
 LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
@@ -145,24 +145,17 @@ async def receive_more(sock: socket.socket) -> bytes:
 
 
 async def receive_some(sock: socket.socket) -> bytes:
-    """Read what is there, or wait for it; nothing at the end."""
+    """Read what is there, or wait for it; nothing at the end, or when it broke."""
     await anyio.lowlevel.checkpoint()
-    while True:
-        try:
-            return sock.recv(CHUNK)
-        except BlockingIOError:
-            await anyio.wait_readable(sock)
-        except OSError:
-            return b""
+    try:
+        return await sockets.receive(sock)
+    except OSError:
+        return b""
 
 
 async def send_all(sock: socket.socket, data: bytes) -> None:
     """Send all of it."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[sock.send(view) :]
-        except BlockingIOError:
-            await anyio.wait_writable(sock)
-        except OSError as e:
-            raise Strange("the connection was closed") from e
+    try:
+        await sockets.send(sock, data)
+    except OSError as e:
+        raise Strange("the connection was closed") from e
