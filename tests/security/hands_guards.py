@@ -121,9 +121,9 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (f"{HANDS}::test_a_browser_cannot_have_others_called",),
     ),
     Guard(
-        "messages of browsers that end",
+        "messages of browsers that are short",
         (Removal("hotdesk/hands/reader/web.py", "max_size=LONGEST_MESSAGE)", "max_size=None)"),),
-        (f"{HANDS}::test_a_browser_cannot_send_without_end",),
+        (f"{HANDS}::test_a_browser_cannot_send_without_measure",),
     ),
     Guard(
         "turns between two sides",
