@@ -459,6 +459,16 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         (f"{TRUST}::test_a_door_that_dies_comes_back_with_the_same_authority_and_grants",),
     ),
     Guard(
+        "changes that doors have made",
+        (Removal(PROCESS, 'min((door.seen for door in self.to("door")), default=self.mark)', "self.mark"),),
+        each(f"{KEYS}::test_a_change_is_answered_when_every_door_has_made_it", "{}", ("step", "revoke")),
+    ),
+    Guard(
+        "doors that are gone make no change",
+        (Removal(PROCESS, "            self.lines.remove(line)\n            self.settle()\n", "            pass\n"),),
+        (f"{KEYS}::test_a_door_that_is_gone_keeps_no_change_waiting",),
+    ),
+    Guard(
         "what a door ended stays ended",
         (Removal(PROCESS, "if isinstance(event, Revoked) and event.desk in self.charters:\n", "if False:\n"),),
         (

@@ -298,6 +298,29 @@ def test_a_grant_the_door_ended_stays_ended_for_the_next_door(keys: Kept) -> Non
     assert [one["grant"]["secret"] for one in told["grants"]] == ["printed", "hotdesk-canary"]
 
 
+@pytest.mark.parametrize(
+    "change", [{"verb": "step", "step": "two"}, {"verb": "revoke", "grant": "erp-token"}], ids=["step", "revoke"]
+)
+def test_a_change_is_answered_when_every_door_has_made_it(keys: Kept, change: dict[str, object]) -> None:
+    door, owner = keys.opened()
+    owner.tell(n=8, desk=DESK, **change)
+    told = door.until(lambda told: told.get("change") == DESK)
+    owner.sock.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        owner.until(lambda told: told.get("re") == 8)
+    owner.sock.settimeout(5)
+    door.tell(changed=told["mark"])
+    assert owner.until(lambda told: told.get("re") == 8)["ok"] == {}
+
+
+def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
+    door, owner = keys.opened()
+    owner.tell(n=8, verb="step", desk=DESK, step="two")
+    door.until(lambda told: told.get("change") == DESK)
+    door.sock.close()
+    assert owner.until(lambda told: told.get("re") == 8)["ok"] == {}
+
+
 def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:
     door, owner = keys.opened()
     stranger = new_id()

@@ -165,6 +165,7 @@ class Door:
                 self.way(desk).adopt(told, self.leaf_key, self.scratch)
             case {"change": str(desk)}:
                 self.way(desk).change(told)
+                self.tell(changed=told.get("mark", 0))
             case {"answer": str(number), "desk": str(desk), "digest": str(mark), "approved": bool(approved)}:
                 self.way(desk).answer(number, mark, approved)
             case {"drop": str(desk)}:

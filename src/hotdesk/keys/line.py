@@ -23,6 +23,8 @@ class Line:
         self.messages = Messages()
         self.out = bytearray()
         self.cut = False
+        self.seen = 0
+        """The last change that the door at the other end says it has made."""
 
     def tell(self, **message: object) -> None:
         """Send a message as soon as the other end takes it; one too long to be sent ends the line."""

@@ -93,6 +93,10 @@ class Keys:
         self.number = 0
         self.printing: dict[int, tuple[Line, int]] = {}
         """What the teller is asked for: its number, who wants it, under which number of its own."""
+        self.mark = 0
+        """The last change doors were told of."""
+        self.changes: list[tuple[int, Line, object]] = []
+        """Those that not every door has made yet, with who waits for it, under which number."""
         self.answers: list[Callable[[str | None], None]] = []
         """What is said once this turn's events are on disk, or why they are not."""
         self.over = False
@@ -116,6 +120,7 @@ class Keys:
                     for message in line.hear():
                         self.take(line, message)
             self.commit()
+            self.settle()
             self.flush()
         with suppress(HotdeskError):  # a journal that cannot be written is why we end
             for desk in list(self.charters):
@@ -141,6 +146,7 @@ class Keys:
             for charter in self.charters.values():
                 line.tell(**charter.message())
             line.tell(ready=True)
+            line.seen = self.mark
 
     def flush(self) -> None:
         """Send what waits, and drop the lines that are cut."""
@@ -149,6 +155,7 @@ class Keys:
         for line in [line for line in self.lines if line.cut]:
             line.sock.close()
             self.lines.remove(line)
+            self.settle()
 
     def commit(self) -> None:
         """Put this turn's events on disk, then answer whoever waits. An unwritable journal shuts every door."""
@@ -202,7 +209,7 @@ class Keys:
                 self.answer_committed(line, number)
             case "step" | "revoke":
                 self.change(desk, message)
-                line.tell(re=number, ok={})
+                self.changes.append((self.mark, line, number))
             case "answer":
                 self.approve(desk, message)
                 self.answer_committed(line, number)
@@ -220,6 +227,8 @@ class Keys:
                 self.charters[event.desk].drop(event.grant)
             if isinstance(event, Asked | Answered | Alarm | Revoked):
                 self.tell_owner(event)
+        elif "changed" in message:
+            line.seen = max(line.seen, int(str(message["changed"])))
         elif "used" in message:
             desks = [as_desk(each) for each in as_list(message["used"])]
             for owner in self.to("owner")[:1]:
@@ -322,8 +331,16 @@ class Keys:
             self.journal.add(desk, "keys", Revoked(desk, gone or "all", str(message.get("why", "asked"))))
         told = {key: value for key, value in message.items() if key in ("verb", "step", "grant")}
         told["identities"] = charter.identities() if charter is not None else {}
+        self.mark += 1
         for door in self.to("door"):
-            door.tell(change=desk, **told)
+            door.tell(change=desk, mark=self.mark, **told)
+
+    def settle(self) -> None:
+        """Answer for changes that every door has made; one that is gone lets nothing through."""
+        done = min((door.seen for door in self.to("door")), default=self.mark)
+        for _, line, number in [change for change in self.changes if change[0] <= done]:
+            line.tell(re=number, ok={})
+        self.changes = [change for change in self.changes if change[0] > done]
 
     def end_canary(self, desk: str) -> None:
         """End what a desk's door was tried with: it was only for that."""
