@@ -16,7 +16,13 @@ LIES = f"{HANDS}::test_a_screen_that_lies_shows_nothing"
 GUARDS_OF_HANDS: tuple[Guard, ...] = (
     Guard(
         "the reader's cell",
-        (Removal(PROCESS, '    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER)\n', ""),),
+        (
+            Removal(
+                PROCESS,
+                '    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER, leashed=True)\n',
+                "",
+            ),
+        ),
         (
             *(f"{READER}::test_a_turned_reader_reaches_nothing[{attempt}]" for attempt in ATTEMPTS),
             *(f"{READER}::test_a_turned_reader_cannot_make_calls_it_has_no_use_for[{call}]" for call in CALLS),
@@ -32,6 +38,11 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "readers that are stuck",
         (Removal(PROCESS, "            signal.setitimer(signal.ITIMER_REAL, self.stuck)\n", ""),),
         (f"{READER}::test_a_reader_that_is_stuck_is_ended",),
+    ),
+    Guard(
+        "readers on a leash",
+        (Removal(PROCESS, "calls.READER, leashed=True)", "calls.READER)"),),
+        (f"{READER}::test_a_turned_reader_dies_with_its_keeper",),
     ),
     Guard(
         "readers that end with their owner",

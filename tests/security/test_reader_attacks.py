@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -128,12 +129,12 @@ def start(turned: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ca
     running: list[Line] = []
     root = tmp_path_factory.mktemp("empty")
 
-    def begin(stuck: float = 30.0) -> Line:
+    def begin(stuck: float = 30.0, before: str = "exec") -> Line:
         talk, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with hears, takes:
             told = json.dumps({"uid": uids.READER, "root": str(root), "stuck": stuck})
-            moved = f'exec 3<&{hears.fileno()} 4<&{takes.fileno()}; exec "$@"'
+            moved = f'exec 3<&{hears.fileno()} 4<&{takes.fileno()}; {before} "$@"'
             program = [sys.executable, "-P", "-B", "-c", START, f"{turned}:{SOURCE}", "", told]
             child = subprocess.Popen(
                 ["bash", "-c", moved, "bash", *program],
@@ -192,6 +193,19 @@ def test_a_reader_that_is_stuck_is_ended(start: Callable[..., Line]) -> None:
     line.ask("turned.echo", text="here")
     line.say("turned.work", code="while True: pass")
     assert line.child.wait(10) == -signal.SIGALRM
+
+
+def test_a_turned_reader_dies_with_its_keeper(start: Callable[..., Line]) -> None:
+    line = start(before="true &&")
+    pid = int(line.ask("turned.attempt", code="os.getpid()"))
+    line.say("turned.work", code="signal.setitimer(signal.ITIMER_REAL, 0)\nwhile True: pass")
+    assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(line.child.pid)
+    line.child.kill()
+    line.child.wait()
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_a_reader_ends_with_its_owner(start: Callable[..., Line]) -> None:

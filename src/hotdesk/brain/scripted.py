@@ -10,6 +10,7 @@ PLAN = (count,)
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ def load_brain(folder: Path) -> ScriptedBrain:
         code = compile(path.read_bytes(), str(path), "exec")
     except (OSError, SyntaxError, ValueError) as e:
         raise BriefError(f"the brain {path} cannot be loaded: {e}; it is a script that ends in {EXAMPLE}") from e
+    sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
     with translated(str(path)):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
     plan = getattr(module, "PLAN", ())

@@ -13,6 +13,7 @@ import importlib
 import os
 import platform
 import resource
+import signal
 import ssl
 from collections.abc import Collection
 from pathlib import Path
@@ -35,11 +36,19 @@ class Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False) -> None:
-    """Shut this process in `root`, which is `/` from here on; `dials`: it may still connect by TCP. Needs root."""
+def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, leashed: bool = False) -> None:
+    """Shut this process in `root`, which is `/` from here on. Needs root.
+
+    `dials`: it may still connect by TCP; `leashed`: it dies with its parent, whatever becomes of it.
+    """
+    parent = os.getppid()
     refuse_rings()
     preload()
     wall_in(root, uid, dials=dials)
+    if leashed:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
+        if os.getppid() != parent:
+            os._exit(1)
     install(calls.program(platform.machine(), names, os.getpid()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ class Kept:
         """The digest of what it stands on."""
         self.pid = pid
         """Its first process when it was opened, as the host counts them."""
+        self.env: Mapping[str, str] = {}
+        """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.ledger = Ledger(desk, runtime.note)

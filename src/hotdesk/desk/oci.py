@@ -86,6 +86,7 @@ class ContainerRuntime:
         kept.spec, kept.scope = spec, scope
         async with self.unless_whole(desk):
             led, ca = await self.admit(desk, spec, scope)
+            kept.env = led.env
             order = Request("claim", desk, led, ca=ca)
             if as_it_is:
                 await self.keeper.post(order, functools.partial(self.lose, ready))
@@ -155,6 +156,7 @@ class ContainerRuntime:
             with closing(fds):
                 link = await self.answer(desk, body, fds[0], fds[1])
             kept = Kept(self, desk, asked, scope, str(body["image"]), int(str(body["pid"])))
+            kept.env = spec.env
             opened = self.take(desk, link, kept)
             if not spare:
                 self.desks[desk] = opened

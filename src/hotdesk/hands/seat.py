@@ -53,6 +53,10 @@ class Seat(Protocol):
         """Ask the reader: `screen.shot`. What the desk cannot do is `DeskError`; what it does wrong, `LinkError`."""
         ...
 
+    def close(self) -> None:
+        """Have the reader end, and whoever looks through it see no more; the next ask starts another."""
+        ...
+
 
 class LocalSeat:
     """Reads in this very process, for tests: no wall stands between it and what the desk says."""
@@ -74,6 +78,10 @@ class LocalSeat:
         except Strange as e:
             raise misbehaves(self.desk, name, str(e)) from e
         return told
+
+    def close(self) -> None:
+        """Let go of what was connected."""
+        self.parts.clear()
 
 
 class DeskSeat:

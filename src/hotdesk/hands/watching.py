@@ -106,8 +106,9 @@ class Watching:
                 await join(sock, ours)
             finally:
                 known.pop(name, None)
-                with suppress(HotdeskError):
-                    await self.wheel(desk).hand_back(number, "", "its viewer left")
+                if (wheel := self.wheels.get(desk.id)) is not None:
+                    with suppress(HotdeskError):
+                        await wheel.hand_back(number, "", "its viewer left")
 
     async def turn(self, desk: LinkedDesk, act: str, name: str, secret: str, by: str) -> None:
         """Do something with the wheel, for a viewer that may."""
@@ -139,15 +140,16 @@ class Watching:
             "paused": desk.link.paused or desk.down is not None,
             "holder": holder.by if holder is not None else "",
             "driver": next((mark(name) for name, each in known.items() if holder and each.number == holder.viewer), ""),
-            "secrets": sorted(holder.placeholders) if holder is not None else [],
+            "secrets": sorted(self.wheel(desk).secrets) if holder is not None else [],
             "seconds": round(time.monotonic() - holder.since, 1) if holder is not None else 0.0,
         }
 
 
 def secrets_of(desk: LinkedDesk) -> dict[str, str]:
-    """Give the variables in which a desk has placeholders, by the secrets' names."""
-    grants = desk.outside.scope.grants if isinstance(desk.outside, Kept) else ()
-    return {grant.secret: grant.env for grant in grants if grant.env}
+    """Give what stands for secrets in a desk, by their names: what it was given, not what it says."""
+    if not isinstance(desk.outside, Kept):
+        return {}
+    return {grant.secret: desk.outside.env[grant.env] for grant in desk.outside.scope.grants if grant.env}
 
 
 def mark(name: str) -> str:

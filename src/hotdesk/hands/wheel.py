@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -26,7 +25,6 @@ RETURNING = 10.0
 """Seconds a desk may take to go on after hand-back."""
 MARK = "wheel"
 """What the picture is called that the screen is compared with."""
-PLACEHOLDER = re.compile(r"[!-~]{1,200}", re.ASCII)
 MOST_NAMES = 20
 LONGEST_NAME = 120
 
@@ -50,8 +48,6 @@ class Holder:
     kept: float
     """When the viewer was last heard of."""
     scene: Scene = field(default_factory=Scene)
-    placeholders: dict[str, str] = field(default_factory=dict)
-    """What is typed for a secret, by its name: the door exchanges it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +77,7 @@ class Wheel:
         self.note = note
         self.tasks = tasks
         self.secrets = secrets or {}
-        """The variables inside that hold placeholders, by the secret's name."""
+        """What stands for secrets in the desk, by their names."""
         self.holder: Holder | None = None
         self.driven: Drive | None = None
         self.lease = LEASE
@@ -140,8 +136,6 @@ class Wheel:
                 scope.cancel()
             try:
                 self.holder.scene = await self.look(mark=True)
-                with suppress(HotdeskError), anyio.move_on_after(LOOKING):
-                    self.holder.placeholders = await self.placeholders()
                 self.note(TookOver(self.seat.desk.id, viewer, by))
                 await self.hush(True)
                 await self.seat.ask("view.lease", number=viewer)
@@ -162,9 +156,9 @@ class Wheel:
         """Type a secret's placeholder where the desk's cursor is, for whoever drives."""
         if self.holder is None or self.holder.viewer != viewer:
             raise BriefError("only who holds the wheel has a secret typed")
-        if name not in self.holder.placeholders:
+        if name not in self.secrets:
             raise BriefError(f"this desk has no placeholder for {shown(name)!r}")
-        keys = [["key", ord(each), down] for each in self.holder.placeholders[name] for down in (True, False)]
+        keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
         await self.seat.ask("screen.input", events=keys)
 
     async def hand_back(self, viewer: int, by: str, note: str = "") -> None:
@@ -186,9 +180,13 @@ class Wheel:
     async def let_go_on(self) -> tuple[int, int]:
         """Have a person drive no longer, then the desk's programs go on; give how much was clicked and typed."""
         acted: object = None
+        confirmed = False
         with suppress(HotdeskError), anyio.move_on_after(LOOKING):
             await self.seat.ask("view.lease", number=0)
+            confirmed = True
             acted = (await self.seat.ask("view.acted")).value
+        if not confirmed:
+            self.seat.close()  # or a person might drive on beside the worker
         with suppress(DeskGone):
             await self.hush(False)
         match acted:
@@ -224,15 +222,6 @@ class Wheel:
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         told = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
         return frozenset(shown(words[3]) for words in told if len(words) == 4)  # a title may be empty
-
-    async def placeholders(self) -> dict[str, str]:
-        """Read what stands for secrets in the desk: plain and short, whatever the desk says."""
-        if not self.secrets:
-            return {}
-        done = await self.seat.desk.run(["env", "-0"], timeout=LOOKING, output_limit=1 << 20)
-        pairs = (line.decode("ascii", "replace").partition("=") for line in done.stdout.split(b"\0"))
-        values = {name: value for name, _, value in pairs if PLACEHOLDER.fullmatch(value)}
-        return {name: values[variable] for name, variable in self.secrets.items() if variable in values}
 
     async def pages(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""

@@ -24,6 +24,9 @@ class Scripted:
         self.answers = list(answers)
         self.asked: list[tuple[str, dict[str, object]]] = []
 
+    def close(self) -> None:
+        """Have nothing to let go of."""
+
     async def ask(self, verb: str, /, **arguments: object) -> Told:
         """Answer what comes next."""
         self.asked.append((verb, arguments))

@@ -41,6 +41,9 @@ class Scripted:
         self.told = told or Told()
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
+    def close(self) -> None:
+        """Have nothing to let go of."""
+
     async def ask(self, verb: str, /, **arguments: object) -> Told:
         self.asked.append((verb, arguments))
         return self.told

@@ -188,7 +188,7 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
     kinds = {name: load(path) for name, path in parts.items()}
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
-    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER)
+    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER, leashed=True)
     gc.freeze()
     asyncio.run(Reader(line, hand, kinds, float(settings["stuck"])).run())
     os._exit(0)
