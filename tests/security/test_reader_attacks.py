@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import platform
 import signal
 import socket
@@ -12,6 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,10 +204,14 @@ def test_a_turned_reader_dies_with_its_keeper(start: Callable[..., Line]) -> Non
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(line.child.pid)
     line.child.kill()
     line.child.wait()
-    end = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    try:
+        end = time.monotonic() + 5
+        while Path(f"/proc/{pid}").exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_reader_ends_with_its_owner(start: Callable[..., Line]) -> None:
