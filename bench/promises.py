@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, door, hands, snapshots, start, warm
+from bench import burns, crowd, door, hands, snapshots, start, view, warm
 from bench.book import Book
 
 FLAT = 1.5
@@ -180,6 +180,7 @@ PROMISES = (
         "warm desktop claim → first screenshot ≤ 3 × a warm base claim and one screenshot",
         "hands",
     ),
+    Promise(view.FRAME, "≤", 0.3, "", "live view: first frame ≤ 300 ms after the page opens", "view"),
     Promise(hands.PNG, "≤", 0.2, hands.SCROT_PNG, "a screenshot as PNG ≤ 0.2 × that `scrot`", "hands", aim=True),
     Promise(
         hands.arrival(hands.KEY),

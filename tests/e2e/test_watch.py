@@ -9,28 +9,36 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import anyio
 import pytest
 
 from hotdesk import config
-from hotdesk.cli.watch import Far
+from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.desk.kept import Kept
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
-from hotdesk.errors import BriefError
 from hotdesk.hands.seat import DeskSeat
-from hotdesk.host import Host, control_path
+from hotdesk.host import Host
+from hotdesk.vault import Token, Vault, private
 from tests.e2e.conftest import environment
-from tests.e2e.forwarding import forwarded
+from tests.upstream import Upstream, upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
 WATCH = [sys.executable, "-c", "from hotdesk.cli import main; main()", "watch", "--json", "--no-open"]
 FORM = "data:text/html,<title>Work</title><input id=i style='position:fixed;inset:0;font-size:60px'>"
+LOGIN = b"""<title>Login</title><form action=/login method=post>
+<input name=password type=password style="position:fixed;inset:0;font-size:60px"></form>"""
+PASSWORD = "correct-horse-battery-staple-42"
 CANVAS = "document.querySelector('canvas').getBoundingClientRect()"
+TAKE = "fetch('wheel', {method: 'POST', body: JSON.stringify({act: 'take'})}).then(r => window.answer = r.status)"
+RETURN = "\N{CARRIAGE RETURN}"
+KEYS = {RETURN: 0xFF0D}
 
 
 @dataclass
@@ -40,117 +48,116 @@ class Scene:
     host: Host
     desk: LinkedDesk
     eye: DeskSeat
-    settings: Config
+    up: Upstream
 
-    async def see(self, expression: str) -> object:
+    async def see(self, expression: str, seat: DeskSeat | None = None) -> object:
         """Give what an expression is in the page."""
-        told = (await self.eye.ask("browser.evaluate", expression=f"JSON.stringify({expression})")).value
+        asked = f"JSON.stringify({expression})"
+        told = (await (seat or self.eye).ask("browser.evaluate", expression=asked)).value
         assert isinstance(told, dict)
         return json.loads(json.loads(str(told["text"])))
 
-    async def until(self, expression: str, seconds: float = 10.0) -> None:
+    async def until(self, expression: str, seat: DeskSeat | None = None) -> None:
         """Wait until an expression is so in the page."""
-        with anyio.fail_after(seconds):
-            while not await self.see(expression):
-                await anyio.sleep(0.05)
+        with anyio.fail_after(10):
+            while not await self.see(expression, seat):
+                await anyio.sleep(0.02)
 
-    async def point(self, x: int, y: int) -> tuple[int, int]:
-        """Give where a place of the desk's screen is on the screen of the desk that looks."""
+    async def click(self, x: int, y: int) -> None:
+        """Click at a place of the desk's screen, as the person does: in the page."""
         box = await self.see(CANVAS)
         top = await self.see("window.outerHeight - window.innerHeight")
         assert isinstance(box, dict)
         assert isinstance(top, int)
-        return int(box["x"] + x * box["width"] / 1280), int(box["y"] + y * box["height"] / 800 + top)
-
-    async def click(self, x: int, y: int) -> None:
-        """Click at a place of the desk's screen, as the person does: in the page."""
-        across, down = await self.point(x, y)
+        across, down = int(box["x"] + x * box["width"] / 1280), int(box["y"] + y * box["height"] / 800 + top)
         events = [["move", across, down], ["pause", 0.05], ["button", 1, True], ["button", 1, False], ["pause", 0.05]]
         await self.eye.ask("screen.input", events=events)
 
     async def type(self, text: str) -> None:
         """Type, as the person does."""
-        keys = [["key", ord(letter), down] for letter in text for down in (True, False)]
+        keys = [["key", KEYS.get(letter, ord(letter)), down] for letter in text for down in (True, False)]
         await self.eye.ask("screen.input", events=[*keys, ["pause", 0.1]])
 
     async def press(self, name: str) -> None:
         """Press a button of the page's."""
         await self.see(f"document.getElementById('{name}').click() || true")
 
-    def noted(self) -> list[dict[str, object]]:
-        """Give what was written down of who drove."""
-        rows = read(self.settings.lib / "keys" / FILE, self.desk.id)
-        return [{"name": row.name, **json.loads(row.data)} for row in rows if row.name in ("TookOver", "HandedBack")]
+    async def take(self) -> None:
+        """Take the wheel, by the page's button."""
+        await self.press("wheel")
+        await self.until("!document.getElementById('banner').hidden")
+
+    async def work_at(self, url: str) -> DeskSeat:
+        """Have the browser of the desk that is worked at show a page."""
+        seat = self.host.seat(self.desk)
+        await seat.ask("browser.goto", url=url)
+        return seat
 
     async def typed(self) -> object:
         """Give what arrived in the form of the desk that is worked at."""
-        told = (await self.host.seat(self.desk).ask("browser.evaluate", expression="i.value")).value
-        assert isinstance(told, dict)
-        return json.loads(str(told["text"]))
+        return await self.see("i.value", self.host.seat(self.desk))
+
+    def noted(self) -> list[dict[str, object]]:
+        """Give what was written down of who drove."""
+        rows = read(self.host.config.lib / "keys" / FILE, self.desk.id)
+        return [{"name": row.name, **json.loads(row.data)} for row in rows if row.name in ("TookOver", "HandedBack")]
 
 
-@pytest.fixture
-async def scene(settings: Config) -> AsyncIterator[Scene]:
-    viewer = settings.lib / "viewer"
-    viewer.parent.mkdir(parents=True, exist_ok=True)
-    viewer.symlink_to(config.load().lib / "viewer")
-    async with (
-        Host(settings) as host,
-        host.open_desk(Spec(image="desktop")) as desk,
-        host.open_desk(Spec(image="desktop")) as eye,
-    ):
-        assert isinstance(desk, LinkedDesk)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(go, host.seat(desk), FORM)
-            tasks.start_soon(go, host.seat(eye), "about:blank")
-        yield Scene(host, desk, host.seat(eye), settings)
-    viewer.unlink()
-
-
-async def go(seat: DeskSeat, url: str) -> None:
-    """Go to a page."""
-    await seat.ask("browser.goto", url=url)
-
-
-@asynccontextmanager
-async def watching(scene: Scene, settings: Config, *options: str) -> AsyncIterator[str]:
-    """Have a page shown, and its port in the desk that looks; give its address."""
-    argv = [*WATCH, *options, scene.desk.id]
-    with subprocess.Popen(
-        argv, stdout=subprocess.PIPE, env={**environment(settings), "PYTHONPATH": ":".join(sys.path)}
-    ) as page:
-        try:
-            assert page.stdout is not None
-            told = await anyio.to_thread.run_sync(page.stdout.readline)
-            assert told, "the page's server ended; its complaint is above"
-            address = json.loads(told)["url"]
-            async with forwarded(scene.eye.desk, int(address.split(":")[2].split("/")[0])):
-                yield address
-        finally:
-            page.terminate()
+@pytest.fixture(scope="module")
+async def scene(home: Path) -> AsyncIterator[Scene]:
+    """Open both desks; the one that is worked at has a placeholder for a login outside."""
+    folder = home / "watch"
+    folder.mkdir(mode=0o755)
+    private.make_folder(folder / "lib/keys", uids.KEYS)
+    Vault.make(folder / "lib/keys", "file").put("password", Token(), PASSWORD.encode())
+    (folder / "lib/viewer").symlink_to(config.load().lib / "viewer")
+    images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
+    with upstream(folder, "erp.test") as up:
+        scope = Scope(
+            rules=(parse_rule("GET,POST https://erp.test/**"),),
+            grants=(parse_grant("password@erp.test form=password:POST:/login env=ERP_PASSWORD"),),
+            names={"erp.test": up.address},
+        )
+        own = Config(run=folder / "run", lib=folder / "lib", images=images, ca=str(up.ca))
+        async with (
+            Host(own) as host,
+            host.open_desk(Spec(image="desktop"), scope) as desk,
+            host.open_desk(Spec(image="desktop")) as eye,
+        ):
+            assert isinstance(desk, LinkedDesk)
+            here = Scene(host, desk, host.seat(eye), up)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(here.work_at, FORM)
+                tasks.start_soon(here.see, "1")
+            yield here
 
 
 @asynccontextmanager
-async def page(scene: Scene, settings: Config, *options: str) -> AsyncIterator[str]:
-    """Have a page shown, opened and live; give its address."""
-    async with watching(scene, settings, *options) as address:
-        await scene.eye.ask("browser.goto", url=address)
-        await scene.until("document.getElementById('state').textContent === 'live'")
-        await scene.until("performance.getEntriesByName('first frame').length === 1")
+async def page(scene: Scene, *options: str) -> AsyncIterator[str]:
+    """Have a page served on the loopback of the desk that looks, opened there and live; give its address."""
+    assert isinstance(scene.eye.desk, LinkedDesk)
+    assert isinstance(scene.eye.desk.outside, Kept)
+    inside = ["nsenter", f"--net=/proc/{scene.eye.desk.outside.pid}/ns/net"]
+    env = {**environment(scene.host.config), "PYTHONPATH": ":".join(sys.path)}
+    with subprocess.Popen([*inside, *WATCH, *options, scene.desk.id], stdout=subprocess.PIPE, env=env) as served:
         try:
+            assert served.stdout is not None
+            address = json.loads(await anyio.to_thread.run_sync(served.stdout.readline))["url"]
+            await scene.eye.ask("browser.goto", url=address)
+            await scene.until("document.getElementById('state').textContent === 'live'")
             yield address
-        finally:
             await scene.eye.ask("browser.goto", url="about:blank")
+        finally:
+            served.terminate()
 
 
-async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene, settings: Config) -> None:
+async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene) -> None:
     wheel = scene.host.wheel(scene.desk)
-    async with page(scene, settings, "--control"):
+    async with page(scene, "--control"):
         await scene.click(640, 400)
         await scene.type("early")
         assert await scene.typed() == ""
-        await scene.press("wheel")
-        await scene.until("!document.getElementById('banner').hidden")
+        await scene.take()
         assert "person" in (wheel.refusal() or "")
         await scene.click(640, 400)
         await scene.type("secret")
@@ -161,8 +168,7 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene, setti
         await scene.click(640, 400)
         await scene.type("late")
         assert await scene.typed() == "secret"
-        await scene.press("wheel")
-        await scene.until("!document.getElementById('banner').hidden")
+        await scene.take()
     with anyio.fail_after(5):
         while wheel.refusal():  # the page was left
             await anyio.sleep(0.02)
@@ -178,33 +184,36 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene, setti
     assert (await scene.desk.run(["true"])).ok
 
 
-async def owner_refuses(scene: Scene) -> None:
-    """See that a desk's owner knows itself who may drive, whatever a page's server says."""
-    async with remote_runtime(control_path(scene.settings, os.getpid())) as runtime:
-        owner = Far(runtime, scene.desk.id)
-        with await owner.screen("a" * 32, control=False), pytest.raises(BriefError, match="only looks"):
-            await owner.turn("take", "a" * 32, "")
-        with pytest.raises(BriefError, match="nobody of that name"):
-            await owner.turn("take", "b" * 32, "")
-        with await owner.screen("c" * 32, control=True), pytest.raises(BriefError, match="looks already"):
-            await owner.screen("c" * 32, control=True)
-        with pytest.raises(BriefError, match="small letters"):
-            await owner.screen("A" * 32, control=True)
-        assert (await owner.wheel())["holder"] == ""
+async def test_a_person_signs_in_with_a_secret_that_never_enters_the_desk(scene: Scene) -> None:
+    html = {"Content-Type": "text/html"}
+    scene.up.answers |= {"/": (200, html, LOGIN), "/login": (200, html, b"<title>In</title>")}
+    seat = await scene.work_at("https://erp.test/")
+    async with page(scene, "--control"):
+        assert await scene.see("document.getElementById('secrets').hidden")
+        await scene.take()
+        assert await scene.see("document.getElementById('secret').value") == "password"
+        await scene.click(640, 400)
+        await scene.press("type")
+        await scene.until("document.querySelector('input').value.length > 8", seat)
+        await scene.type(RETURN)
+        await scene.until("document.title === 'In'", seat)
+        await scene.press("wheel")
+        await scene.until("document.getElementById('banner').hidden")
+    assert [seen.body for seen in scene.up.seen if seen.path == "/login"] == [f"password={PASSWORD}".encode()]
+    search = "grep -rlaF -e $0 /home /tmp /run /etc /proc/[0-9]*/environ 2>/dev/null"
+    assert (await scene.desk.run(["sh", "-c", search, PASSWORD], timeout=30)).text == ""
 
 
-async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene, settings: Config) -> None:
-    async with page(scene, settings) as address:
+async def test_who_only_looks_moves_nothing_and_learns_of_the_end(scene: Scene) -> None:
+    await scene.work_at(FORM)
+    async with page(scene) as address:
         assert await scene.see("document.getElementById('wheel').hidden")
-        refused = (
-            "fetch('wheel', {method: 'POST', body: JSON.stringify({act: 'take'})}).then(r => window.answer = r.status)"
-        )
-        await scene.see(f"({refused}, true)")
+        await scene.see(f"({TAKE}, true)")
         await scene.until("window.answer === 409")
+        assert scene.host.wheel(scene.desk).refusal() is None
         await scene.click(640, 400)
         await scene.type("nothing")
         assert await scene.typed() == ""
-        await owner_refuses(scene)
         await scene.host.burn(scene.desk.id)
         await scene.until("document.getElementById('state').textContent === 'gone'")
         await scene.eye.ask("browser.goto", url=address)

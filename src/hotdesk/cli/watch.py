@@ -23,7 +23,7 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk.confine import confine
 from hotdesk.desk.remote import RemoteRuntime
 from hotdesk.desk.seam import DeskId, as_id
-from hotdesk.errors import BriefError, DeskError, DeskGone, HostError
+from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import novnc, page
 from hotdesk.hands.entry import CODE_SECONDS, Entry
 from hotdesk.hands.web import Web
@@ -101,11 +101,7 @@ class Far:
     async def screen(self, viewer: str, control: bool) -> socket.socket:
         """Give a stream of the desk's screen."""
         target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
-        sock, rest = await self.runtime.upgrade(target, PROTOCOL)
-        if rest:
-            sock.close()
-            raise DeskError("the owner spoke before the stream began")
-        return sock
+        return await self.runtime.upgrade(target, PROTOCOL)
 
     async def wheel(self) -> Mapping[str, object]:
         """Say who looks and who drives."""

@@ -37,7 +37,7 @@ async def stopped(desk: str) -> DeskGone:
 class Link:
     """One connection to one guest."""
 
-    def __init__(self, sock: socket.socket, already: bytes = b"") -> None:
+    def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
@@ -58,8 +58,6 @@ class Link:
         """Whether its guest stands still because a person holds the wheel."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
-        self.already = already
-        """Bytes that were read with an upgrade's answer."""
         self.opening: Callable[[bytes], None] | None = None
         """Hears every request before it goes out."""
 
@@ -72,7 +70,6 @@ class Link:
         over = anyio.Event()
         try:
             loop.add_reader(self.sock, self.listen, over)
-            self.hear(self.already, over)
             await over.wait()
             self.fail(self.ending or await self.obituary())
         finally:

@@ -25,6 +25,8 @@ from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperErr
 from hotdesk.event import Asked, from_json
 
 ANSWER_LIMIT = 1 << 24
+HEAD_LIMIT = 1 << 14
+END = b"\r\n\r\n"
 CALL_SECONDS = 60.0
 PAUSE = 0.02
 
@@ -87,11 +89,7 @@ class Lent:
 
     async def dial(self, port: int) -> socket.socket:
         """Have the owner call a server inside, and pass bytes both ways."""
-        sock, rest = await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
-        if rest:
-            sock.close()
-            raise DeskError("the owner spoke before the stream began")
-        return sock
+        return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
 
     async def root(self) -> Link:
         """Borrow the link to root's guest."""
@@ -138,24 +136,23 @@ class RemoteRuntime:
 
     async def link(self, target: str) -> Link:
         """Make a call that becomes a link to a guest."""
-        sock, rest = await self.upgrade(target, "hotdesk-link")
-        link = Link(sock, rest)
+        link = Link(await self.upgrade(target, "hotdesk-link"))
         self.tasks.start(link.run)
         await link.ready()
         return link
 
-    async def upgrade(self, target: str, protocol: str) -> tuple[socket.socket, bytes]:
-        """Turn a call into a stream; give its socket, and what came with the answer."""
+    async def upgrade(self, target: str, protocol: str) -> socket.socket:
+        """Turn a call into a stream; give its socket, from which nothing but the answer was read."""
         head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
         sock = await self.dial()
         try:
-            status, body, rest = await self.exchange(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
+            status, body = await self.exchange(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
             if status != 101:
                 raise failure(body)
         except BaseException:
             sock.close()
             raise
-        return sock, rest
+        return sock
 
     async def burn(self, desk: DeskId) -> None:
         """Have the owner burn a desk."""
@@ -186,7 +183,7 @@ class RemoteRuntime:
             raise BriefError(f"a request of {len(body)} bytes is more than an owner takes; put it in a file")
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
         with await self.dial() as sock:
-            status, answer, _ = await self.exchange(sock, head.encode() + body, seconds)
+            status, answer = await self.exchange(sock, head.encode() + body, seconds)
         if status >= 400:
             raise failure(answer)
         try:
@@ -195,9 +192,7 @@ class RemoteRuntime:
             raise KeeperError("the owner answered strangely") from e
         return found if isinstance(found, dict) else {"items": found}
 
-    async def exchange(
-        self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS
-    ) -> tuple[int, bytes, bytes]:
+    async def exchange(self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS) -> tuple[int, bytes]:
         """Say something, and wait for the answer but not for ever."""
         try:
             with anyio.move_on_after(seconds):
@@ -245,11 +240,12 @@ def connected(sock: socket.socket, path: Path) -> bool:
     return True
 
 
-async def read_answer(sock: socket.socket) -> tuple[int, bytes, bytes]:
-    """Read one answer: its status, its body, and what came after an upgrade."""
+async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
+    """Read one answer: its status and its body. What comes after an upgrade is left: a stream may speak first."""
     connection = h11.Connection(h11.CLIENT)
     connection.send(h11.Request(method="GET", target="/", headers=[("Host", "hotdesk"), ("Upgrade", "hotdesk-link")]))
     connection.send(h11.EndOfMessage())
+    connection.receive_data(await read_head(sock))
     status = 0
     body = bytearray()
     while True:
@@ -257,7 +253,7 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes, bytes]:
         if event is h11.NEED_DATA:
             connection.receive_data(await receive(sock))
         elif isinstance(event, h11.InformationalResponse) and event.status_code == 101:
-            return 101, b"", connection.trailing_data[0]
+            return 101, b""
         elif isinstance(event, h11.Response):
             status = event.status_code
         elif isinstance(event, h11.Data):
@@ -267,9 +263,25 @@ async def read_answer(sock: socket.socket) -> tuple[int, bytes, bytes]:
                     f"the owner answered with more than {ANSWER_LIMIT >> 20} MiB; end it and start another"
                 )
         elif isinstance(event, h11.EndOfMessage):
-            return status, bytes(body), b""
+            return status, bytes(body)
         elif not isinstance(event, h11.InformationalResponse):
             raise DeskGone("the owner hung up")
+
+
+async def read_head(sock: socket.socket) -> bytes:
+    """Read an answer's head, and not a byte more; less when the owner hangs up or goes on and on."""
+    head = b""
+    while END not in head and len(head) < HEAD_LIMIT:
+        try:
+            peeked = sock.recv(HEAD_LIMIT, socket.MSG_PEEK)
+        except BlockingIOError:
+            await anyio.wait_readable(sock)
+            continue
+        if not peeked:
+            break
+        until = (head + peeked).find(END)
+        head += sock.recv(len(peeked) if until < 0 else until + len(END) - len(head))
+    return head
 
 
 def failure(body: bytes) -> Exception:

@@ -1,46 +1,40 @@
-"""The files of the page that shows a desk, with noVNC's; read once, so that no request chooses a path."""
+"""The files of the page that shows a desk, with noVNC's as one; read once, so that no request chooses a path."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
 from hotdesk.errors import HostError
+from hotdesk.hands.page.bundle import bundle
 from hotdesk.hands.web import File
 
+SCRIPT = "text/javascript; charset=utf-8"
 OWN = {
     "": ("index.html", "text/html; charset=utf-8"),
-    "view.js": ("view.js", "text/javascript; charset=utf-8"),
+    "view.js": ("view.js", SCRIPT),
     "view.css": ("view.css", "text/css; charset=utf-8"),
 }
-SCRIPT = "text/javascript; charset=utf-8"
+LIBRARY = "novnc.js"
 FOLDERS = ("core", "vendor")
-PRELOAD = b"<!-- preload -->"
+ENTRY = "core/rfb.js"
 LARGEST = 1 << 20
 
 
 def load(novnc: Path) -> dict[str, File]:
     """Read every file of the page, by its address below the page's folder."""
-    scripts = dict(library(novnc))
-    if "novnc/core/rfb.js" not in scripts:
+    sources = dict(library(novnc))
+    if ENTRY not in sources:
         raise HostError(f"noVNC, which shows a desk's screen, is not at {novnc}: run `hotdesk setup`")
     here = files(__name__)
     page = {name: File(media, (here / file).read_bytes()) for name, (file, media) in OWN.items()}
-    links = "\n".join(f'<link rel="modulepreload" href="{name}">' for name in scripts)
-    page[""] = File(page[""].media, page[""].data.replace(PRELOAD, links.encode()))
-    return {**page, **scripts}
+    return {**page, LIBRARY: File(SCRIPT, bundle(sources, ENTRY).encode())}
 
 
-def library(novnc: Path) -> list[tuple[str, File]]:
-    """Read noVNC's scripts; what is no plain file, or has a strange name, is left out."""
-    found = []
+def library(novnc: Path) -> Iterator[tuple[str, str]]:
+    """Read noVNC's modules; what is no plain file, or is larger than a script is, is left out."""
     for folder in FOLDERS:
         for path in sorted((novnc / folder).rglob("*.js")):
-            name = path.relative_to(novnc).as_posix()
-            if (
-                path.is_file()
-                and not path.is_symlink()
-                and name.replace("/", "").replace(".", "").replace("_", "").replace("-", "").isalnum()
-            ):
-                found.append((f"novnc/{name}", File(SCRIPT, path.read_bytes()[:LARGEST])))
-    return found
+            if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
+                yield path.relative_to(novnc).as_posix(), path.read_text("utf-8", "replace")

@@ -1,5 +1,5 @@
 // Shows one desk. Everything that comes from the desk is pixels; every text here is put in as text.
-const library = import("./novnc/core/rfb.js");
+const library = import("./novnc.js");
 
 const part = (id) => document.getElementById(id);
 const LOOK = 2000;
@@ -132,7 +132,11 @@ async function connect() {
     return gone || setTimeout(connect, AGAIN);
   }
   const { socket, replay } = open(handle);
+  socket.addEventListener("close", lost);
   const { default: RFB } = await library;
+  if (socket.readyState > WebSocket.OPEN) {
+    return null;
+  }
   rfb = new RFB(part("screen"), socket, { shared: true });
   replay();
   rfb.viewOnly = true;
@@ -143,15 +147,16 @@ async function connect() {
     live = true;
     look();
   });
-  rfb.addEventListener("disconnect", async () => {
-    live = false;
-    rfb = null;
-    await look();
-    if (!gone) {
-      setTimeout(connect, AGAIN);
-    }
-  });
   return rfb;
+}
+
+async function lost() {
+  live = false;
+  rfb = null;
+  await look();
+  if (!gone) {
+    setTimeout(connect, AGAIN);
+  }
 }
 
 part("wheel").addEventListener("click", () => turn(told.mine ? "hand back" : "take"));

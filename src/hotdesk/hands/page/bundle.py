@@ -1,0 +1,157 @@
+"""Many JavaScript modules as one, so that a browser asks once: only for code written plainly, and refused otherwise.
+
+What a module imports and exports stands at the beginning of lines, and each form is one of those below. A module
+becomes a function that is called once, after those it imports; what it exports is read anew each time.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hotdesk.errors import HostError
+
+NAME = r"[A-Za-z_$][\w$]*"
+IMPORT = re.compile(
+    rf"import\s+(?:\*\s+as\s+(?P<all>{NAME})|(?P<one>{NAME})|\{{(?P<some>[\w$\s,]*)\}})\s+from\s+"
+    r"(?P<quote>[\"'])(?P<path>\.{1,2}/[\w./-]+)(?P=quote)\s*;?[ \t]*$",
+    re.ASCII | re.MULTILINE,
+)
+EXPORT = re.compile(
+    rf"export\s+(?:"
+    rf"default\s+(?P<declared>(?:async\s+)?(?:class|function\*?)\s+(?P<main>{NAME}))"
+    rf"|default\s+(?P<named>{NAME})\s*;"
+    rf"|(?P<value>default)\s+(?=\{{)"
+    rf"|(?P<kind>const|let|var|class|function\*?|async\s+function\*?)\s+(?P<own>{NAME})"
+    rf"|\{{(?P<listed>[\w$\s,]*)\}}\s*;?)",
+    re.ASCII,
+)
+STATEMENT = re.compile(r"^(?=(?:import|export)\b)", re.ASCII | re.MULTILINE)
+STRANGE = re.compile(r"^\s*(?:import|export)\b|\bimport\s*[(.]|^\S(?!.*\basync\b).*\bawait\b", re.ASCII | re.MULTILINE)
+"""What would mean something else inside a function, or is an import in no form above."""
+DEFAULT = "$default"
+
+
+@dataclass(slots=True)
+class Module:
+    """One module, taken apart."""
+
+    text: str = ""
+    """What it does, without what it imports and exports."""
+    exports: dict[str, str] = field(default_factory=dict)
+    """What others call a thing, and what it is called inside."""
+    imports: list[tuple[str, str, str]] = field(default_factory=list)
+    """From where, which export, and what it is called here; an empty export is all of them together."""
+
+
+def bundle(sources: Mapping[str, str], entry: str) -> str:
+    """Make one module of an entry and all that it needs; it exports what the entry does by default."""
+    modules: dict[str, Module] = {}
+    add(entry, sources, modules, ())
+    if "default" not in modules[entry].exports:
+        raise strange(entry, "it exports nothing by default")
+    numbers = {name: number for number, name in enumerate(modules)}
+    parts = [write(name, modules, numbers) for name in modules]
+    return "".join([*parts, f"export default $m{numbers[entry]}.default;\n"])
+
+
+def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], within: tuple[str, ...]) -> None:
+    """Take a module apart, after those it needs."""
+    if name in modules:
+        return
+    if name in within:
+        raise strange(name, "it needs itself")
+    if name not in sources:
+        raise strange(name, f"{within[-1] if within else 'the page'} needs it, and it is not there")
+    module = take_apart(name, sources[name])
+    for path, _, _ in module.imports:
+        add(path, sources, modules, (*within, name))
+    modules[name] = module
+
+
+def take_apart(name: str, text: str) -> Module:
+    """Read what a module imports and exports; `HostError` when it does either in a way that is not known."""
+    first, *rest = STATEMENT.split(text)
+    module, kept = Module(), [first]
+    for piece in rest:
+        if found := IMPORT.match(piece):
+            note_import(module, name, found)
+            kept.append(piece[found.end() :])
+        elif found := EXPORT.match(piece):
+            kept.append(note_export(module, found) + piece[found.end() :])
+        else:
+            raise strange(name, f"`{piece.splitlines()[0][:80]}` is not understood")
+    module.text = "".join(kept)
+    if left := STRANGE.search(module.text):
+        raise strange(name, f"`{left.group().strip()[:80]}` is not understood")
+    return module
+
+
+def note_import(module: Module, name: str, found: re.Match[str]) -> None:
+    """Write down what a statement imports."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
+    if found["some"] is not None:
+        module.imports += [(path, each, each) for each in listed(found["some"], name)]
+    else:
+        module.imports.append((path, "", found["all"]) if found["all"] else (path, "default", found["one"]))
+
+
+def note_export(module: Module, found: re.Match[str]) -> str:
+    """Write down what a statement exports; give what is left of it."""
+    if found["listed"] is not None:
+        module.exports |= {each: each for each in listed(found["listed"], "a module")}
+        return ""
+    if found["own"]:
+        module.exports[found["own"]] = found["own"]
+        return f"{found['kind']} {found['own']}"
+    if found["value"]:
+        module.exports["default"] = DEFAULT
+        return f"const {DEFAULT} = "
+    module.exports["default"] = found["main"] or found["named"]
+    return found["declared"] or ""
+
+
+def listed(text: str, name: str) -> list[str]:
+    """Read names with commas between them."""
+    names = [each.strip() for each in text.split(",") if each.strip()]
+    for each in names:
+        if not re.fullmatch(NAME, each, re.ASCII):
+            raise strange(name, f"`{each[:80]}` is not understood")
+    return names
+
+
+def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) -> str:
+    """Write a module as a function that is called once."""
+    module = modules[name]
+    text, lines = module.text, []
+    for path, what, here in module.imports:
+        source = f"$m{numbers[path]}"
+        if what and what not in modules[path].exports:
+            raise strange(name, f"{path} does not export {what}")
+        if what and is_changing(modules[path], what):
+            text = follow(text, here, f"{source}.{what}", name)
+        else:
+            lines.append(f"const {here} = {source}{'.' if what else ''}{what};\n")
+    given = ", ".join(f"get {what}() {{ return {inside}; }}" for what, inside in module.exports.items())
+    return f"// {name}\nconst $m{numbers[name]} = (() => {{\n{''.join(lines)}{text}\nreturn {{ {given} }};\n}})();\n"
+
+
+def is_changing(module: Module, what: str) -> bool:
+    """Say whether an export is given another value than its first."""
+    inside = re.escape(module.exports[what])
+    return len(re.findall(rf"(?<![\w$.]){inside}\s*(?:[^\s\w$=!<>]?=(?!=)|\+\+|--)", module.text, re.ASCII)) > 1
+
+
+def follow(text: str, name: str, source: str, module: str) -> str:
+    """Have a module read a thing where it comes from, each time, as its value changes."""
+    known = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
+    if re.search(rf"(?:let|const|var|function|class)\s+{known}|{known}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
+        raise strange(module, f"`{name}`, which it imports, is something else there too")
+    return re.sub(known, lambda _: source, text, flags=re.ASCII)
+
+
+def strange(name: str, why: str) -> HostError:
+    """Say that modules cannot be made one."""
+    return HostError(f"the script {name}, which shows a desk's screen, cannot be used: {why}; run `hotdesk setup`")
