@@ -115,6 +115,7 @@ OPENERS = frozenset({"crafted", "fresh", "host", "owning", "room", "runtime"})
 """Fixtures by which a test opens desks of its own."""
 SLOW = frozenset(
     """
+    test_a_desk_in_use_is_not_idle
     test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut
     test_a_link_swapped_in_during_a_copy_leads_nowhere
     test_a_listing_stops_at_its_limit

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import anyio
 import pytest
-from tests.origins import Origin
+from tests.origins import SLOW, Origin
 
 from hotdesk.config import Config
 from hotdesk.desk.local import local_runtime
@@ -106,7 +106,10 @@ Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Expect the known failures; other origins than `opened` are tried on one wall."""
+    """Expect the known failures; other origins than `opened` are tried on one wall.
+
+    What the wall for tests is known to fail at, or takes seconds for, it need not show every day.
+    """
     idle = [item for item in items if isinstance(item, pytest.Function) and is_idle(item)]
     config.hook.pytest_deselected(items=idle)
     items[:] = [item for item in items if item not in idle]
@@ -115,6 +118,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             wall = item.callspec.params.get("wall")
             if reason := KNOWN_FAILURES.get((str(wall), item.originalname)):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict="depends" not in reason))
+            if wall == "local" and (reason or item.originalname in SLOW):
+                item.add_marker(pytest.mark.long)
 
 
 def is_idle(item: pytest.Function) -> bool:
