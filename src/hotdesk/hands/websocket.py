@@ -9,6 +9,7 @@ import anyio
 from websockets.exceptions import WebSocketException
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
@@ -58,9 +59,13 @@ class Browser:
                 return None
 
     async def say(self, data: bytes) -> None:
-        """Send the browser bytes."""
-        self.protocol.send_binary(data)
-        await self.flush()
+        """Send the browser bytes, unless it is leaving; none: the end."""
+        if self.protocol.state is State.OPEN:
+            if data:
+                self.protocol.send_binary(data)
+            else:
+                self.protocol.send_close()
+            await self.flush()
 
     async def flush(self) -> None:
         """Write what waits, in order."""
@@ -84,7 +89,7 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
                 await send(far, said)
             tasks.cancel_scope.cancel()
     except* (OSError, WebSocketException):
-        pass  # either is gone, or the browser closed it while something was said to it
+        pass  # either is gone
     finally:
         anyio.notify_closing(far)
 
@@ -93,6 +98,5 @@ async def show(far: socket.socket, browser: Browser, scope: anyio.CancelScope) -
     """Give the browser what the stream says; its end closes the WebSocket."""
     while data := await receive(far):
         await browser.say(data)
-    browser.protocol.send_close()
-    await browser.flush()
+    await browser.say(b"")
     scope.cancel()

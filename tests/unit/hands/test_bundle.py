@@ -66,6 +66,16 @@ def test_a_value_that_changes_is_read_where_it_comes_from() -> None:
     assert "const touch" not in made
 
 
+def test_a_module_that_waits_has_those_that_need_it_wait() -> None:
+    text = one("import { c } from './b.js';\nexport default c;", b="export const c = await 5;")
+    assert "const $m0 = await (async () => {\n" in text
+    assert "const $m1 = (() => {\n" in text
+
+
+def test_a_thing_that_is_made_is_exported() -> None:
+    assert "const $default = new A;" in one("class A {}\nexport default new A;")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -78,7 +88,6 @@ def test_a_value_that_changes_is_read_where_it_comes_from() -> None:
         ("  import b from './b.js';\nexport default b;", "`import` is not understood"),
         ("const b = import('./b.js');\nexport default b;", r"`import\(` is not understood"),
         ("const b = import.meta.url;\nexport default b;", r"`import\.` is not understood"),
-        ("const b = await c();\nexport default b;", "await` is not understood"),
         ("import b from './gone.js';\nexport default b;", "core/gone.js.*core/a.js needs it, and it is not there"),
         ("import b from './a.js';\nexport default b;", "core/a.js.*it needs itself"),
         ("import { nothing } from './b.js';\nexport default nothing;", "core/b.js does not export nothing"),

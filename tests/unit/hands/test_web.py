@@ -19,6 +19,7 @@ from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import DeskGone
 from hotdesk.hands.entry import Entry
 from hotdesk.hands.web import BODY_LIMIT, File, Web
+from hotdesk.hands.websocket import Browser, show
 
 
 class Script:
@@ -321,3 +322,19 @@ async def test_a_desk_that_is_gone_is_told_of(place: Place) -> None:
     with pytest.raises(InvalidStatus):
         async with guest.stream(await guest.handle()):
             pass
+
+
+async def test_a_browser_that_leaves_amid_a_picture_ends_only_its_own_stream() -> None:
+    (near, browsers), (far, screen) = socket.socketpair(), socket.socketpair()
+    for sock in (near, browsers, far, screen):
+        sock.setblocking(False)
+    with near, browsers, far, screen:
+        browser = Browser(near)
+        key, offer = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: binary"
+        head = ["Host: x", "Upgrade: websocket", "Connection: Upgrade", key, offer, "Sec-WebSocket-Version: 13"]
+        assert await browser.begin("/", dict(line.split(": ") for line in head))
+        browser.protocol.receive_data(bytes.fromhex("88820000000003e8"))  # its goodbye, masked with nothing
+        await send(screen, b"a picture")
+        screen.close()
+        with anyio.fail_after(5):
+            await show(far, browser, anyio.CancelScope())

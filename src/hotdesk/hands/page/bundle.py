@@ -23,14 +23,16 @@ EXPORT = re.compile(
     rf"export\s+(?:"
     rf"default\s+(?P<declared>(?:async\s+)?(?:class|function\*?)\s+(?P<main>{NAME}))"
     rf"|default\s+(?P<named>{NAME})\s*;"
-    rf"|(?P<value>default)\s+(?=\{{)"
+    rf"|(?P<value>default)\s+(?=\{{|new\s)"
     rf"|(?P<kind>const|let|var|class|function\*?|async\s+function\*?)\s+(?P<own>{NAME})"
     rf"|\{{(?P<listed>[\w$\s,]*)\}}\s*;?)",
     re.ASCII,
 )
 STATEMENT = re.compile(r"^(?=(?:import|export)\b)", re.ASCII | re.MULTILINE)
-STRANGE = re.compile(r"^\s*(?:import|export)\b|\bimport\s*[(.]|^\S(?!.*\basync\b).*\bawait\b", re.ASCII | re.MULTILINE)
+STRANGE = re.compile(r"^\s*(?:import|export)\b|\bimport\s*[(.]", re.ASCII | re.MULTILINE)
 """What would mean something else inside a function, or is an import in no form above."""
+WAITS = re.compile(r"^\S(?!.*\basync\b).*\bawait\b", re.ASCII | re.MULTILINE)
+"""What a module waits for before those that need it go on."""
 DEFAULT = "$default"
 
 
@@ -135,7 +137,9 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
         else:
             lines.append(f"const {here} = {source}{'.' if what else ''}{what};\n")
     given = ", ".join(f"get {what}() {{ return {inside}; }}" for what, inside in module.exports.items())
-    return f"// {name}\nconst $m{numbers[name]} = (() => {{\n{''.join(lines)}{text}\nreturn {{ {given} }};\n}})();\n"
+    begin, end = ("await (async () => {", "})()") if WAITS.search(module.text) else ("(() => {", "})()")
+    body = f"{''.join(lines)}{text}\nreturn {{ {given} }};\n"
+    return f"// {name}\nconst $m{numbers[name]} = {begin}\n{body}{end};\n"
 
 
 def is_changing(module: Module, what: str) -> bool:

@@ -1,0 +1,200 @@
+"""Whoever looks with a VNC client others wrote: what it sees, what of its keys arrives, and what the worker is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import pytest
+from asyncvnc import Client, UpdateType, connect
+
+from hotdesk.config import Config
+from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.seam import Spec
+from hotdesk.drive.journal import FILE, read
+from hotdesk.errors import BriefError
+from hotdesk.event import HandedBack, TookOver
+from hotdesk.hands.seat import DISPLAY, SESSION
+from hotdesk.hands.toolbox import Toolbox
+from hotdesk.host import Host, reach
+from hotdesk.tool import Observation
+
+pytestmark = pytest.mark.container
+
+COLOUR = (18, 52, 86)
+PROGRAM = """
+import tkinter
+root = tkinter.Tk()
+root.geometry("1280x800+0+0")
+root.configure(bg="#123456")
+seen = open("seen.txt", "ab", buffering=0)
+root.bind("<KeyPress>", lambda event: seen.write(event.char.encode()))
+root.bind("<ButtonPress>", lambda event: seen.write(b"[%d %d]" % (event.x_root, event.y_root)))
+root.bind("<FocusIn>", lambda event: root.after(300, lambda: print("ready", flush=True)))
+root.focus_force()
+root.mainloop()
+"""
+SET = "printf {} | xclip -selection {} >/dev/null 2>&1"
+GET = "xclip -o -selection {} 2>/dev/null || true"
+
+
+@dataclass
+class Place:
+    """A desk with a program that writes down keys and clicks, its worker's tools, and its owner as others reach it."""
+
+    host: Host
+    desk: LinkedDesk
+    toolbox: Toolbox
+    owner: RemoteRuntime
+
+    @asynccontextmanager
+    async def look(self, *rights: str) -> AsyncIterator[Viewer]:
+        """Look at the desk."""
+        name = secrets.token_hex(16)
+        sock = await self.owner.upgrade("/".join(["/desks", self.desk.id, "view", name, *rights]), "hotdesk-screen")
+        async with connect("", opener=lambda *_: asyncio.open_connection(sock=sock)) as client:
+            yield Viewer(self, name, client)
+
+    async def arrived(self) -> str:
+        """Give which keys and clicks reached the program since the last time; the worker's own is the last of them."""
+        await self.host.seat(self.desk).ask("screen.input", events=[["key", ord("."), True], ["key", ord("."), False]])
+        with anyio.fail_after(10):
+            while not (seen := (await self.desk.read("seen.txt")).decode()).endswith("."):
+                await anyio.sleep(0.02)
+        await self.desk.run(["truncate", "--size=0", "seen.txt"])
+        return seen[:-1]
+
+    async def clipboard(self, selection: str) -> str:
+        """Give what a selection of the desk's holds."""
+        return (await self.desk.run(["sh", "-c", GET.format(selection)], env=DISPLAY, timeout=10)).text
+
+    def noted(self) -> list[TookOver | HandedBack]:
+        """Give what was written down of who drove."""
+        events = [row.event() for row in read(self.host.config.lib / "keys" / FILE, self.desk.id)]
+        return [event for event in events if isinstance(event, TookOver | HandedBack)]
+
+
+@dataclass
+class Viewer:
+    """Somebody who looks."""
+
+    place: Place
+    name: str
+    client: Client
+
+    async def act(self, text: str) -> None:
+        """Type, click, and offer a text for pasting; then look, so that all of it was heard."""
+        self.client.keyboard.write(text)
+        self.client.mouse.move(640, 400)
+        self.client.mouse.click()
+        self.client.writer.write(b"\x06\0\0\0\0\0\0\x05paste")  # the client's own leaves two bytes out
+        await self.client.screenshot()
+
+    async def turn(self, act: str) -> None:
+        """Do something with the wheel."""
+        told = {"act": act, "viewer": self.name, "secret": ""}
+        await self.place.owner.call("POST", f"/desks/{self.place.desk.id}/wheel", told)
+
+
+@pytest.fixture(scope="module")
+async def place(home: Path) -> AsyncIterator[Place]:
+    folder = home / "viewer"
+    folder.mkdir(mode=0o755)
+    images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
+    own = Config(run=folder / "run", lib=folder / "lib", images=images)
+    async with (
+        Host(own) as host,
+        host.open_desk(Spec(image="desktop")) as desk,
+        reach(own, desk.id) as lent,
+    ):
+        assert isinstance(desk, LinkedDesk)
+        program = await desk.start([SESSION, "python3", "-c", PROGRAM], stdin=False)
+        with anyio.fail_after(20):
+            async for _ in program.output():
+                break
+        yield Place(host, desk, await host.hands(desk), lent.runtime)
+
+
+async def test_who_only_looks_sees_everything_and_moves_nothing(place: Place) -> None:
+    async with place.look() as viewer:
+        picture = await viewer.client.screenshot()
+        assert picture.shape == (800, 1280, 4)
+        assert tuple(picture[300, 300, :3]) == COLOUR
+        await viewer.act("abc")
+        with pytest.raises(BriefError, match="who only looks cannot take the wheel"):
+            await viewer.turn("take")
+        await viewer.act("def")
+    assert await place.arrived() == ""
+
+
+async def test_keys_arrive_from_who_holds_the_wheel_and_from_nobody_else(place: Place) -> None:
+    async with place.look("control") as first, place.look("control") as second:
+        await first.act("early")
+        assert await place.arrived() == ""
+        await first.turn("take")
+        with pytest.raises(BriefError, match="holds the wheel"):
+            await second.turn("take")
+        await second.turn("hand back")
+        await second.act("stranger")
+        await first.act("drive")
+        await first.turn("hand back")
+        assert await place.arrived() == "drive[640 400]"
+        await first.act("late")
+        assert await place.arrived() == ""
+    took, back = place.noted()[-2:]
+    assert isinstance(took, TookOver)
+    assert isinstance(back, HandedBack)
+    assert took.by == back.by == f"uid 0 pid {os.getpid()}"
+    assert (back.clicks, back.keys) == (1, 5)
+
+
+async def test_clipboards_stay_on_their_side(place: Place) -> None:
+    async with place.look("control") as viewer:
+        await viewer.turn("take")
+        await viewer.act("")
+        await viewer.turn("hand back")
+        for selection in ("clipboard", "primary"):
+            assert await place.clipboard(selection) == ""
+            assert (await place.desk.run(["sh", "-c", SET.format("inside", selection)], env=DISPLAY, timeout=10)).ok
+            assert await place.clipboard(selection) == "inside"
+        viewer.client.video.data = None
+        viewer.client.video.refresh()
+        assert await viewer.client.read() is UpdateType.VIDEO
+        assert tuple(viewer.client.video.as_rgba()[300, 300, :3]) == COLOUR
+    await place.arrived()
+
+
+async def test_the_workers_tools_are_refused_meanwhile_and_told_of_it_after(place: Place) -> None:
+    broken: list[Observation] = []
+
+    async def work() -> None:
+        broken.append(await place.toolbox.use("run", {"argv": ["sleep", "60"]}))
+
+    async with place.look("control") as viewer, anyio.create_task_group() as tasks:
+        tasks.start_soon(work)
+        await anyio.sleep(0.3)
+        await viewer.turn("take")
+        await viewer.act("x")
+        began = time.monotonic()
+        refused = await place.toolbox.use("run", {"argv": ["true"]})
+        assert time.monotonic() - began < 0.5
+        assert not refused.ok
+        assert "a person has held the wheel" in refused.text
+        await viewer.turn("hand back")
+    assert "was broken off: a person took the wheel" in broken[0].text
+    seen = await place.toolbox.use("run", {"argv": ["echo", "mine"]})
+    assert seen.text.startswith("A person held the wheel for ")
+    assert "(1 clicks, 1 keys)" in seen.text
+    assert "mine" in seen.text
+    assert seen.image.startswith(b"\x89PNG")
+    again = await place.toolbox.use("run", {"argv": ["echo", "mine"]})
+    assert again.text.startswith("mine")
+    assert not again.image
