@@ -33,7 +33,10 @@ HANDLE = "desk."
 FIRST = b"HANDLE"
 """What stands in the page for the handle of its first stream."""
 BODY_LIMIT = 4096
-MOST_CALLS = 64
+MOST_CALLS = 256
+PAUSE = 0.1
+STRANGER_SECONDS = 5.0
+"""Seconds for a request of who has not entered: anybody on this machine can call."""
 IDLE_SECONDS = 30.0
 ACTS = frozenset({"take", "keep", "hand back", "type"})
 
@@ -131,7 +134,11 @@ class Web:
         async with anyio.create_task_group() as tasks:
             while True:
                 await self.free.acquire()
-                tasks.start_soon(self.talk, await accept(listener))
+                try:
+                    tasks.start_soon(self.talk, await accept(listener))
+                except OSError:
+                    self.free.release()
+                    await anyio.sleep(PAUSE)  # too many files are open: the call waits in the queue
 
     async def talk(self, sock: socket.socket) -> None:
         """Answer the calls of one connection; a browser that breaks off harms nobody."""
@@ -149,8 +156,9 @@ class Web:
     async def converse(self, sock: socket.socket) -> None:
         """Answer request after request, until one becomes a stream or the browser leaves."""
         line = h11.Connection(h11.SERVER)
+        session = None
         while True:
-            with anyio.fail_after(IDLE_SECONDS):
+            with anyio.fail_after(STRANGER_SECONDS if session is None else IDLE_SECONDS):
                 call = await read_call(line, sock)
                 if call is None:
                     return
