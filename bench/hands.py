@@ -10,9 +10,10 @@ from bench.book import Book, timed
 from bench.start import ready
 
 from hotdesk.config import MIB
+from hotdesk.desk.oci import SESSION
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.hands.screen import Screen
-from hotdesk.hands.seat import DISPLAY, SESSION
+from hotdesk.hands.seat import DISPLAY
 from hotdesk.host import Host
 
 DESKTOP = Spec(image="desktop")
@@ -88,7 +89,6 @@ async def measure(host: Host, book: Book, rounds: int) -> None:
     """Take everything once a round; the first round only warms caches."""
     host.keep_ready(DESKTOP, KEPT)
     host.keep_ready(Spec(), KEPT)
-    await host.seats.keep_ready(KEPT)
     async with Host(host.config, control=False) as poolless, poolless.open_desk(DESKTOP) as desk:
         await come_up(desk, book)
         screen = Screen(poolless.seat(desk))

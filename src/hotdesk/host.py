@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,7 @@ from hotdesk.desk.background import Background
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import ContainerRuntime, bury, container_runtime
+from hotdesk.desk.oci import SESSION, ContainerRuntime, bury, container_runtime
 from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
@@ -47,6 +48,7 @@ DOORS = "hotdesk.keys.supervisor"
 """What gives desks their way out: most owners open none that has one."""
 
 HANDS = "hotdesk.hands.kit"
+READERS = 2
 SEATS = "hotdesk.hands.seats"
 """What reaches desks' screens and browsers: most owners look at none."""
 LENDING = "hotdesk.hands.lending"
@@ -173,9 +175,13 @@ class Host:
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
         """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment.
 
-        Those that are `proven` are for orders with a scope: their way out was tried beforehand.
+        Those that are `proven` are for orders with a scope: their way out was tried beforehand. Desks with a screen are
+        kept with it up, and with a reader or two for whoever looks first.
         """
         self.pool.keep(spec, count, proven=proven)
+        layers = image.find(self.config.images, spec.image).layers
+        if count and any((layer / SESSION.lstrip("/")).exists() for layer in layers):
+            self.seats.tasks.start(functools.partial(self.seats.keep_ready, READERS))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""

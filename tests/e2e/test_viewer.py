@@ -17,12 +17,13 @@ from asyncvnc import Client, UpdateType, connect
 
 from hotdesk.config import Config
 from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.oci import SESSION
 from hotdesk.desk.remote import RemoteRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import BriefError
 from hotdesk.event import HandedBack, TookOver
-from hotdesk.hands.seat import DISPLAY, SESSION
+from hotdesk.hands.seat import DISPLAY
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.host import Host, reach
 from hotdesk.tool import Observation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hotdesk.desk.oci import SESSION
 from hotdesk.errors import FileError
 from hotdesk.event import Note
 from hotdesk.hands.browser import Browser
@@ -10,7 +11,7 @@ from hotdesk.hands.look import Look
 from hotdesk.hands.packages import Packages
 from hotdesk.hands.screen import Screen
 from hotdesk.hands.search import Search
-from hotdesk.hands.seat import DISPLAY, SESSION, DeskSeat
+from hotdesk.hands.seat import DISPLAY, DeskSeat
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Toolbox, Wheel
 from hotdesk.tool import Hand, Vision

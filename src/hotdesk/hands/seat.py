@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.desk.background import Background
+from hotdesk.desk.oci import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.desk.sockets import receive, send
 from hotdesk.desk.spawn import send_now
@@ -22,9 +23,7 @@ from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
 from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, Told
 from hotdesk.hands.reader.wire import Frames, Garbled, write
 
-PROGRAMS = "/usr/local/lib/hotdesk"
-SESSION = f"{PROGRAMS}/session"
-STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, f"{PROGRAMS}/browser")}
+STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, "/usr/local/lib/hotdesk/browser")}
 """What must run in the desk before somebody listens at a port: each returns at once when it runs already."""
 NAMES = {SCREEN_PORT: "screen", BROWSER_PORT: "browser"}
 START_SECONDS = 60.0

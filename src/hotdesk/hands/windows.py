@@ -9,9 +9,10 @@ from typing import Literal, TypeAlias
 
 import anyio
 
+from hotdesk.desk.oci import SESSION
 from hotdesk.desk.seam import Done
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.seat import SESSION, Seat
+from hotdesk.hands.seat import Seat
 
 Selection: TypeAlias = Literal["clipboard", "primary"]
 SELECTIONS: tuple[Selection, ...] = ("clipboard", "primary")
