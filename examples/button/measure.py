@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from typing import Any, TypeAlias
 
-import numpy as np  # type: ignore[import-not-found]
+import numpy as np
 from PIL import Image
 
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
@@ -41,7 +41,7 @@ def place(button: Box, cards: list[Box]) -> tuple[int, int]:
 def boxes(mask: Mask) -> list[Box]:
     """Find what stands side by side in a colour, from the left."""
     found = []
-    for left, right in spans(mask.any(axis=0)):
+    for left, right in spans(np.asarray(mask.any(axis=0))):
         rows = np.flatnonzero(mask[:, left:right].any(axis=1)).tolist()
         if right - left >= LEAST and rows[-1] - rows[0] >= LEAST:
             found.append((left, rows[0], right, rows[-1] + 1))

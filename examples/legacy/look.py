@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np  # type: ignore[import-not-found]
+import numpy as np
 from PIL import Image
 
 Picture: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
