@@ -46,4 +46,7 @@ def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
     (home / "etc/config.toml").write_text(settings)
     own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(out)}
     argv = [*HOTDESK, "work", str(brief), "--out", str(out)]
-    return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode
+    try:
+        return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode
+    except KeyboardInterrupt:
+        return 130  # it burns its desks itself

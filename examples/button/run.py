@@ -46,7 +46,7 @@ async def give(seed: int, out: Path, home: Path) -> bool:
         for plan, right, low in off:
             print(f"looked: the button of {plan} is off by {right:+d} pixels across and {low:+d} down")
             await run(desk, "python3", "mend.py", "page/style.css", str(right), str(low))
-        print("mended the stylesheet, and load the page again")
+        print("mended the stylesheet; the page is loaded again")
         await use(hands, "browser_evaluate", expression=FRESH)
         await use(hands, "browser_history", go="reload")
         after = await measure(desk, hands, out / "after.png")
@@ -105,6 +105,8 @@ def main() -> int:
             held = anyio.run(give, told.seed, told.out, home)
     except* HotdeskError as group:
         print(*(printable(str(error)) for error in group.exceptions), sep="\n", file=sys.stderr)
+    except* KeyboardInterrupt:
+        return 130
     print("the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended")
     return 0 if held else 1
 

@@ -33,7 +33,8 @@ def prepared(home: Path, password: str) -> Iterator[tuple[Erp, dict[str, str]]]:
         (home / "etc").mkdir(exist_ok=True)
         settings = f'[door]\nca = "{erp.ca}"\nnames = {{"{HOST}" = "127.0.0.1:{erp.port}"}}\n'
         (home / "etc/config.toml").write_text(settings)
-        subprocess.run([*HOTDESK, "vault", "set", "erp-password"], env=env, input=password.encode(), check=True)
+        argv = [*HOTDESK, "vault", "set", "erp-password"]
+        subprocess.run(argv, env=env, input=password.encode(), check=True, stdout=subprocess.DEVNULL)
         yield erp, env
 
 
@@ -43,10 +44,13 @@ def main() -> int:
     home.chmod(0o711)  # desks' own users must be able to reach their rooms
     out = ["--out", "."] if len(sys.argv) == 1 else sys.argv[1:]
     try:
+        print("Five invoices: a worker signs in with a browser, and never holds the password.", file=sys.stderr)
         with prepared(home, secrets.token_urlsafe(32)) as (erp, env):
             done = subprocess.run([*HOTDESK, "work", str(Path(__file__).parent), *out], env=env, check=False)
             print(f"the ERP was asked {len(erp.asked)} times", file=sys.stderr)
             return done.returncode
+    except KeyboardInterrupt:
+        return 130  # it burns its desks itself
     finally:
         shutil.rmtree(home)
 

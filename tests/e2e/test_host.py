@@ -198,3 +198,17 @@ def ordinary(script: str, settings: Config, *argv: str) -> subprocess.CompletedP
 
 async def test_burning_an_unknown_desk_is_no_error(settings: Config) -> None:
     await burn(settings, new_id())
+
+
+def test_a_program_that_asyncio_runs_ends_without_a_word(settings: Config) -> None:
+    script = (
+        "import asyncio, sniffio, hotdesk\n"
+        "async def main():\n"
+        "    async with hotdesk.Host() as host, host.open_desk() as desk:\n"
+        "        hands = await host.hands(desk)\n"
+        "        print((await hands.use('run', {'command': 'echo here'})).text)\n"
+        "asyncio.run(main())\n"
+    )
+    env = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"here\n[exit code 0]\n", b"")

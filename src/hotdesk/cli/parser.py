@@ -27,7 +27,7 @@ def parse(name: str, module: ModuleType, own: list[str], command: list[str] | No
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     module.add(parser)
-    arguments = parser.parse_args(own)
+    arguments = parser.parse_intermixed_args(own) if getattr(module, "INTERMIXED", False) else parser.parse_args(own)
     if command is not None:
         arguments.command = command
     return arguments

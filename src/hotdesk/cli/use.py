@@ -18,6 +18,8 @@ from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError, KeeperError, printable
 from hotdesk.host import reach
 
+INTERMIXED = True
+"""Options may stand anywhere among NAME=VALUE."""
 LONGEST = 700.0
 """Seconds one use may take."""
 FAILED = 1
@@ -29,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desk", metavar="ID", help="an open desk")
     parser.add_argument("tool", nargs="?", help="a tool's name; without one, the tools are listed")
-    parser.add_argument("given", nargs="*", metavar="NAME=VALUE", help="what it is used with; lists with commas")
+    parser.add_argument("given", nargs="*", metavar="NAME=VALUE", help="what it takes; lists with commas, or as JSON")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the picture it gives there")
     options.add_json(parser)
 
@@ -98,9 +100,19 @@ def value(text: str, kind: Mapping[str, Any]) -> object:
                 return text
         case "boolean":
             return WORDS.get(text.lower(), text)
+        case "array" if text.startswith("["):
+            return listed(text)
         case "array":
             return [value(item, kind.get("items", {})) for item in text.split(",")] if text else []
     return text
+
+
+def listed(text: str) -> object:
+    """Read a list written as JSON: its items may hold commas."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def show(seen: Mapping[str, object], out: Path | None, as_json: bool) -> int:
@@ -112,11 +124,12 @@ def show(seen: Mapping[str, object], out: Path | None, as_json: bool) -> int:
         raise KeeperError("the owner answered strangely") from e
     if out is not None and image:
         write(out, image)
+        print(f"hotdesk: wrote {printable(str(out))}, {len(image)} bytes", file=sys.stderr)
     if as_json:
         print(json.dumps({name: told for name, told in seen.items() if name != "image" or out is None}))
         return 0 if ok else FAILED
     for line in text.splitlines():
-        print(printable(line))
+        print(printable(line.expandtabs()))
     if note:
         print(f"hotdesk: {printable(note)}", file=sys.stderr)
     if image and out is None:

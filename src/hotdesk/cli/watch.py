@@ -80,15 +80,25 @@ async def serve(web: Web, listener: socket.socket) -> int:
     """Show the desk until it ends, or until nobody can look any more."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(web.serve, listener)
-        with contextlib.suppress(DeskGone):
-            while not web.entry.is_over():
-                await anyio.sleep(LOOK)
-                await web.owner.wheel()
+        gone = await ended(web)
         await anyio.sleep(2 * LOOK)  # the page learns that the desk is gone
         tasks.cancel_scope.cancel()
+    if gone is not None and not web.entry.sessions:
+        raise gone
     if not web.entry.sessions:
         raise BriefError(f"nobody opened the page within {CODE_SECONDS:.0f} s; run `hotdesk watch` again")
     return 0
+
+
+async def ended(web: Web) -> DeskGone | None:
+    """Wait until the desk ends, and say so; or until nobody can look any more."""
+    try:
+        while not web.entry.is_over():
+            await anyio.sleep(LOOK)
+            await web.owner.wheel()
+    except DeskGone as e:
+        return e
+    return None
 
 
 class Far:
@@ -121,7 +131,8 @@ def listening(port: int) -> Iterator[socket.socket]:
         try:
             listener.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as e:
-            raise HostError(f"port {port} of 127.0.0.1 cannot be had: {e}; choose another with --port") from e
+            why = e.strerror if isinstance(e, OSError) else "ports are 0 to 65535"
+            raise HostError(f"port {port} of 127.0.0.1 cannot be had: {why}; choose another with --port") from e
         listener.listen(64)
         listener.setblocking(False)
         yield listener

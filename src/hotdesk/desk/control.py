@@ -181,6 +181,8 @@ class Control:
                     await switch(sock, "hotdesk-stream")
                     await join(sock, inside)
             case _, [route, *_] if self.people is not None and route in PEOPLE:
+                if route != "wheel" and (desk.link.paused or desk.down is not None):
+                    raise BriefError(f"desk {desk.id} is paused: `hotdesk resume {desk.id}`")
                 await self.people(route).answer(sock, method, desk, parts, body)
             case "POST", ["forks"]:
                 await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))

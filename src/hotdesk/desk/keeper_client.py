@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -74,7 +76,7 @@ class KeeperClient:
         loop = asyncio.get_running_loop()
         over = anyio.Event()
         with self.sock:
-            loop.add_reader(self.sock, self.listen, over)
+            named().run(loop.add_reader, self.sock, self.listen, over)
             try:
                 await over.wait()
             finally:
@@ -238,3 +240,14 @@ def closing(fds: list[int]) -> Iterator[None]:
         yield
     finally:
         close_all(fds)
+
+
+def named() -> contextvars.Context:
+    """Give a context in which callbacks of asyncio know where they run, for they may start tasks.
+
+    Without sniffio anyio asks asyncio; with it, only tasks are known, unless `anyio.run` began it all.
+    """
+    context = contextvars.copy_context()
+    if (sniffio := sys.modules.get("sniffio")) is not None:
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context

@@ -11,9 +11,12 @@ import json
 import socket
 from collections.abc import Awaitable, Callable
 
+import anyio
+
 from hotdesk.desk.control import NOTHING, respond
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import DeskId
+from hotdesk.desk.sockets import receive
 from hotdesk.errors import BriefError
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.tool import Observation
@@ -34,13 +37,29 @@ class Lending:
             case "GET", ["tools"]:
                 await respond(sock, 200, self.lent[desk.id].describe())
             case "POST", ["tools", name]:
-                await respond(sock, 200, as_json(await self.lent[desk.id].use(name, json.loads(body or b"{}"))))
+                seen = await self.use(sock, self.lent[desk.id], name, json.loads(body or b"{}"))
+                await respond(sock, 200, as_json(seen))
             case _:
                 raise BriefError(NOTHING)
+
+    async def use(self, sock: socket.socket, toolbox: Toolbox, name: str, arguments: object) -> Observation:
+        """Use a tool for as long as somebody waits for what comes of it."""
+        seen = Observation(ok=False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hang_up, sock, tasks.cancel_scope)
+            seen = await toolbox.use(name, arguments)
+            tasks.cancel_scope.cancel()
+        return seen
 
     def leave(self, desk: DeskId) -> None:
         """Forget a desk that ended."""
         self.lent.pop(desk, None)
+
+
+async def hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
+    """Break something off when its caller is gone."""
+    await receive(sock)
+    scope.cancel()
 
 
 def as_json(seen: Observation) -> dict[str, object]:

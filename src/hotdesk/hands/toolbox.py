@@ -15,6 +15,8 @@ from hotdesk.tool import Arguments, Hand, Observation, Tool, Wrong
 
 UNKNOWN = "?"
 """The name of a tool that does not exist, in the journal: what was asked for is anybody's text."""
+SIGHTED = ("screen_", "browser_")
+"""What tools are called that need a screen."""
 TAKEN = "a person took the wheel"
 WORDS = 64
 """Characters of a note or fallback that are written down."""
@@ -134,7 +136,9 @@ class Toolbox:
 
     def unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""
-        near = get_close_matches(name[:WORDS], self.places, n=5, cutoff=0.5)
+        if name.startswith(SIGHTED):
+            return f"This desk has no screen, and so no {printable(name)[:WORDS]}: open one from the image `desktop`."
+        near = get_close_matches(name[:WORDS], self.places, n=5, cutoff=0.7)
         there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(self.places)}."
         return f"There is no tool `{printable(name)[:WORDS]}`. {there}"
 

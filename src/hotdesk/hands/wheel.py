@@ -119,7 +119,7 @@ class Wheel:
         )
         lines = [text, *differences("Windows", drive.scene.windows, now.windows)]
         lines += differences("Pages", drive.scene.pages, now.pages)
-        return Observation("\n".join(lines), image=picture, media="image/png" if picture else "", note="person drove")
+        return Observation("\n".join(lines), image=picture, media="image/png" if picture else "")
 
     # -- the person's side ------------------------------------------------------------------------------------
 

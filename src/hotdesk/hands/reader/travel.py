@@ -11,6 +11,14 @@ from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.page import Clock, Page
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
+CLOSED = "; the desk's door does not let it through: `hotdesk door log` says why, `--allow HOST` opens it"
+REFUSED = {
+    "net::ERR_INTERNET_DISCONNECTED": "; the desk was opened without a way out: open it with `--allow HOST`",
+    "net::ERR_NAME_NOT_RESOLVED": "; the desk was opened without a way out: open it with `--allow HOST`",
+    "net::ERR_TUNNEL_CONNECTION_FAILED": CLOSED,
+    "net::ERR_PROXY_CONNECTION_FAILED": CLOSED,
+}
+"""What a browser says where no way leads, and what that means in a desk."""
 STAGES = {"load": "load", "dom": "DOMContentLoaded", "idle": "networkIdle"}
 
 
@@ -34,7 +42,7 @@ async def go(page: Page, url: str, wait: str, seconds: float) -> dict[str, objec
     if told.flag("isDownload"):
         return {"download": True}
     if error := told.text("errorText", 200):
-        raise DeskError(f"{printable(url[:200])} could not be opened: {printable(error)}")
+        raise DeskError(f"{printable(url[:200])} could not be opened: {printable(error)}{REFUSED.get(error, '')}")
     if not told.text("loaderId") or wait == "none":
         return {"loaded": wait != "none"}
     return await arrive(page, wait, old, clock)
