@@ -106,7 +106,7 @@ def main() -> int:
     except* HotdeskError as group:
         print(*(printable(str(error)) for error in group.exceptions), sep="\n", file=sys.stderr)
     except* KeyboardInterrupt:
-        return 130
+        print("it was broken off", file=sys.stderr)
     print("the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended")
     return 0 if held else 1
 

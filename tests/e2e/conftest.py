@@ -19,7 +19,7 @@ PROGRAM = str(Path(sys.executable).parent / "hotdesk")
 def environment(settings: Config) -> dict[str, str]:
     """Give the variables that put the program into a state directory."""
     places = {"HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
-    return {"PATH": os.environ["PATH"], "HOME": "/root", **places}
+    return {"PATH": os.environ["PATH"], "HOME": "/root", "HOTDESK_LINGER": "0.5", **places}
 
 
 @pytest.fixture

@@ -146,6 +146,7 @@ async def test_a_server_is_dialled_by_a_borrower(settings: Config) -> None:
             await borrowed.dial(1)
 
 
+@pytest.mark.long
 async def test_a_server_that_never_answers_keeps_no_borrower(settings: Config) -> None:
     async with lent(settings) as (_, borrowed):
         port = await serve(borrowed, "silent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -55,4 +56,4 @@ def seeds(share: float, request: pytest.FixtureRequest) -> Seeds:
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Give what a real guest says."""
-    return anyio.run(record, tmp_path_factory.mktemp("corpus"))
+    return contextvars.Context().run(anyio.run, record, tmp_path_factory.mktemp("corpus"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import selectors
 import socket
 import threading
@@ -83,7 +85,8 @@ def run(work: Callable[..., Any], *arguments: object, loop: type[Loop] = Loop) -
         made.append(loop())
         return made[0]
 
-    anyio.run(work, *arguments, backend_options={"loop_factory": make})
+    begin = functools.partial(anyio.run, backend_options={"loop_factory": make})
+    contextvars.Context().run(begin, work, *arguments)  # whatever other tests' loops left in ours
     assert not made[0].trouble, made[0].trouble
     return made[0].watch
 

@@ -240,7 +240,10 @@ async def test_an_owners_answer_has_a_most_of_bytes(tmp_path: Path) -> None:
             sock.setblocking(False)
             await receive(sock)
             try:
-                await send(sock, f"HTTP/1.1 200 OK\r\nContent-Length: {8 * MIB}\r\n\r\n".encode() + bytes(8 * MIB))
+                await send(
+                    sock,
+                    f"HTTP/1.1 200 OK\r\nContent-Length: {2 * ANSWER_LIMIT}\r\n\r\n".encode() + bytes(2 * ANSWER_LIMIT),
+                )
             except OSError:
                 pass  # it was hung up on
 

@@ -6,6 +6,7 @@ import json
 import socket
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -369,6 +370,10 @@ def test_the_journal_is_whole_after_all_that_and_a_cut_tail_shows(keys: Kept) ->
         door.tell(**what)
         owner.tell(**what)
     door.tell(event="Exchange", data=asdict(exchange(DESK)))
+    end = time.monotonic() + 5
+    while ("door", "Exchange") not in written(keys):  # it comes over a line of its own
+        assert time.monotonic() < end
+        time.sleep(0.01)
     owner.note(RootAct(DESK, "owner", ("id",), "/"), 77)
     head = parse_head(export_head(keys.folder / FILE, DESK))
     public = public_of(keys.folder)

@@ -572,7 +572,7 @@ async def test_killing_everything_ends_at_most_the_desk(fresh: Open, program: Pr
     ("impostor", "why"),
     [
         ("#!/bin/sh\nexit 0\n", ENDED),
-        ("#!/bin/sh\nexec sleep 100\n", "did not call"),
+        pytest.param("#!/bin/sh\nexec sleep 100\n", "did not call", marks=pytest.mark.long),
         ("#!/bin/sh\nkill -9 $$\n", ENDED),
         ("#!/proc/self/exe\n", ENDED),
         ("#!/nowhere\n", ENDED),

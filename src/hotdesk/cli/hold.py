@@ -24,7 +24,7 @@ from hotdesk.host import Host, control_path, server
 START_SECONDS = 15.0
 START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk.cli import hold;hold.main()"
 LINGER = 5.0
-"""Seconds a holder without desks stays, for the next one."""
+"""Seconds a holder without desks stays, for the next one; `HOTDESK_LINGER` says otherwise."""
 
 
 async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
@@ -77,7 +77,7 @@ async def hold(settings: Config) -> None:
         assert isinstance(host.runtime, ContainerRuntime)
         try:
             quiet = 0.0
-            while quiet < LINGER and host.runtime.keeper.failure is None:
+            while quiet < float(os.environ.get("HOTDESK_LINGER", LINGER)) and host.runtime.keeper.failure is None:
                 await anyio.sleep(0.5)
                 quiet = 0.0 if host.runtime.live() else quiet + 0.5
         finally:

@@ -36,7 +36,8 @@ EXAMPLE = Path(__file__).parents[3] / "examples/invoices-small/reconcile.py"
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have the example write a workbook."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "orders.json").write_text(json.dumps(ORDERS))
+    (tmp_path / "invoices.json").write_text(json.dumps(ORDERS))
+    (tmp_path / "orders.json").write_text(json.dumps({each["Order"]: each["Ordered"] for each in ORDERS}))
     runpy.run_path(str(EXAMPLE))["write"]()
     return tmp_path / "Discrepancy_Report.xlsx"
 

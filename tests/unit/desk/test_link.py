@@ -227,6 +227,7 @@ async def test_a_peer_that_hangs_up_before_greeting_is_gone() -> None:
             await link.ready()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(20)
 async def test_a_peer_that_never_greets_is_given_up() -> None:
     ours, theirs = socket.socketpair()
