@@ -189,6 +189,8 @@ async def test_the_workers_tools_are_refused_meanwhile_and_told_of_it_after(plac
         assert time.monotonic() - began < 0.5
         assert not refused.ok
         assert "a person has held the wheel" in refused.text
+        with anyio.fail_after(2), pytest.raises(BriefError, match="a person holds the wheel"):
+            await place.owner.call("POST", f"/desks/{place.desk.id}/tools/run", {"argv": ["true"]})
         await viewer.turn("hand back")
     assert "was broken off: a person took the wheel" in broken[0].text
     seen = await place.toolbox.use("run", {"argv": ["echo", "mine"]})

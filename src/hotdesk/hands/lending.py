@@ -32,6 +32,8 @@ class Lending:
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
         """Answer one call."""
         if desk.id not in self.lent:
+            if desk.link.hushed:
+                raise BriefError(f"a person holds the wheel of desk {desk.id}; try again when it is handed back")
             self.lent[desk.id] = await self.hands(desk)
         match method, parts:
             case "GET", ["tools"]:
