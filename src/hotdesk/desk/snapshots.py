@@ -17,7 +17,7 @@ from hotdesk.desk.roots import Teller
 from hotdesk.desk.upkeep import begin_freezing, goes_on, has_stopped, note_snapshots
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
 
-STOPPING = 5.0
+STOPPING = 2.0
 """Seconds a desk may take to stop for a snapshot: its disk may be busy with others' writes, and only a thread waits."""
 
 
