@@ -100,8 +100,6 @@ class DeskSeat:
         """Has the reader at a line end, whether it wants to or not."""
         self.starting = anyio.Lock()
         self.reader: Reader | None = None
-        self.left: Callable[[int], None] = lambda number: None
-        """Told when a viewer left."""
 
     async def ask(self, verb: str, /, **arguments: object) -> Told:
         """Ask this desk's reader."""
@@ -129,7 +127,7 @@ class DeskSeat:
         """Give a reader that runs."""
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
-                self.reader = Reader(self.desk, await self.start(), self.left)
+                self.reader = Reader(self.desk, await self.start())
                 self.tasks.start(functools.partial(self.hear, self.reader))
             return self.reader
 
@@ -147,10 +145,9 @@ class DeskSeat:
 class Reader:
     """An owner's end of the lines to one reader. What comes over them may have been turned by the desk."""
 
-    def __init__(self, desk: Desk, lines: Lines, left: Callable[[int], None]) -> None:
+    def __init__(self, desk: Desk, lines: Lines) -> None:
         self.desk = desk
         self.line, self.handing = lines
-        self.left = left
         for sock in lines:
             sock.setblocking(False)
         self.failure: HotdeskError | None = None
@@ -222,7 +219,7 @@ class Reader:
         return "it ended"
 
     def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
-        """Take an answer, a wish for a connection, or word that a viewer left; what else it says is nothing."""
+        """Take an answer, or a wish for a connection; what else it says is nothing."""
         match message:
             case {"n": int(number)} if number in self.waiting and not self.waiting[number][1]:
                 answered, answers = self.waiting[number]
@@ -231,8 +228,6 @@ class Reader:
             case {"dial": int(number), "port": int(port)} if port in STARTS and self.connecting < AT_ONCE:
                 self.connecting += 1
                 tasks.start_soon(self.connect, number, port)
-            case {"left": int(number)}:
-                self.left(number)
 
     async def connect(self, number: int, port: int) -> None:
         """Connect to the desk for the reader."""

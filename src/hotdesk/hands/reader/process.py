@@ -101,14 +101,13 @@ class Reader:
             waiting.set_result(sock)
 
     async def join(self, viewer: socket.socket, number: int) -> None:
-        """Show a viewer the screen for as long as it stays; then say that it left."""
+        """Show a viewer the screen for as long as it stays."""
         try:
             await self.parts["view"].join(viewer, number)
         except (Strange, DeskError, OSError):
-            pass  # a viewer or desk that broke off: the owner is told that it left
+            pass  # a viewer or desk that broke off: the owner sees the connection end
         finally:
             viewer.close()
-            self.say({"left": number})
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside everything else."""
