@@ -15,6 +15,8 @@ from hotdesk.errors import BriefError, DeskError
 
 FREEZING = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
+AGAIN, MOMENT = 0.04, 0.002
+"""Seconds after which a desk that has not stopped is let go on, and for how long."""
 HUSHING = 0.1
 """Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
@@ -114,9 +116,15 @@ def begin_freezing(held: Held) -> None:
 def has_stopped(held: Held, seconds: float) -> bool:
     """Wait until everything in a desk has stopped; say whether it did in time."""
     end = now() + seconds
+    again = now() + AGAIN
     while not held.room.cgroup.frozen():
         if now() > end:
             return False
+        if now() > again:  # who waits for a child amid vfork stops only when that goes on: let both
+            held.room.cgroup.freeze(False)
+            time.sleep(MOMENT)
+            begin_freezing(held)
+            again = now() + AGAIN
         time.sleep(0.0002)
     return True
 
