@@ -26,10 +26,10 @@ from hotdesk.desk.seam import DeskId, as_id
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import novnc, page
 from hotdesk.hands.entry import CODE_SECONDS, Entry
+from hotdesk.hands.watching import PROTOCOL
 from hotdesk.hands.web import Web
 from hotdesk.host import reach
 
-PROTOCOL = "hotdesk-screen"
 LOOK = 1.0
 """Seconds between two looks at whether somebody entered, and whether the desk is still there."""
 OPENER = "xdg-open"

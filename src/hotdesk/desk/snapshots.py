@@ -18,7 +18,7 @@ from hotdesk.desk.upkeep import begin_freezing, goes_on, has_stopped, note_snaps
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
 
 STOPPING = 2.0
-"""Seconds a desk may take to stop for a snapshot: its disk may be busy with others' writes, and only a thread waits."""
+"""Seconds a desk may take to stop for a snapshot: longer than for a pause, as only a thread waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hotdesk.desk.background import Background
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, printable
 from hotdesk.event import HandedBack, Note, TookOver
 from hotdesk.hands.reader import BROWSER_PORT
-from hotdesk.hands.seat import Seat
+from hotdesk.hands.seat import DISPLAY, Seat
 from hotdesk.tool import Observation
 
 LEASE = 90.0
@@ -218,7 +218,7 @@ class Wheel:
 
     async def windows(self) -> frozenset[str]:
         """List the titles of windows."""
-        done = await self.seat.desk.run(["wmctrl", "-l"], env={"DISPLAY": ":0"}, timeout=LOOKING, output_limit=1 << 16)
+        done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOKING, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         told = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
         return frozenset(shown(words[3]) for words in told if len(words) == 4)  # a title may be empty
