@@ -8,7 +8,8 @@
     │   ├── DeskGone      it was burnt, or its keeper or guest died
     │   └── LinkError     its guest broke the protocol or stopped answering
     ├── KeeperError       the operator: the privileged child refused or failed
-    └── DoorError         the operator: a desk's way out does not hold; the message says which canary
+    ├── DoorError         the operator: a desk's way out does not hold; the message says which canary
+    └── ModelError        the operator: no model answers; the message says which, and why
 
 A result is not an error: exit code 1, a missing program or a missing file in a desk's listing are values.
 What a file operation inside a desk could not do is `FileError`, a `DeskError` the caller can act on.
@@ -75,6 +76,12 @@ class DoorError(HotdeskError):
     """A desk's way out does not hold."""
 
     code = "door"
+
+
+class ModelError(HotdeskError):
+    """A model could not be asked, or answered nothing that can be used."""
+
+    code = "model"
 
 
 class DeskError(HotdeskError):

@@ -26,7 +26,7 @@ from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.errors import DeskGone, HostError, ImageError
-from hotdesk.event import Event
+from hotdesk.event import Event, Note
 
 if TYPE_CHECKING:
     from hotdesk.desk.remote import Lent
@@ -125,13 +125,14 @@ class Host:
         """Give the seat at a desk's screen and browser."""
         return self.seats.of(desk)
 
-    async def hands(self, desk: Desk, vision: Vision | None = None) -> Toolbox:
-        """Give everything a worker can do at a desk, as tools; each use is written down.
+    async def hands(self, desk: Desk, vision: Vision | None = None, note: Note | None = None) -> Toolbox:
+        """Give everything a worker can do at a desk, as tools; each use is written down, or told to `note`.
 
         With `vision` it can ask a model about pictures in the desk.
         """
         await self.doors.ready()
-        made: Toolbox = await import_module(HANDS).hands_at(self.seat(desk), self.note, self.wheel(desk), vision)
+        hands_at = import_module(HANDS).hands_at
+        made: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision)
         return made
 
     @property
@@ -161,9 +162,21 @@ class Host:
             if known is not None:
                 known.leave(desk)
 
-    def note(self, event: Event) -> None:
-        """Have an event written down before anything else happens."""
-        self.doors.note(event)
+    async def ready(self) -> None:
+        """Be able to take notes."""
+        await self.doors.ready()
+
+    def note(self, *events: Event) -> None:
+        """Have events written down, all or none, before anything else happens."""
+        self.doors.note(*events)
+
+    async def enter_step(self, desk: DeskId, step: str) -> None:
+        """Have a desk's door hold another step's rules and grants; what was open is cut."""
+        await self.doors.enter_step(desk, step)
+
+    def has(self, desk: DeskId) -> bool:
+        """Say whether anything of a desk is left."""
+        return (self.config.run / "desks" / desk).exists()
 
     @property
     def pool(self) -> Pool:

@@ -109,6 +109,8 @@ class Tool:
     parameters: tuple[Parameter, ...] = ()
     example: Mapping[str, object] = field(default_factory=dict)
     """Arguments that are right."""
+    parallel: bool = False
+    """Whether several uses may go on at once: it changes nothing that another use would see."""
 
     def schema(self) -> dict[str, object]:
         """Give its parameters as JSON Schema."""
@@ -151,6 +153,17 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A use that a brain wants."""
+
+    id: str
+    """The brain's own name for it."""
+    tool: str
+    arguments: object
+    """As it came: `Tool.check` says what is wrong with it. Of `computer`: `{"vendor": …, "actions": […]}`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What came of using a tool. Everything in it may be the desk's word."""
 
@@ -173,6 +186,28 @@ class Vision(Protocol):
 
         The picture and so the answer are a desk's word.
         """
+        ...
+
+
+class Stage(Protocol):
+    """Where one step is taken: a brain gets this, never a desk."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """List what may be used in this step."""
+        ...
+
+    @property
+    def screen(self) -> tuple[int, int] | None:
+        """Give width and height of the screen; None: there is none, or it may not be used."""
+        ...
+
+    async def use(self, call: Call) -> Observation:
+        """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""
+        ...
+
+    async def lacking(self) -> str:
+        """Say what of the step's promise is not so at this moment, for a model; empty: it is kept."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a brain is: it plans steps, and takes each with hands it is given."""
+"""What a brain is: it plans, and takes each step at a stage it is given."""
 
 from __future__ import annotations
 
@@ -6,47 +6,102 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hotdesk.desk.seam import Done
-from hotdesk.tool import Observation
+from hotdesk.brain.models.seam import Item, Reply, Request
+from hotdesk.plan import Plan, Step
+from hotdesk.tool import Call, Observation, Stage, Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing a worker means to do."""
+class Task:
+    """What a planner is told. Never what any file holds: names only, made safe to read."""
 
-    name: str
-    """Of letters, digits, `.`, `_` and `-`: rules and grants of a brief may hold for this step only."""
-    what: str
-    """In a sentence, for people."""
+    goal: str
+    inputs: tuple[str, ...]
+    """Names below the home folder; of a folder a few of its files' names, and how many there are."""
+    deliverables: tuple[str, ...]
+    """Each path, and which check it must pass, in a line."""
+    rules: tuple[str, ...]
+    """Where the brief lets a desk go, as text."""
+    grants: tuple[str, ...]
+    """Secrets the brief grants: name, host and place, as text."""
+    tools: tuple[Tool, ...]
+    """All the brief allows at this desk."""
+    limits: str
+    """The budget, in a line."""
 
 
-class Hands(Protocol):
-    """What a brain can do at a desk. Everything they give back is the desk's word."""
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a worker knows when it takes a step."""
 
-    async def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Done:
-        """Run a program to its end. A program that fails or is missing is a result."""
+    task: Task
+    plan: Plan
+    step: Step
+    summaries: tuple[tuple[str, str], ...] = ()
+    """Of each finished step: its name, and what its worker left to know."""
+    before: str = ""
+    """What happened to earlier attempts at this step, if there were any; our words and the desk's."""
+    history: tuple[Item, ...] = ()
+    """The conversation so far, where a step goes on amid itself."""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a worker ended a step."""
+
+    done: bool
+    summary: str
+    """What the next steps should know; or why it could not be done."""
+
+
+class Log(Protocol):
+    """Takes down what a brain does before and after it is done, and keeps its budget."""
+
+    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+        """Note a reply, and that its calls are about to be used; give each call's number. On disk when it returns.
+
+        Raises `Spent` before anything is used that the budget does not have.
+        """
         ...
 
-    async def read(self, path: str) -> bytes:
-        """Give a file's bytes; `FileError` when there is none, or it is too large."""
+    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> None:
+        """Note what came of a call."""
         ...
 
-    async def write(self, path: str, data: bytes) -> None:
-        """Write a file, making its folders."""
+    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+        """Note a plan, and what is said against it."""
         ...
 
-    async def use(self, tool: str, /, **arguments: object) -> Observation:
-        """Use a tool by name. What it could not do is in the observation; a tool never fails otherwise."""
+    def check(self) -> None:
+        """Raise `Spent` when the budget is used up, `Halted` when the job shall stop after this act."""
         ...
+
+
+class Spent(Exception):  # noqa: N818 - a state, and read as one
+    """A budget is used up: says which."""
+
+
+class Halted(Exception):  # noqa: N818 - a state, and read as one
+    """The job shall stop between two acts, and be resumable."""
 
 
 class Brain(Protocol):
     """Who plans and acts."""
 
-    def plan(self, goal: str) -> tuple[Step, ...]:
-        """Say what shall be done, in order, before there is a desk. `BriefError` when it cannot be planned."""
+    @property
+    def name(self) -> str:
+        """Give who it is, as people read it."""
         ...
 
-    async def act(self, step: Step, hands: Hands) -> Done:
-        """Take one step of the plan; give how its last program ended. A step that failed is a result."""
+    async def plan(self, task: Task, log: Log) -> Plan:
+        """Think before acting: give a plan that the audit has nothing against, or the best there was."""
+        ...
+
+    async def act(self, situation: Situation, stage: Stage, log: Log) -> Ended:
+        """Take one step. A step that failed is a result; `ModelError` when nobody answers."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. Twice is no error."""
         ...

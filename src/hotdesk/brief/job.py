@@ -52,6 +52,41 @@ class Deliverable:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a job may use; None: as much as it takes. Its time is the brief's `seconds`."""
+
+    tokens: int | None = None
+    """That models read and write, in all."""
+    dollars: float | None = None
+    """Where a price is known; a model without one stops at the other limits."""
+    acts: int | None = None
+    """Uses of tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large the desk is."""
+
+    cpus: float = 2.0
+    memory: int = 2 << 30
+    disk: int = 16 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Who plans, and who takes the steps: names such as `anthropic:MODEL`, each list in the order they are tried."""
+
+    plan: tuple[str, ...] = ()
+    act: tuple[str, ...] = ()
+    """Empty: whoever plans."""
+
+
+Approve: TypeAlias = Literal["auto", "plan", "risky", "every"]
+"""Who admits a plan: whoever wrote the brief, by writing it; a person; a person where something is at stake; a person,
+and each step, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What is asked, inside which limits."""
 
@@ -69,8 +104,16 @@ class Job:
     """How long it may take, from its first desk to its last."""
     look: str = ""
     """The model that may be shown pictures of the desk's, as `anthropic:MODEL`; empty: none."""
-    approve: Literal["auto"] = "auto"
-    """Who admits a plan. `auto`: whoever wrote the brief, by writing it."""
+    approve: Approve = "auto"
+    """Who admits a plan."""
+    tools: tuple[str, ...] = ()
+    """Names of tools that may be used, `browser_*` for every one so called; empty: all."""
+    wall: str = "container"
+    size: Size = Size()
+    budget: Budget = Budget()
+    models: Models = Models()
+    wait: float = 86400.0
+    """Seconds a person's answer is waited for; then it is no."""
 
 
 def read_job(path: Path, make_scope: MakeScope) -> Job:
@@ -228,7 +271,7 @@ class Reader:
             raise self.wrong("look", f"look names no model; write {KEYS['look']}")
         return value
 
-    def approve(self, value: object) -> Literal["auto"]:
+    def approve(self, value: object) -> Approve:
         """Read who admits the plan."""
         if value != "auto":
             raise self.wrong("approve", 'the only way to approve is "auto": this brief admits its own plan')

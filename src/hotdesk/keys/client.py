@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -17,7 +17,7 @@ from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.desk.sockets import receive, send
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError, HotdeskError, KeeperError
-from hotdesk.event import Event
+from hotdesk.event import Event, as_dict
 
 SECONDS = 30.0
 """Beyond what any request takes: keys that are silent for so long are stopped or broken."""
@@ -107,10 +107,11 @@ class KeysClient:
         env = {str(name): str(value) for name, value in told["env"].items()}
         return Admitted(str(told["ca"]), env, Canary(**told["canary"]))
 
-    def note(self, event: Event) -> None:
-        """Have an event written down; it is on disk when this returns."""
+    def note(self, *events: Event) -> None:
+        """Have events written down, all or none; they are on disk when this returns."""
         messages, number = Messages(), -1
-        told = {"n": number, "verb": "note", "desk": "", "event": type(event).__name__, "data": asdict(event)}
+        each = [{"event": type(event).__name__, "data": as_dict(event)} for event in events]
+        told = {"n": number, "verb": "note", "desk": "", "events": each}
         try:
             self.waiting_sock.sendall(write(told))
             while data := self.waiting_sock.recv(1 << 16):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -33,19 +33,16 @@ from hotdesk.event import (
     Event,
     Exchange,
     HandedBack,
-    JobBegun,
-    JobEnded,
-    Kept,
+    JobBurnt,
+    JobEvent,
+    JobPaused,
     Opened,
     Proven,
     Revoked,
     RootAct,
     RootActEnded,
-    StepBegun,
-    StepEnded,
     TookOver,
     Used,
-    Verified,
     chain_of,
     from_json,
     to_json,
@@ -66,7 +63,7 @@ SHARE = 64 << 20
 HEARD: dict[str, tuple[type[Event], ...]] = {
     "owner": (
         *(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack),
-        *(JobBegun, StepBegun, StepEnded, Verified, Kept, JobEnded),
+        *get_args(JobEvent),
     ),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
@@ -194,10 +191,10 @@ class Keys:
         number, desk = message.get("n"), as_desk(message.get("desk", ""))
         match message.get("verb"):
             case "note":
-                event = event_of(message)
-                self.enter("owner", event)
-                if isinstance(event, Proven):
-                    self.end_canary(event.desk)
+                for event in [event_of(each) for each in as_list(message["events"])]:
+                    self.enter("owner", event)
+                    if isinstance(event, Proven):
+                        self.end_canary(event.desk)
                 self.answer_committed(line, number)
             case "unlock":
                 self.root = Secret(base64.b64decode(str(message["root"]), validate=True))
@@ -264,7 +261,7 @@ class Keys:
                 raise HostError(f"{chain} has filled its share of the journal: what cannot be noted is not done")
             return
         self.journal.add(chain, actor, event)
-        if isinstance(event, JobEnded):
+        if isinstance(event, JobPaused | JobBurnt):
             self.shares.pop(chain)
             self.answers.append(lambda why: self.journal.forget(chain))
 
@@ -405,8 +402,10 @@ def as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def event_of(message: dict[str, object]) -> Event:
+def event_of(message: object) -> Event:
     """Read the event in a message."""
+    if not isinstance(message, dict):
+        raise BriefError("that is no event")
     return from_json(str(message["event"]), json.dumps(message["data"]))
 
 

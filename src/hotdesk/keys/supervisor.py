@@ -84,7 +84,7 @@ class Doors:
         python = find(self.settings.images, spec.image).python
         report = await selftest.prove(desk, python, scope, canary)
         keys, told = await self.meet(), Proven(desk.id, report.held, report.failed)
-        await keys.ask("note", "", event="Proven", data=asdict(told))
+        await keys.ask("note", "", events=[{"event": "Proven", "data": asdict(told)}])
         selftest.require(report)
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
@@ -97,11 +97,11 @@ class Doors:
             except HotdeskError:
                 pass
 
-    def note(self, event: Event) -> None:
-        """Have an event on disk before anything else happens."""
+    def note(self, *events: Event) -> None:
+        """Have events on disk before anything else happens."""
         if self.keys is None:
             raise HostError("nobody is there to note what root does")
-        self.keys.note(event)
+        self.keys.note(*events)
 
     # -- questions --------------------------------------------------------------------------------------------
 

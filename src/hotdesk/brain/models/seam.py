@@ -1,0 +1,109 @@
+"""What a model is: a request in, a reply out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from hotdesk.tool import Call, Observation, Tool
+
+Stop: TypeAlias = Literal["end", "calls", "length", "refused"]
+"""Why a reply ends: it is whole, it wants tools used, its length was up, the model would not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one reply cost."""
+
+    input: int = 0
+    """Tokens that were read anew."""
+    output: int = 0
+    cached: int = 0
+    """Tokens that the provider still had."""
+    stored: int = 0
+    """Tokens that the provider keeps from now on."""
+    up: int = 0
+    """Bytes of the request's body: what the provider was told."""
+    dollars: float | None = None
+    """None: no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What we say."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model says."""
+
+    text: str = ""
+    thought: str = ""
+    """What it shows of its thinking, for people."""
+    calls: tuple[Call, ...] = ()
+    stop: Stop = "end"
+    usage: Usage = Usage()
+    model: str = ""
+    """Who said it, by name: `anthropic:MODEL`."""
+    dialect: str = ""
+    """In which language `native` is: `anthropic`, `openai`, `chat`; empty: none."""
+    native: tuple[dict[str, Any], ...] = ()
+    """Its own items, plain JSON: they go back verbatim, thinking and signatures included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What came of a reply's calls, each in its place."""
+
+    seen: tuple[tuple[Call, Observation], ...]
+
+
+Item: TypeAlias = Told | Reply | Results
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a model is asked."""
+
+    system: str
+    history: Sequence[Item]
+    """Begins with `Told`; a `Reply` with calls is followed by its `Results`."""
+    tools: Sequence[Tool] = ()
+    screen: tuple[int, int] | None = None
+    """Width and height of the screen, where the model may use its native computer tool; None: it may not.
+
+    Then the `screen_*` tools are not among `tools`; a call of the native tool is `Call(id, "computer", …)`.
+    """
+    tokens: int = 8000
+    """Of the longest reply."""
+    think: bool = True
+    step: str = ""
+    """The step that is taken; empty: the job is planned."""
+    cache: str = ""
+    """What requests that begin alike have in common: the job."""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Model(Protocol):
+    """Somebody who can be asked."""
+
+    @property
+    def name(self) -> str:
+        """Give its name, as people read it: `anthropic:MODEL`, `recorded script 1a2b3c4d`."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Give how many tokens a request may have."""
+        ...
+
+    async def ask(self, request: Request) -> Reply:
+        """Give the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. Twice is no error."""
+        ...

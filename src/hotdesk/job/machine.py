@@ -1,0 +1,49 @@
+"""What a job needs of the machine it runs on: `Host`, or in tests one without walls."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hotdesk.brief import Scope
+from hotdesk.config import Config
+from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.event import Event, Note
+from hotdesk.hands.toolbox import Toolbox
+from hotdesk.tool import Vision
+
+
+class Machine(Protocol):
+    """Where desks are opened and events are written down."""
+
+    @property
+    def config(self) -> Config:
+        """Give the settings."""
+        ...
+
+    async def ready(self) -> None:
+        """Be able to take notes."""
+        ...
+
+    def note(self, *events: Event) -> None:
+        """Have events written down, together: on disk when this returns."""
+        ...
+
+    async def open(self, spec: Spec | None = None, scope: Scope = ...) -> Desk:
+        """Open a desk that reaches what its scope lists."""
+        ...
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk and everything of it. Twice is no error."""
+        ...
+
+    def has(self, desk: DeskId) -> bool:
+        """Say whether anything of a desk is left."""
+        ...
+
+    async def enter_step(self, desk: DeskId, step: str) -> None:
+        """Have the door hold another step's rules and grants; what was open is cut."""
+        ...
+
+    async def hands(self, desk: Desk, vision: Vision | None = None, note: Note | None = None) -> Toolbox:
+        """Give everything a worker can do at a desk; each use is told to `note`, or written down."""
+        ...
