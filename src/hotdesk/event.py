@@ -322,6 +322,8 @@ class Checkpointed:
     ms: int = 0
     amid: bool = False
     """Whether the step was being taken."""
+    side: str = ""
+    """SHA-256 of the workspace beside, where the step had a desk of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hotdesk.hands.watching import Watching
     from hotdesk.hands.wheel import Wheel
     from hotdesk.keys.supervisor import Doors
-    from hotdesk.tool import Vision
+    from hotdesk.tool import Tool, Vision
 
 PARTS = {
     "remote": "hotdesk.desk.remote:remote_runtime",
@@ -125,15 +125,32 @@ class Host:
         """Give the seat at a desk's screen and browser."""
         return self.seats.of(desk)
 
-    async def hands(self, desk: Desk, vision: Vision | None = None, note: Note | None = None) -> Toolbox:
+    async def hands(
+        self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
+    ) -> Toolbox:
         """Give everything a worker can do at a desk, as tools; each use is written down, or told to `note`.
 
-        With `vision` it can ask a model about pictures in the desk.
+        With `vision` it can ask a model about pictures in the desk; `exact` adds what is for scripts.
         """
         await self.doors.ready()
         hands_at = import_module(HANDS).hands_at
-        made: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision)
+        made: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
         return made
+
+    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+        """List what a worker can do at a desk of an image, before there is one."""
+        screen = self.has_screen(image)
+        found: Sequence[Tool] = import_module(HANDS).tools_of(screen=screen, vision=vision is not None, exact=exact)
+        return found
+
+    def has_screen(self, name: str) -> bool:
+        """Say whether an image has a screen."""
+        return any((layer / SESSION.lstrip("/")).exists() for layer in image.find(self.config.images, name).layers)
+
+    def leave(self, desk: DeskId) -> None:
+        """Let go of whoever reads a desk's screen and browser: the next look has another reader."""
+        if self.known_seats is not None:
+            self.known_seats.leave(desk)
 
     @property
     def watching(self) -> Watching:
@@ -192,8 +209,7 @@ class Host:
         kept with it up, and with a reader or two for whoever looks first.
         """
         self.pool.keep(spec, count, proven=proven)
-        layers = image.find(self.config.images, spec.image).layers
-        if count and any((layer / SESSION.lstrip("/")).exists() for layer in layers):
+        if count and self.has_screen(spec.image):
             self.seats.tasks.start(functools.partial(self.seats.keep_ready, READERS))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:

@@ -6,6 +6,7 @@ from hotdesk.desk.oci import SESSION
 from hotdesk.errors import FileError
 from hotdesk.event import Note
 from hotdesk.hands.browser import Browser
+from hotdesk.hands.exact import Exact
 from hotdesk.hands.files import Files
 from hotdesk.hands.look import Look
 from hotdesk.hands.packages import Packages
@@ -14,10 +15,12 @@ from hotdesk.hands.search import Search
 from hotdesk.hands.seat import DISPLAY, DeskSeat
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Toolbox, Wheel
-from hotdesk.tool import Hand, Vision
+from hotdesk.tool import Hand, Tool, Vision
 
 
-async def hands_at(seat: DeskSeat, note: Note, wheel: Wheel, vision: Vision | None = None) -> Toolbox:
+async def hands_at(
+    seat: DeskSeat, note: Note, wheel: Wheel, vision: Vision | None = None, *, exact: bool = False
+) -> Toolbox:
     """Give the tools of a desk; those of screen and browser where its image has them."""
     desk = seat.desk
     screen = await has_screen(seat)
@@ -26,7 +29,18 @@ async def hands_at(seat: DeskSeat, note: Note, wheel: Wheel, vision: Vision | No
         hands.append(Look(desk, vision))
     if screen:
         hands += [Screen(seat), Browser(seat)]
+    if exact:
+        hands.append(Exact(desk))
     return Toolbox(hands, note, wheel, desk.id)
+
+
+def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
+    """List the tools of a desk before there is one."""
+    kinds: list[type[Hand]] = [Shell, Files, Search, Packages]
+    kinds += [Look] if vision else []
+    kinds += [Screen, Browser] if screen else []
+    kinds += [Exact] if exact else []
+    return tuple(tool for kind in kinds for tool in kind.tools)
 
 
 async def has_screen(seat: DeskSeat) -> bool:

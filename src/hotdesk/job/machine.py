@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from hotdesk.brief import Scope
+from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.event import Event, Note
 from hotdesk.hands.toolbox import Toolbox
-from hotdesk.tool import Vision
+from hotdesk.tool import Tool, Vision
 
 
 class Machine(Protocol):
@@ -28,7 +29,7 @@ class Machine(Protocol):
         """Have events written down, together: on disk when this returns."""
         ...
 
-    async def open(self, spec: Spec | None = None, scope: Scope = ...) -> Desk:
+    async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that reaches what its scope lists."""
         ...
 
@@ -44,6 +45,16 @@ class Machine(Protocol):
         """Have the door hold another step's rules and grants; what was open is cut."""
         ...
 
-    async def hands(self, desk: Desk, vision: Vision | None = None, note: Note | None = None) -> Toolbox:
+    def leave(self, desk: DeskId) -> None:
+        """Let go of whoever reads a desk's screen and browser: the next step has others."""
+        ...
+
+    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+        """List what a worker can do at a desk of an image, before there is one; `exact` adds what is for scripts."""
+        ...
+
+    async def hands(
+        self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
+    ) -> Toolbox:
         """Give everything a worker can do at a desk; each use is told to `note`, or written down."""
         ...

@@ -1,0 +1,90 @@
+"""Two brains in one: who plans, and who takes steps; the planner takes those that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from hotdesk.brain.fixed import run_fixed
+from hotdesk.brain.loop import Loop
+from hotdesk.brain.models.seam import Model, Reply, Request
+from hotdesk.brain.notes import Notes
+from hotdesk.brain.planning import make_plan
+from hotdesk.brain.seam import Ended, Log, Situation, Task
+from hotdesk.brief.job import Job
+from hotdesk.errors import ModelError
+from hotdesk.plan import Plan
+from hotdesk.tool import Stage
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """A model that has its plan already: a script, an adversary."""
+
+    def plans(self, task: Task) -> Plan:
+        """Give the plan."""
+        ...
+
+
+@dataclass(slots=True)
+class Brain:
+    """Plans with one list of models and acts with another, each tried in order."""
+
+    job: Job
+    planners: Sequence[Model]
+    workers: Sequence[Model]
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def name(self) -> str:
+        """Give who plans, and who acts where that is somebody else."""
+        names = dict.fromkeys((self.planners[0].name, self.workers[0].name))
+        return " and ".join(names)
+
+    async def plan(self, task: Task, log: Log) -> Plan:
+        """Think before acting; a model that has its plan already gives it."""
+        first = self.planners[0]
+        if isinstance(first, Planner):
+            plan = first.plans(task)
+            log.planned(plan, 1, ())
+            return plan
+        return await make_plan(asking(self.planners), task, self.job, log)
+
+    async def act(self, situation: Situation, stage: Stage, log: Log) -> Ended:
+        """Take one step; one that failed before is taken by whoever plans."""
+        if situation.step.kind == "program":
+            return await run_fixed(situation, stage, log)
+        models = self.takers(situation.attempt)
+        window = min(model.window for model in models)
+        loop = Loop(situation, stage, log, asking(models), window, self.notes, self.job.digest[:16])
+        return await loop.take()
+
+    def takers(self, attempt: int) -> list[Model]:
+        """List who takes a step at an attempt, in the order they are asked."""
+        order = (*self.workers, *self.planners) if attempt == 1 else (*self.planners, *self.workers)
+        return list({id(model): model for model in order}.values())
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        for model in (*self.planners, *self.workers):
+            await model.close()
+
+
+def asking(models: Sequence[Model]) -> Callable[[Request], Awaitable[Reply]]:
+    """Give what asks the first model that answers; one that failed is not asked again in this step."""
+    left = list(models)
+
+    async def ask(request: Request) -> Reply:
+        failures: list[str] = []
+        while left:
+            try:
+                return await left[0].ask(request)
+            except ModelError as e:
+                failures.append(str(e))
+                if len(left) == 1:
+                    break
+                del left[0]
+        raise ModelError("; then ".join(failures))
+
+    return ask

@@ -1,0 +1,24 @@
+"""A step whose program is part of the plan: nobody thinks while it runs, and nobody reads what it says."""
+
+from __future__ import annotations
+
+import time
+
+from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.seam import Ended, Log, Situation
+from hotdesk.tool import Call, Stage
+
+PLANNED = "the plan"
+
+
+async def run_fixed(situation: Situation, stage: Stage, log: Log) -> Ended:
+    """Run the plan's own program; all that is told on is whether it ended well."""
+    step, began = situation.step, time.monotonic()
+    call = Call("program", "run", {"command": step.program})
+    (act,) = log.thought(step.name, Request("", ()), Reply(calls=(call,), stop="calls", model=PLANNED), 0)
+    seen = await stage.use(call)
+    log.observed(step.name, act, call, seen, int((time.monotonic() - began) * 1000))
+    if not seen.ok:
+        return Ended(False, "its program failed")
+    lacking = await stage.lacking()
+    return Ended(not lacking, lacking or "its program ended well")

@@ -1,0 +1,146 @@
+"""Thought, action, observation: how a model takes one step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from hotdesk.brain.loops import Watcher
+from hotdesk.brain.memory import fit
+from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.notes import Notes
+from hotdesk.brain.own_tools import FOR_WORKERS, choose_tool
+from hotdesk.brain.prompts import first_words, instructions
+from hotdesk.brain.seam import Ended, Log, Situation
+from hotdesk.tool import Call, Observation, Stage, Tool, Wrong
+
+NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
+"""What a reply without a call is answered with."""
+SHARE = 0.7
+"""Of a model's window: what the conversation may have; the rest is for tools and the reply."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """One step, taken by whoever is asked."""
+
+    situation: Situation
+    stage: Stage
+    log: Log
+    ask: Callable[[Request], Awaitable[Reply]]
+    window: int
+    """Tokens of the smallest window of those who are asked."""
+    notes: Notes
+    job: str = ""
+    watcher: Watcher = field(default_factory=Watcher)
+    history: list[Item] = field(default_factory=list)
+
+    async def take(self) -> Ended:
+        """Go round until the step is finished, given up, or turns in circles."""
+        self.history = [Told(first_words(self.situation)), *self.situation.history]
+        while True:
+            self.log.check()
+            reply, acts = await self.think()
+            self.history.append(reply)
+            if not reply.calls:
+                self.history.append(Told(NUDGE))
+                if self.watcher.silent() == "stop":
+                    return Ended(False, "it said things and did nothing")
+                continue
+            seen, ended = await self.act(reply.calls, acts)
+            self.history.append(Results(tuple(zip(reply.calls, seen, strict=True))))
+            if ended is not None:
+                return ended
+
+    async def think(self) -> tuple[Reply, list[int]]:
+        """Have the model say what comes next; what it wants is on disk before it is done."""
+        began = time.monotonic()
+        request = Request(
+            system=instructions(self.situation),
+            history=fit(self.history, int(self.window * SHARE)),
+            tools=self.tools(),
+            screen=self.stage.screen,
+            step=self.situation.step.name,
+            cache=self.job,
+        )
+        reply = await self.ask(request)
+        spent = int((time.monotonic() - began) * 1000)
+        return reply, self.log.thought(self.situation.step.name, request, reply, spent)
+
+    def tools(self) -> list[Tool]:
+        """List what the model may use: the stage's tools and its own."""
+        step = self.situation.step
+        hidden = "screen_" if self.stage.screen else None
+        theirs = [tool for tool in self.stage.tools if not (hidden and tool.name.startswith(hidden))]
+        choices = [choose_tool(step.actions)] if step.kind == "choose" else []
+        return [*theirs, *FOR_WORKERS, *choices]
+
+    async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], Ended | None]:
+        """Use what is wanted: at once where no use sees another, else in order."""
+        seen: list[Observation] = [Observation()] * len(calls)
+        ended: list[Ended] = []
+
+        async def one(place: int) -> None:
+            began = time.monotonic()
+            observation, end = await self.use(calls[place])
+            verdict, words = self.watcher.saw(calls[place], observation)
+            if words:
+                observation = replace(observation, text=f"{observation.text}\n\n{words}")
+            if verdict == "stop" and end is None:
+                end = Ended(False, f"it went in circles: {words}")
+            spent = int((time.monotonic() - began) * 1000)
+            self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
+            self.notes.add("observation", self.situation.step.name, acts[place], calls[place].tool, observation.text)
+            seen[place] = observation
+            if end is not None:
+                ended.append(end)
+
+        if len(calls) > 1 and self.are_parallel(calls):
+            async with anyio.create_task_group() as tasks:
+                for place in range(len(calls)):
+                    tasks.start_soon(one, place)
+        else:
+            for place in range(len(calls)):
+                if ended:
+                    seen[place] = Observation("The step had ended before this was used.", ok=False)
+                    self.log.observed(self.situation.step.name, acts[place], calls[place], seen[place], 0)
+                else:
+                    await one(place)
+        return seen, ended[0] if ended else None
+
+    def are_parallel(self, calls: Sequence[Call]) -> bool:
+        """Say whether all of these may go on at once."""
+        parallel = {tool.name for tool in self.stage.tools if tool.parallel}
+        return all(call.tool in parallel for call in calls)
+
+    async def use(self, call: Call) -> tuple[Observation, Ended | None]:
+        """Use one tool; say also whether the step ends with it."""
+        own = next((tool for tool in FOR_WORKERS if tool.name == call.tool), None)
+        if own is None:
+            seen = await self.stage.use(call)
+            chosen = call.tool == "choose" and seen.ok
+            return seen, Ended(True, f"it chose: {seen.text[:200]}") if chosen else None
+        try:
+            given = own.check(call.arguments)
+        except Wrong as e:
+            return Observation(str(e), ok=False), None
+        match call.tool:
+            case "finish":
+                return await self.finish(str(given["summary"]))
+            case "give_up":
+                return Observation("Given up."), Ended(False, str(given["why"]))
+            case "remember":
+                self.notes.add("note", self.situation.step.name, 0, "", str(given["text"]))
+                return Observation("Noted."), None
+            case "recall":
+                return Observation(self.notes.recall(str(given["query"]))), None
+        return await self.stage.use(call), None
+
+    async def finish(self, summary: str) -> tuple[Observation, Ended | None]:
+        """End the step, if what it promised is so."""
+        if lacking := await self.stage.lacking():
+            return Observation(f"The step is not finished: {lacking}", ok=False), None
+        return Observation("Finished."), Ended(True, summary)

@@ -1,0 +1,148 @@
+"""The workspace of a job on disk, sealed with a key of its own, in pieces; a desk's archive is never read here.
+
+jobs/JOB/checkpoint-key         32 random bytes, gone with the job's end
+jobs/JOB/checkpoints/SHA256     one workspace
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from hotdesk.config import GIB
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import DeskError, HostError
+from hotdesk.vault import private
+
+KEY = "checkpoint-key"
+FOLDER = "checkpoints"
+PIECE = 1 << 20
+LARGEST = 16 * GIB
+SECONDS = 600.0
+TAR = "/usr/bin/tar"
+LEFT_OUT = (".config/browser", ".cache")
+"""What is no work: the browser's profile, and what can be made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One workspace on disk."""
+
+    sha256: str
+    size: int
+
+
+class Checkpoints:
+    """The checkpoints of one job."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / FOLDER
+        private.make_folder(self.folder)
+        if not (folder / KEY).exists():
+            private.write(folder, KEY, secrets.token_bytes(32), 0o600)
+        self.key = folder / KEY
+        self.cipher = AESGCM(self.key.read_bytes())
+
+    async def save(self, desk: Desk) -> Saved:
+        """Keep a desk's home folder; on disk when it returns."""
+        made = self.folder / f".{secrets.token_hex(8)}"
+        whole, size = hashlib.sha256(), 0
+        try:
+            with private.translated(made), made.open("xb") as file:
+                async for sealed in self.sealed(archive(desk)):
+                    whole.update(sealed)
+                    size += len(sealed)
+                    file.write(sealed)
+                file.flush()
+                await anyio.to_thread.run_sync(os.fsync, file.fileno())
+            os.rename(made, self.folder / whole.hexdigest())
+        except BaseException:
+            made.unlink(missing_ok=True)
+            raise
+        return Saved(whole.hexdigest(), size)
+
+    async def restore(self, desk: Desk, sha256: str) -> None:
+        """Have a desk's home folder as it was kept."""
+        process = await desk.start([TAR, "-xpf", "-", "-C", desk.home], timeout=SECONDS)
+        with private.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
+            for piece in self.opened(file.read, sha256):
+                await process.send(piece)
+        await process.close_stdin()
+        done = await process.wait()
+        if not done.ok:
+            raise DeskError(f"the workspace did not fit into the desk: tar ended with {done.exit_code}")
+
+    def forget_others(self, *kept: str) -> None:
+        """Delete every checkpoint but these."""
+        for path in self.folder.iterdir():
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+
+    def destroy(self) -> None:
+        """Delete all of it, the key first."""
+        self.key.unlink(missing_ok=True)
+        self.forget_others()
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    async def sealed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Seal a stream piece by piece; none can be left out, moved, or be the last by being cut."""
+        prefix, number, held = os.urandom(7), 0, b""
+        yield prefix
+        async for piece in pieces:
+            held += piece
+            while len(held) > PIECE:
+                yield self.piece(prefix, number, held[:PIECE], last=False)
+                held, number = held[PIECE:], number + 1
+        yield self.piece(prefix, number, held, last=True)
+
+    def piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
+        """Seal one piece, with its length in front."""
+        sealed = self.cipher.encrypt(nonce(prefix, number, last), data, None)
+        return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
+
+    def opened(self, read: object, name: str) -> Iterator[bytes]:
+        """Give a sealed stream's pieces; `HostError` when it is not whole."""
+        assert callable(read)
+        prefix, number, last = read(7), 0, False
+        while not last:
+            head = read(5)
+            if len(head) < 5:
+                raise HostError(f"the checkpoint {name[:12]}… is not whole")
+            last = bool(head[4])
+            try:
+                yield self.cipher.decrypt(nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None)
+            except (InvalidTag, ValueError) as e:
+                raise HostError(f"the checkpoint {name[:12]}… was changed") from e
+            number += 1
+
+
+def nonce(prefix: bytes, number: int, last: bool) -> bytes:
+    """Give the nonce of a piece."""
+    return prefix + number.to_bytes(4, "big") + bytes([last])
+
+
+async def archive(desk: Desk) -> AsyncIterator[bytes]:
+    """Give a desk's home folder as its own tar writes it: bytes nobody here looks into."""
+    left_out = [f"--exclude=./{path}" for path in LEFT_OUT]
+    process = await desk.start([TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=SECONDS)
+    size = 0
+    async for stream, data in process.output():
+        if stream == "stdout":
+            size += len(data)
+            if size > LARGEST:
+                await process.kill()
+                raise DeskError(f"the workspace is larger than {LARGEST >> 30} GiB and cannot be kept")
+            yield data
+    done = await process.wait()
+    if done.exit_code not in (0, 1):  # 1: a file changed while it was read
+        raise DeskError(f"the workspace could not be kept: tar ended with {done.exit_code}")

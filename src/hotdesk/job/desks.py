@@ -1,0 +1,157 @@
+"""The desks of one job: the one it works at, and one beside it for a step that must not meet what others left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import TypeAlias
+
+import anyio
+
+from hotdesk.brief import CLOSED, Scope
+from hotdesk.brief.job import Job
+from hotdesk.desk.keeper_client import BURN_SECONDS
+from hotdesk.desk.seam import Desk, Entry, Spec
+from hotdesk.desk.transfer import put
+from hotdesk.errors import DeskError, FileError
+from hotdesk.event import JobEvent, StepBegun, StepEnded
+from hotdesk.job.machine import Machine
+
+GRACE = 60.0
+"""Seconds a desk may outlive the job's own time, so that the job ends first and says why."""
+MOST = 10_000
+"""Files that are carried from one desk to another."""
+DEPTH = 16
+Told: TypeAlias = tuple[JobEvent, ...]
+
+
+@dataclass(slots=True)
+class Desks:
+    """Opens and burns the desks of one job; each is an event before and after."""
+
+    machine: Machine
+    job: Job
+    id: str
+    note: object
+    seconds: float
+    main: Desk | None = None
+    side: Desk | None = None
+    opened: list[str] = field(default_factory=list)
+
+    async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False) -> Desk:
+        """Open a desk."""
+        assert callable(self.note)
+        longest = self.seconds + GRACE
+        size = self.job.size
+        spec = Spec(
+            image or self.job.image, size.cpus, size.memory, size.disk, deadline=longest, idle=longest, sterile=sterile
+        )
+        desk = await self.machine.open(spec, scope)
+        self.opened.append(desk.id)
+        self.note(StepBegun(self.id, "desk", what, desk.id))
+        return desk
+
+    async def burn(self, desk: Desk) -> None:
+        """Burn a desk, whatever else is going on, and write down whether it is gone."""
+        assert callable(self.note)
+        with anyio.move_on_after(BURN_SECONDS, shield=True):
+            await self.machine.burn(desk.id)
+        gone = not self.machine.has(desk.id)
+        self.note(StepEnded(self.id, "desk", "done" if gone else "failed", "burnt" if gone else "left", desk.id))
+
+    async def begin(self, scope: Scope) -> Desk:
+        """Open the desk the job works at, with its inputs."""
+        self.main = await self.open("with the inputs, behind the door", scope)
+        return self.main
+
+    async def bring_inputs(self, desk: Desk) -> None:
+        """Put the brief's inputs on a desk."""
+        for name in self.job.inputs:
+            await put(desk, self.job.folder / name, name)
+
+    async def begin_side(self, scope: Scope, files: Iterable[str]) -> Desk:
+        """Open a desk beside the first, with these of its files and nothing else."""
+        assert self.main is not None
+        self.side = await self.open("fresh, with named files only", scope)
+        for name in files:
+            await carry(self.main, self.side, name)
+        return self.side
+
+    async def end_side(self, makes: Iterable[str] = ()) -> None:
+        """Bring back what a step made at the desk beside, and burn that."""
+        if self.side is None:
+            return
+        side, self.side = self.side, None
+        try:
+            if self.main is not None:
+                for name in makes:
+                    await carry(side, self.main, name)
+        finally:
+            await self.burn(side)
+
+    async def close(self) -> None:
+        """Burn what is open."""
+        left = [desk for desk in (self.side, self.main) if desk is not None]
+        self.side = self.main = None
+        for desk in left:
+            await self.burn(desk)
+
+    @asynccontextmanager
+    async def closing(self) -> AsyncIterator[None]:
+        """Burn whatever is open when the block ends."""
+        try:
+            yield
+        finally:
+            await self.close()
+
+    @asynccontextmanager
+    async def sterile(self, image: str) -> AsyncIterator[Desk]:
+        """Open a clean desk for one deliverable alone."""
+        desk = await self.open("clean, for the deliverable alone", CLOSED, image, sterile=True)
+        try:
+            yield desk
+        finally:
+            await self.burn(desk)
+
+
+def for_step(scope: Scope, step: str) -> Scope:
+    """Give what of a scope holds in one step: a desk of its own knows nothing of the others."""
+    if scope == CLOSED:
+        return CLOSED
+    rules = tuple(rule for rule in scope.rules if rule.step in ("", step))
+    grants = tuple(grant for grant in scope.grants if grant.step in ("", step))
+    return replace(scope, rules=rules, grants=grants)
+
+
+async def carry(source: Desk, target: Desk, name: str) -> None:
+    """Carry a file or folder from one desk to another: plain files only, under names below the one that was asked for.
+
+    Everything the first tells is hostile; nothing of it is looked into. What is not there is not carried.
+    """
+    try:
+        top = await source.stat(name)
+    except FileError:
+        return
+    if top.kind == "file":
+        await target.write(name, source.read_stream(name), mode=top.mode & 0o755 | 0o600)
+        return
+    entries = await source.list(name, depth=DEPTH, limit=MOST) if top.kind == "directory" else []
+    for entry in entries:
+        inside = below(name, source, entry)
+        if inside is None:
+            raise DeskError(f"a desk lists what does not lie in {name!r}")
+        if entry.kind == "directory":
+            await target.mkdir(inside)
+        elif entry.kind == "file":
+            with suppress(FileError):
+                await target.write(inside, source.read_stream(inside), mode=entry.mode & 0o755 | 0o600)
+
+
+def below(name: str, source: Desk, entry: Entry) -> str | None:
+    """Give the path of something listed, if it lies in the folder that was listed."""
+    home, path = PurePosixPath(source.home), PurePosixPath(entry.path)
+    inside = path.relative_to(home) if path.is_relative_to(home) else path
+    wanted = PurePosixPath(name)
+    return str(inside) if inside.is_relative_to(wanted) and ".." not in inside.parts else None

@@ -1,0 +1,83 @@
+"""A machine without walls, doors or keys of their own: for tests of what stands on one, and only with their switch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from hotdesk.brief import CLOSED, Scope
+from hotdesk.config import Config
+from hotdesk.desk.local import LocalRuntime, local_runtime
+from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.drive.journal import FILE, Journal
+from hotdesk.drive.signing import load_signer
+from hotdesk.event import Event, Note, chain_of
+from hotdesk.hands.exact import Exact
+from hotdesk.hands.files import Files
+from hotdesk.hands.kit import tools_of
+from hotdesk.hands.search import Search
+from hotdesk.hands.shell import Shell
+from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.tool import Tool, Vision
+from hotdesk.vault import private
+
+
+@dataclass(slots=True)
+class LocalMachine:
+    """Desks are directories, and this process writes the journal itself."""
+
+    config: Config
+    runtime: LocalRuntime
+    journal: Journal
+
+    async def ready(self) -> None:
+        """Be able to take notes."""
+
+    def note(self, *events: Event) -> None:
+        """Write events down, together."""
+        for event in events:
+            self.journal.add(chain_of(event), "owner", event)
+        self.journal.commit()
+
+    async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
+        """Open a directory. It reaches whatever this machine reaches."""
+        return await self.runtime.open(spec or Spec(), scope)
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk and everything of it."""
+        await self.runtime.burn(desk)
+
+    def has(self, desk: DeskId) -> bool:
+        """Say whether anything of a desk is left."""
+        return desk in self.runtime.open_desks
+
+    async def enter_step(self, desk: DeskId, step: str) -> None:
+        """Do nothing: there is no door."""
+
+    def leave(self, desk: DeskId) -> None:
+        """Do nothing: there is no screen."""
+
+    def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
+        """List what a worker can do here."""
+        return tools_of(screen=False, vision=False, exact=exact)
+
+    async def hands(
+        self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
+    ) -> Toolbox:
+        """Give what works without a door or a screen."""
+        hands = [Shell(desk), Files(desk), Search(desk), *([Exact(desk)] if exact else [])]
+        return Toolbox(hands, note or self.note, Free(), desk.id)
+
+
+@asynccontextmanager
+async def local_machine(settings: Config) -> AsyncIterator[LocalMachine]:
+    """Give a machine without walls; its desks burn with it."""
+    folder = settings.lib / "keys"
+    private.make_folder(folder)
+    async with local_runtime() as runtime:
+        journal = Journal(folder / FILE, load_signer(folder))
+        try:
+            yield LocalMachine(settings, runtime, journal)
+        finally:
+            journal.close()

@@ -1,0 +1,139 @@
+"""Writes a job's events down before anything else happens, and keeps its budget."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.models.written import observation_to_json, reply_to_json
+from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brief.job import Budget
+from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
+from hotdesk.job.machine import Machine
+from hotdesk.job.papers import Papers
+from hotdesk.job.past import Spending
+from hotdesk.plan import Plan, to_json
+from hotdesk.tool import Call, Observation
+
+
+@dataclass(slots=True)
+class JobLog:
+    """The log of one job."""
+
+    job: str
+    machine: Machine
+    papers: Papers
+    heard: Note
+    budget: Budget
+    seconds: float
+    spent: Spending = field(default_factory=Spending)
+    uses: list[Event] = field(default_factory=list)
+    """What tools noted of their use: written down with what came of it."""
+    halted: bool = False
+    began: float = field(default_factory=time.monotonic)
+    waited: float = 0.0
+    """Seconds that were waited for people: they are not the job's."""
+    bound: anyio.CancelScope | None = None
+    """Ends when the job's time is up."""
+
+    def note(self, *events: JobEvent) -> None:
+        """Write events down in one commit, then tell of them."""
+        self.machine.note(*events)
+        for event in events:
+            self.heard(event)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Leave out of the job's time what it waits for people."""
+        began, bound = time.monotonic(), self.bound
+        left = bound.deadline - anyio.current_time() if bound is not None else 0.0
+        if bound is not None:
+            bound.deadline = math.inf
+        try:
+            yield
+        finally:
+            self.waited += time.monotonic() - began
+            if bound is not None:
+                bound.deadline = anyio.current_time() + left
+
+    def use(self, event: Event) -> None:
+        """Take down that a tool was used, with the next event."""
+        self.uses.append(event)
+
+    @property
+    def seconds_left(self) -> float:
+        """Say how long the job may still work."""
+        return self.seconds - self.spent.ms / 1000 - (time.monotonic() - self.began - self.waited)
+
+    def check(self) -> None:
+        """Raise `Spent` or `Halted` where the job shall not go on."""
+        if self.halted:
+            raise Halted("it was asked to stop")
+        if why := self.exceeded(0):
+            raise Spent(why)
+
+    def exceeded(self, acts: int) -> str:
+        """Say which limit would be passed with so many acts more; empty: none."""
+        budget, spent = self.budget, self.spent
+        if self.seconds_left <= 0:
+            return f"its {self.seconds:g} seconds were up"
+        if budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
+            return f"its {budget.acts} acts were used up"
+        if budget.tokens is not None and spent.tokens >= budget.tokens:
+            return f"its {budget.tokens:,} tokens were used up"
+        if budget.dollars is not None and spent.dollars >= budget.dollars:
+            return f"its {budget.dollars:g} dollars were used up"
+        return ""
+
+    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+        """Note a reply, and that its calls are about to be used."""
+        used = reply.usage
+        told = Thought(
+            self.job, step, self.spent.turns + 1, reply.model, self.papers.write(reply_to_json(reply)),
+            used.input, used.output, used.cached + used.stored, used.up, ms, -1.0 if used.dollars is None else used.dollars,
+        )  # fmt: skip
+        self.spent.take(told)
+        calls = reply.calls if step else ()
+        if calls and (why := self.exceeded(len(calls))):
+            self.note(told)
+            raise Spent(why)
+        first = self.spent.acts + 1
+        acts = [
+            Acted(self.job, step, first + place, named(call.tool), self.papers.write(call_to_json(call)))
+            for place, call in enumerate(calls)
+        ]
+        self.spent.acts += len(acts)
+        self.note(told, *acts)
+        return [act.act for act in acts]
+
+    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> None:
+        """Note what came of a call, and what the tool noted of it, in one commit."""
+        uses, self.uses = self.uses, []
+        paper = self.papers.write(observation_to_json(seen))
+        told = Observed(self.job, step, act, "done" if seen.ok else "failed", ms, paper)
+        self.machine.note(*uses, told)
+        for event in (*uses, told):
+            self.heard(event)
+
+    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+        """Note a plan, and what is said against it."""
+        names = tuple(step.name for step in plan.steps)
+        paper = self.papers.write(to_json(plan))
+        self.note(Planned(self.job, plan.digest, names, paper, round_number, tuple(findings)))
+
+
+def named(tool: str) -> str:
+    """Give a tool's name as an event has it: what a model calls a tool may be any text."""
+    return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"
+
+
+def call_to_json(call: Call) -> str:
+    """Write a call."""
+    return json.dumps({"id": call.id, "tool": call.tool, "arguments": call.arguments})

@@ -1,0 +1,221 @@
+"""Where a job stands, folded from its events: what is planned, decided, finished, begun, spent. Pure.
+
+A job that was killed goes on from here: what has no event did not happen, but for the one act that was begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.event import (
+    Acted,
+    Amended,
+    Checkpointed,
+    Decided,
+    Event,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Observed,
+    Pending,
+    Planned,
+    Preflight,
+    Resumed,
+    RolledBack,
+    StepBegun,
+    StepEnded,
+    Summed,
+    Thought,
+    Verified,
+)
+from hotdesk.job.waiting import Waiting
+
+OURS = ("plan", "approve", "desk", "verify", "keep")
+"""Steps of the line itself: a worker's step of such a name would tell a false story."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One reply of a model's, and what came of its calls."""
+
+    thought: Thought
+    acts: list[Acted] = field(default_factory=list)
+    seen: dict[int, Observed] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> list[Acted]:
+        """List the acts whose outcome nobody knows."""
+        return [each for each in self.acts if each.act not in self.seen]
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a job has used."""
+
+    tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Replies whose price is not known."""
+    acts: int = 0
+    turns: int = 0
+    up: int = 0
+    """Bytes providers were told."""
+    ms: int = 0
+    """Milliseconds of work, without what was waited for."""
+    models: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Tokens and dollars by who was asked."""
+
+    def take(self, event: Thought) -> None:
+        """Count a reply."""
+        tokens = event.input + event.output + event.cached
+        self.turns += 1
+        self.tokens += tokens
+        self.up += event.up
+        self.unpriced += event.dollars < 0
+        self.dollars += max(event.dollars, 0.0)
+        had = self.models.get(event.model, (0, 0.0))
+        self.models[event.model] = (had[0] + tokens, had[1] + max(event.dollars, 0.0))
+
+
+@dataclass(slots=True)
+class Past:
+    """One job so far."""
+
+    job: str
+    begun: JobBegun | None = None
+    planned: Planned | None = None
+    preflight: Preflight | None = None
+    amended: Amended | None = None
+    """The latest plan, where it is not the first."""
+    waiting: Waiting = field(default_factory=Waiting)
+    finished: dict[str, str] = field(default_factory=dict)
+    """Steps that were done, in order, each with the paper of its summary."""
+    current: str = ""
+    """The step that is being taken."""
+    attempt: int = 0
+    turns: list[Turn] = field(default_factory=list)
+    """Of the current attempt."""
+    tries: list[tuple[str, int, str]] = field(default_factory=list)
+    """Attempts that failed: step, number, why."""
+    checkpoint: Checkpointed | None = None
+    spent: Spending = field(default_factory=Spending)
+    verified: dict[str, Verified] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
+    desks: dict[str, bool] = field(default_factory=dict)
+    """Every desk, and whether it is known to be gone."""
+    ended: JobEnded | None = None
+    paused: JobPaused | None = None
+    burnt: JobBurnt | None = None
+    last: int = 0
+    """When the latest event was, in milliseconds since 1970."""
+
+    @property
+    def unknown(self) -> list[Acted]:
+        """List the acts whose outcome nobody knows."""
+        return [act for turn in self.turns for act in turn.unknown]
+
+    @property
+    def goes_on(self) -> bool:
+        """Say whether the workspace is kept amid the step that was being taken."""
+        kept = self.checkpoint
+        return kept is not None and kept.amid and kept.step == self.current
+
+    @property
+    def held(self) -> list[Turn]:
+        """List the turns whose work is in the workspace that is kept."""
+        act = self.checkpoint.act if self.checkpoint is not None and self.goes_on else 0
+        return [turn for turn in self.turns if not turn.unknown and all(each.act <= act for each in turn.acts)]
+
+    @property
+    def lost(self) -> list[Acted]:
+        """List the acts of the step that was being taken whose work is not."""
+        held = self.held
+        return [act for turn in self.turns if turn not in held for act in turn.acts]
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        if self.last and not isinstance(event, Resumed | Decided):  # what was waited for is no work
+            self.spent.ms += max(0, at - self.last)
+        self.last = at
+        self.waiting.take(event)
+        match event:
+            case JobBegun():
+                self.begun = event
+            case Planned():
+                self.planned = event
+            case Preflight():
+                self.preflight = event
+            case Amended():
+                self.amended = event
+            case StepBegun() | StepEnded() | Summed() | RolledBack():
+                self.take_step(event)
+            case Thought():
+                self.spent.take(event)
+                if event.step:
+                    self.turns.append(Turn(event))
+            case Acted():
+                self.spent.acts = max(self.spent.acts, event.act)
+                self.turns[-1].acts.append(event)
+            case Observed():
+                for turn in self.turns:
+                    if any(act.act == event.act for act in turn.acts):
+                        turn.seen[event.act] = event
+            case Checkpointed():
+                self.checkpoint = event
+            case _:
+                self.take_end(event)
+
+    def take_step(self, event: StepBegun | StepEnded | Summed | RolledBack) -> None:
+        """Take in where a step stands."""
+        match event:
+            case StepBegun(step="desk"):
+                self.desks[event.desk] = False
+            case StepEnded(step="desk"):
+                self.desks[event.desk] = event.outcome == "done"
+            case StepBegun() if event.step not in OURS:
+                if (event.step, event.attempt) != (self.current, self.attempt):
+                    self.turns = []
+                self.current, self.attempt = event.step, event.attempt
+            case Summed():
+                self.finished[event.step] = event.paper
+            case StepEnded() if event.step not in OURS:
+                if event.outcome == "failed":
+                    self.tries.append((event.step, self.attempt, event.note))
+                self.current, self.turns = "", []
+
+    def take_end(self, event: Event) -> None:
+        """Take in how the job goes on or ends."""
+        match event:
+            case Verified():
+                self.verified[event.path] = event
+            case Kept():
+                self.kept[event.path] = event
+            case JobEnded():
+                self.ended = event
+            case JobPaused():
+                self.paused = event
+            case Resumed():
+                self.paused = None
+                if self.goes_on:
+                    self.turns = self.held
+            case JobBurnt():
+                self.burnt = event
+
+
+def fold(job: str, rows: Iterable[Row]) -> Past:
+    """Fold a job's rows, in order."""
+    past = Past(job)
+    for row in rows:
+        past.take(row.event(), row.at)
+    return past
+
+
+def read_past(journal: Path, job: str) -> Past:
+    """Read where a job stands."""
+    return fold(job, read(journal, job))

@@ -1,0 +1,115 @@
+"""Asks people and waits, in this process or another; a job that waits long gives its desks back meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from hotdesk.brain.seam import Halted
+from hotdesk.drive.journal import read
+from hotdesk.event import Decided, Pending
+from hotdesk.job.log import JobLog
+from hotdesk.job.waiting import Card, Waiting, new_pending
+
+EVERY = 0.2
+"""Seconds between two looks into the journal."""
+
+
+class Prompt(Protocol):
+    """A person at this very terminal."""
+
+    async def __call__(self, pending: Pending, card: Card) -> Decided | None:
+        """Ask; None when they do not answer here. Cancelled when the answer comes from elsewhere."""
+        ...
+
+
+async def nobody(pending: Pending, card: Card) -> Decided | None:
+    """Ask nobody here: the answer comes from another process."""
+    return None
+
+
+@dataclass(slots=True)
+class People:
+    """Who answers for one job."""
+
+    log: JobLog
+    journal: Path
+    seconds: float
+    """How long an answer is waited for."""
+    patience: float
+    """How long desks are kept meanwhile."""
+    waiting: Waiting = field(default_factory=Waiting)
+    """What was asked before, and decided."""
+    prompt: Prompt = nobody
+    give_back: Callable[[], Awaitable[None]] | None = None
+
+    async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
+        """Have a person decide: what was asked before in the same words is not asked again."""
+        asked = self.was_asked(kind, card, step)
+        if asked is None:
+            asked = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
+            self.waiting.take(asked)
+            self.log.note(asked)
+        if asked.id not in self.waiting.decided:
+            with self.log.waiting():
+                self.waiting.take(await self.wait(asked, card))
+        return self.waiting.decided[asked.id]
+
+    def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
+        """Give what was asked before in the same words."""
+        found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
+        return next((each for each in found if each.digest == card.digest), None)
+
+    def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
+        """Write down that a policy decided, as a person would."""
+        asked = new_pending(self.log.job, kind, card, self.log.papers, 0, step)
+        self.log.note(asked, Decided(self.log.job, asked.id, card.digest, "approved", by))
+
+    async def wait(self, asked: Pending, card: Card) -> Decided:
+        """Wait until somebody decides, here or elsewhere, or time is up."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.ask_here, asked, card)
+                found = await self.look(asked)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise first(group) from None
+        return found
+
+    async def ask_here(self, asked: Pending, card: Card) -> None:
+        """Ask at this terminal; the answer is found in the journal like any other."""
+        if (decided := await self.prompt(asked, card)) is not None:
+            self.log.note(decided)
+
+    async def look(self, asked: Pending) -> Decided:
+        """Look into the journal until an answer is there."""
+        began, after, given_back = time.monotonic(), 0, False
+        while True:
+            for row in read(self.journal, asked.job, after=after):
+                after = row.id
+                event = row.event()
+                if isinstance(event, Decided) and event.id == asked.id:
+                    return event
+            if time.time() * 1000 > asked.until:
+                expired = Decided(asked.job, asked.id, asked.digest, "expired", "")
+                self.log.note(expired)
+                return expired
+            if self.log.halted:
+                raise Halted("it was asked to stop")
+            if self.give_back and not given_back and time.monotonic() - began > self.patience:
+                await self.give_back()
+                given_back = True
+            await anyio.sleep(EVERY)
+
+
+def first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the first error of a group that is none itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,159 @@
+"""The plan of one job: made, tried, approved, and amended where people let it be. What it permits follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hotdesk.brain.amending import amended, difference, policy
+from hotdesk.brain.audit import audit
+from hotdesk.brain.permits import compile_scope, is_risky
+from hotdesk.brain.seam import Brain, Task
+from hotdesk.brief import CLOSED, READ, Scope, grant_text, rule_text
+from hotdesk.brief.job import Job
+from hotdesk.errors import BriefError
+from hotdesk.event import Amended, Decided, Preflight
+from hotdesk.job.cards import amendment_card, plan_card, step_card
+from hotdesk.job.log import JobLog
+from hotdesk.job.machine import Machine
+from hotdesk.job.past import Past
+from hotdesk.job.people import People
+from hotdesk.job.preflight import preflight
+from hotdesk.job.sanitised import shown_inputs
+from hotdesk.plan import Plan, Step, from_json, to_json
+from hotdesk.tool import Observation, Tool
+
+
+class Stopped(Exception):  # noqa: N818 - the end of a line is a result, and caught where it is written down
+    """The job ends here, by the worker's own doing or by a person's."""
+
+
+@dataclass(slots=True)
+class Plans:
+    """What one job means to do."""
+
+    machine: Machine
+    job: Job
+    brain: Brain
+    log: JobLog
+    people: People
+    past: Past
+    tools: Sequence[Tool]
+    plan: Plan = field(default_factory=lambda: Plan(()))
+    scope: Scope = CLOSED
+    """What the plan permits, step by step."""
+
+    @property
+    def task(self) -> Task:
+        """Give what a planner is told: names, never contents."""
+        job = self.job
+        limits = {"seconds": job.seconds, "tokens": job.budget.tokens, "dollars": job.budget.dollars,
+                  "acts": job.budget.acts}  # fmt: skip
+        return Task(
+            goal=job.goal,
+            inputs=shown_inputs(job),
+            deliverables=tuple(
+                f"{item.path} ({', '.join(check.check for check in item.checks)})" for item in job.deliverables
+            ),
+            rules=tuple(map(rule_text, job.scope.rules)),
+            grants=tuple(map(grant_text, job.scope.grants)),
+            tools=tuple(self.tools),
+            limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
+        )
+
+    async def make(self) -> None:
+        """Have the brain think before it acts; a plan that was made before is the plan."""
+        if paper := self.known():
+            self.plan = from_json(self.log.papers.text(paper))
+        else:
+            self.plan = await self.brain.plan(self.task, self.log)
+            if findings := audit(self.plan, self.job, self.tools):
+                raise Stopped(f"the plan cannot be carried out: {'; '.join(findings)}")
+        self.compile()
+
+    def known(self) -> str:
+        """Give the paper of the plan this job had, if it had one."""
+        past = self.past
+        if past.amended is not None:
+            return past.amended.paper
+        return past.planned.paper if past.planned is not None and past.preflight is not None else ""
+
+    def compile(self) -> None:
+        """Work out what the plan permits."""
+        self.scope = compile_scope(self.plan, self.job.scope) if self.job.scope != CLOSED else CLOSED
+
+    async def approve(self) -> None:
+        """Have policy or a person admit the plan, once it was tried."""
+        tried = self.past.preflight
+        if tried is None:
+            held, failed = await preflight(self.plan, self.job, self.machine)
+            tried = Preflight(self.log.job, self.plan.digest, tuple(held), tuple(failed))
+            self.log.note(tried)
+        if self.past.amended is not None:
+            return
+        card = plan_card(self.plan, self.job, tried)
+        if self.is_waved_through():
+            if not self.people.was_asked("plan", card):
+                self.people.settle("plan", card, f"policy {self.job.approve}")
+            return
+        decided = await self.people.decide("plan", card)
+        self.require(decided, "the plan")
+        if decided.paper:
+            self.adopt(self.edited(decided))
+
+    def is_waved_through(self) -> bool:
+        """Say whether no person is needed for the plan."""
+        risky = any(is_risky(step, self.job.scope) for step in self.plan.steps)
+        return self.job.approve == "auto" or (self.job.approve == "risky" and not risky)
+
+    async def approve_step(self, step: Step) -> None:
+        """Have a person admit a step, where the brief says so of every one."""
+        if self.job.approve == "every":
+            card = step_card(step, self.plan, self.job)
+            self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
+
+    async def amend(self, step: Step, wanted: Mapping[str, object]) -> Observation:
+        """Widen the plan from this step on, if policy or a person lets it."""
+        try:
+            new = amended(self.plan, step.name, wanted)
+        except BriefError as e:
+            return Observation(f"The plan was not amended: {e}", ok=False)
+        verdict = policy(self.plan, new, step.name, self.job, self.job.approve, self.machine.config.ceiling)
+        card = amendment_card(self.plan, new, step, self.job, str(wanted.get("reason", "")))
+        if verdict == "refused":
+            return Observation("The plan was not amended: no person here may allow that.", ok=False)
+        if verdict == "ask":
+            decided = await self.people.decide("amendment", card, step.name)
+            if decided.answer != "approved":
+                return Observation(f"The plan was not amended: that was {decided.answer}.", ok=False)
+            new = self.edited(decided) if decided.paper else new
+        else:
+            self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
+        changes = difference(self.plan, new)
+        self.adopt(new, step.name)
+        return Observation("The plan is amended: " + "; ".join(changes))
+
+    def edited(self, decided: Decided) -> Plan:
+        """Give the plan a person wrote in place of ours, if it is one."""
+        plan = from_json(self.log.papers.text(decided.paper))
+        if findings := audit(plan, self.job, self.tools):
+            raise Stopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
+        return plan
+
+    def adopt(self, plan: Plan, step: str = "") -> None:
+        """Have another plan from now on."""
+        names = tuple(each.name for each in plan.steps)
+        self.log.note(Amended(self.log.job, plan.digest, names, self.log.papers.write(to_json(plan)), step))
+        self.plan = plan
+        self.compile()
+
+    def may_write(self, step: Step) -> bool:
+        """Say whether a step may change something outside."""
+        rules = (rule for rule in self.scope.rules if rule.step in ("", step.name) and rule.verdict != "deny")
+        return any(rule.tunnel or not set(rule.methods) <= set(READ) for rule in rules)
+
+    def require(self, decided: Decided, what: str) -> None:
+        """End the job where a person said no."""
+        if decided.answer != "approved":
+            by = f" by {decided.by}" if decided.by else ""
+            raise Stopped(f"{what} was {decided.answer}{by}")

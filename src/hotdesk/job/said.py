@@ -1,0 +1,18 @@
+"""Errors in a line."""
+
+from __future__ import annotations
+
+from hotdesk.brain.seam import Halted, Spent
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.job.plans import Stopped
+
+LONGEST = 500
+"""Characters of a note."""
+
+
+def said(error: BaseException) -> str:
+    """Say in a line what an error says."""
+    if not isinstance(error, Exception):
+        return "it was broken off"
+    known = isinstance(error, Stopped | Halted | Spent | HotdeskError)
+    return printable(str(error) if known else f"{type(error).__name__}: {error}")[:LONGEST]

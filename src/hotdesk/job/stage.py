@@ -1,0 +1,116 @@
+"""Where one step is taken: its tools and no others, and what it promised."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError, printable
+from hotdesk.hands import computer
+from hotdesk.hands.screen_tools import HEIGHT, WIDTH
+from hotdesk.hands.toolbox import Toolbox
+from hotdesk.plan import Step
+from hotdesk.tool import Call, Observation, Tool, Wrong
+
+CHECK_SECONDS = 300.0
+WORDS = 500
+"""Characters of a failed check's own words."""
+Ask = Callable[[str, Mapping[str, object]], Awaitable[Observation]]
+"""Asks people, or for an amendment: by the tool's name."""
+ASKED = ("ask_person", "amend_plan")
+
+
+@dataclass(slots=True)
+class StepStage:
+    """One step at one desk."""
+
+    step: Step
+    desk: Desk
+    toolbox: Toolbox
+    people: Ask
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """List what may be used in this step."""
+        allowed = self.toolbox.allowed
+        return [tool for tool in self.toolbox.tools if allowed is None or tool.name in allowed]
+
+    @property
+    def screen(self) -> tuple[int, int] | None:
+        """Give the screen's size, where its pictures may be looked at."""
+        usable = any(tool.name == "screen_screenshot" for tool in self.tools)
+        return (WIDTH, HEIGHT) if usable else None
+
+    async def use(self, call: Call) -> Observation:
+        """Use a tool, a vendor's computer actions, one of the plan's own actions; or ask people."""
+        if call.tool in ASKED:
+            return await self.people(call.tool, call.arguments if isinstance(call.arguments, Mapping) else {})
+        if call.tool == "computer":
+            return await self.compute(call.arguments)
+        if call.tool == "choose":
+            return await self.choose(call.arguments)
+        return await self.toolbox.use(call.tool, call.arguments)
+
+    async def compute(self, given: object) -> Observation:
+        """Carry out a vendor's actions, and end with a picture where none came of it."""
+        try:
+            uses = translated(given)
+        except Wrong as e:
+            return Observation(str(e), ok=False)
+        seen, texts = Observation(), []
+        for use in uses:
+            seen = await self.toolbox.use(use.tool, use.arguments)
+            texts.append(seen.text)
+            if not seen.ok:
+                break
+        if not seen.image and self.screen is not None:
+            shot = await self.toolbox.use("screen_screenshot", {})
+            return Observation("\n".join(filter(None, texts)), seen.ok, shot.image, shot.media)
+        return seen
+
+    async def choose(self, given: object) -> Observation:
+        """Carry out one of the actions that were fixed before anything was read."""
+        name = given.get("action") if isinstance(given, Mapping) else None
+        action = next((each for each in self.step.actions if each.name == name), None)
+        if action is None:
+            there = ", ".join(each.name for each in self.step.actions)
+            return Observation(f"There is no such action to choose; there are {there or 'none'}.", ok=False)
+        kept = self.toolbox.allowed
+        self.toolbox.allowed = None if kept is None else {*kept, action.tool}
+        try:
+            return await self.toolbox.use(action.tool, dict(action.arguments))
+        finally:
+            self.toolbox.allowed = kept
+
+    async def lacking(self) -> str:
+        """Say what the step promised and did not keep."""
+        missing = [path for path in self.step.makes if not await self.has(path)]
+        if missing:
+            return f"the plan says that it leaves {', '.join(missing)}, and it is not there or empty"
+        if not self.step.check:
+            return ""
+        done = await self.desk.run(["bash", "-c", self.step.check], timeout=CHECK_SECONDS)
+        if done.ok:
+            return ""
+        words = printable((done.stderr or done.stdout).decode("utf-8", "replace")[-WORDS:])
+        return f"the plan's check `{self.step.check}` ended with {done.exit_code}: {words}"
+
+    async def has(self, path: str) -> bool:
+        """Say whether something is there, and not empty."""
+        try:
+            found = await self.desk.stat(path)
+        except FileError:
+            return False
+        return found.kind == "directory" or (found.kind == "file" and found.size > 0)
+
+
+def translated(given: object) -> list[computer.Use]:
+    """Translate a vendor's actions into uses of the screen's tools."""
+    match given:
+        case {"vendor": "anthropic", "actions": [*actions]}:
+            scale = computer.Scale()
+            return [use for action in actions if isinstance(action, Mapping) for use in computer.anthropic(action, scale)]
+        case {"vendor": "openai", "actions": actions}:
+            return computer.openai(actions, computer.Scale())
+    raise Wrong("these are no computer actions")

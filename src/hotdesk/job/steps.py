@@ -1,0 +1,326 @@
+"""Takes the steps of one plan: each at its desk, behind its border, tried again where it failed, kept when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.brain.models.seam import Item, Results, Told
+from hotdesk.brain.models.written import observation_from_json, reply_from_json
+from hotdesk.brain.permits import allowed_tools, is_risky, needs_fresh
+from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
+from hotdesk.brief import CLOSED, READ, Scope
+from hotdesk.desk.seam import Desk
+from hotdesk.drive.journal import read
+from hotdesk.errors import FileError
+from hotdesk.event import Checkpointed, Exchange, RolledBack, StepBegun, StepEnded, Summed
+from hotdesk.job.cards import question_card, repeat_card
+from hotdesk.job.checkpoint import Checkpoints
+from hotdesk.job.desks import Desks, for_step
+from hotdesk.job.log import JobLog
+from hotdesk.job.machine import Machine
+from hotdesk.job.past import Past
+from hotdesk.job.people import People
+from hotdesk.job.plans import Plans, Stopped
+from hotdesk.job.said import LONGEST, said
+from hotdesk.job.stage import StepStage
+from hotdesk.plan import Step
+from hotdesk.tool import Observation, Vision
+
+ATTEMPTS = 2
+"""How often a step is taken that fails."""
+PROFILE = ".config/browser"
+"""Where the browser keeps who is logged in."""
+GIVEN_BACK = "Meanwhile the desk was given back: files are as they were, but no program runs and no page is open."
+
+
+@dataclass(slots=True)
+class Steps:
+    """The steps of one job."""
+
+    machine: Machine
+    brain: Brain
+    log: JobLog
+    people: People
+    plans: Plans
+    desks: Desks
+    checkpoints: Checkpoints
+    past: Past
+    eyes: Vision | None = None
+    exact: bool = False
+    """Whether whoever acts is a script, and gets the tools that are for scripts."""
+    summaries: dict[str, str] = field(default_factory=dict)
+    stage: StepStage | None = None
+    brought: list[str] = field(default_factory=list)
+    """What is to be brought back from the desk beside."""
+
+    # -- which --------------------------------------------------------------------------------------------------
+
+    def left(self) -> Iterator[Step]:
+        """Give the steps that are to be taken, as the plan has them at that moment."""
+        self.summaries = {name: self.log.papers.text(paper) for name, paper in self.past.finished.items()}
+        for name in self.again():
+            yield self.step(name)
+        while (step := next((each for each in self.plans.plan.steps if each.name not in self.summaries), None)) is not None:
+            yield step
+
+    def again(self) -> list[str]:
+        """Name the finished steps that made something the next one goes on with, and that no file holds."""
+        steps = self.plans.plan.steps
+        place = next((place for place, step in enumerate(steps) if step.name not in self.summaries), len(steps))
+        first = place
+        while 0 < first < len(steps) and steps[first].keeps:
+            first -= 1
+        return [step.name for step in steps[first:place] if step.live]
+
+    def step(self, name: str) -> Step:
+        """Give a step of the plan as it is now."""
+        return next(step for step in self.plans.plan.steps if step.name == name)
+
+    # -- taking -------------------------------------------------------------------------------------------------
+
+    async def take(self, step: Step) -> None:
+        """Take one step, again if it fails; what it leaves is on disk before it counts as done."""
+        await self.plans.approve_step(step)
+        history, before = await self.interrupted(step)
+        attempt = self.past.attempt + (not history) if self.past.current == step.name else 1
+        self.past.current = ""
+        for number in range(attempt, attempt + ATTEMPTS):
+            ended = await self.attempt(self.step(step.name), number, before, history)
+            if ended.done:
+                await self.finish(self.step(step.name), ended)
+                return
+            before, history = f"Attempt {number} failed: {ended.summary[:LONGEST]}", ()
+        raise Stopped(f"step {step.name} failed: {ended.summary[:LONGEST]}")
+
+    async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
+        """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
+        stage = self.stage = await self.enter(step)
+        risky = step.risk == "high" or bool(is_risky(step, self.plans.job.scope))
+        snapshot = await stage.desk.snapshot() if risky else None
+        self.log.note(StepBegun(self.log.job, step.name, step.intent, stage.desk.id, attempt, self.brain.name))
+        situation = Situation(
+            self.plans.task, self.plans.plan, step, tuple(self.summaries.items()), before, history, attempt
+        )
+        try:
+            ended = await self.timed(situation, stage)
+        except (Halted, Spent):
+            await self.checkpoint(step, amid=True)
+            raise
+        except BaseException as e:
+            self.log.note(StepEnded(self.log.job, step.name, "failed", said(e), stage.desk.id))
+            raise
+        if not ended.done:
+            self.log.note(StepEnded(self.log.job, step.name, "failed", ended.summary[:LONGEST], stage.desk.id))
+            if snapshot is not None:
+                await stage.desk.rollback(snapshot)
+                self.log.note(RolledBack(self.log.job, step.name, attempt, ended.summary[:LONGEST]))
+        if snapshot is not None:
+            await stage.desk.forget(snapshot)
+        return ended
+
+    async def timed(self, situation: Situation, stage: StepStage) -> Ended:
+        """Have the brain act, until the job's time is up; what it waits for people is not its time."""
+        ended: Ended | None = None
+        with anyio.CancelScope() as scope:
+            self.log.bound = scope
+            scope.deadline = anyio.current_time() + max(0.0, self.log.seconds_left)
+            ended = await self.brain.act(situation, stage, self.log)
+        if ended is None:
+            raise Spent(f"its {self.log.seconds:g} seconds were up")
+        return ended
+
+    async def finish(self, step: Step, ended: Ended) -> None:
+        """Keep the workspace, and with it that the step is done."""
+        assert self.stage is not None
+        desk = self.stage.desk.id
+        if not self.is_kept_by_next(step):
+            await self.desks.end_side([*self.brought, *step.makes])
+            self.brought = []
+        else:
+            self.brought += step.makes
+        saved = await self.save(step, amid=False)
+        summary = Summed(self.log.job, step.name, self.log.papers.write(ended.summary))
+        self.log.note(saved, summary, StepEnded(self.log.job, step.name, "done", "", desk))
+        self.past.checkpoint = saved
+        self.checkpoints.forget_others(saved.sha256, saved.side)
+        self.summaries[step.name] = ended.summary
+
+    def is_kept_by_next(self, step: Step) -> bool:
+        """Say whether the next step goes on where this one ends."""
+        steps = self.plans.plan.steps
+        after = steps[[each.name for each in steps].index(step.name) + 1 :]
+        return bool(after) and after[0].keeps
+
+    # -- desks --------------------------------------------------------------------------------------------------
+
+    async def enter(self, step: Step) -> StepStage:
+        """Give a step its desk, with nothing there that it shall not meet, and its permissions."""
+        steps = self.plans.plan.steps
+        index = [each.name for each in steps].index(step.name)
+        stays = step.keeps and self.stage is not None
+        if not stays:
+            await self.desks.end_side()
+        if self.desks.main is None:
+            await self.open()
+        elif not stays:
+            await self.clear(self.desks.main)
+        assert self.desks.main is not None
+        desk = self.desks.side or self.desks.main
+        if not stays and (step.desk == "fresh" or needs_fresh(self.plans.plan, index, bool(self.plans.job.inputs))):
+            desk = await self.desks.begin_side(for_step(self.plans.scope, step.name), step.files)
+        if self.plans.scope != CLOSED:
+            await self.machine.enter_step(desk.id, step.name)
+        return await self.staged(step, desk)
+
+    async def staged(self, step: Step, desk: Desk) -> StepStage:
+        """Give a step its tools."""
+        toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
+        toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
+        return StepStage(step, desk, toolbox, self.asks)
+
+    async def open(self) -> None:
+        """Open the desk the job works at: with its inputs, or as it was kept."""
+        desk = await self.desks.begin(self.plans.scope)
+        kept = self.past.checkpoint
+        if kept is None:
+            await self.desks.bring_inputs(desk)
+            return
+        await self.checkpoints.restore(desk, kept.sha256)
+
+    async def clear(self, desk: Desk) -> None:
+        """Have no program, connection or log-in of the step before: what is in files stays."""
+        self.machine.leave(desk.id)
+        await desk.pause(memory=False)
+        await desk.resume()
+        with suppress(FileError):
+            await desk.remove(PROFILE)
+
+    # -- keeping ------------------------------------------------------------------------------------------------
+
+    async def save(self, step: Step, *, amid: bool) -> Checkpointed:
+        """Keep the workspace on disk, and give the event that says so."""
+        began = anyio.current_time()
+        assert self.desks.main is not None
+        main = await self.checkpoints.save(self.desks.main)
+        side = await self.checkpoints.save(self.desks.side) if amid and self.desks.side is not None else None
+        spent = int((anyio.current_time() - began) * 1000)
+        size = main.size + (side.size if side else 0)
+        name = side.sha256 if side else ""
+        return Checkpointed(self.log.job, step.name, self.log.spent.acts, main.sha256, size, spent, amid, name)
+
+    async def checkpoint(self, step: Step, *, amid: bool) -> None:
+        """Keep the workspace on disk."""
+        with anyio.CancelScope(shield=True):
+            saved = await self.save(step, amid=amid)
+            self.log.note(saved)
+            self.past.checkpoint = saved
+            self.checkpoints.forget_others(saved.sha256, saved.side)
+
+    async def give_back(self) -> None:
+        """Keep the workspace and burn the desks: a person takes their time."""
+        if self.stage is not None and self.desks.main is not None:
+            await self.checkpoint(self.stage.step, amid=True)
+            await self.desks.close()
+
+    async def come_back(self) -> bool:
+        """Have the desks again, if they were given back."""
+        stage = self.stage
+        if stage is None or self.desks.main is not None:
+            return False
+        kept = self.past.checkpoint
+        await self.open()
+        desk = self.desks.main
+        assert desk is not None
+        if kept is not None and kept.side:
+            desk = await self.desks.begin_side(for_step(self.plans.scope, stage.step.name), ())
+            await self.checkpoints.restore(desk, kept.side)
+        if self.plans.scope != CLOSED:
+            await self.machine.enter_step(desk.id, stage.step.name)
+        again = await self.staged(stage.step, desk)
+        stage.desk, stage.toolbox = again.desk, again.toolbox
+        return True
+
+    # -- people -------------------------------------------------------------------------------------------------
+
+    async def asks(self, tool: str, given: Mapping[str, object]) -> Observation:
+        """Ask a person something, or for more than the plan has."""
+        assert self.stage is not None
+        step = self.stage.step
+        if tool == "amend_plan":
+            before = self.plans.scope
+            seen = await self.plans.amend(step, given)
+            if seen.ok:
+                await self.widen(before)
+        else:
+            card = question_card(step, str(given.get("question", "")))
+            decided = await self.people.decide("question", card, step.name)
+            answered = decided.answer == "answered"
+            seen = Observation(self.log.papers.text(decided.paper) if answered else "Nobody answered.", ok=answered)
+        if await self.come_back():
+            return Observation(f"{seen.text}\n\n{GIVEN_BACK}", seen.ok)
+        return seen
+
+    async def widen(self, before: Scope) -> None:
+        """Have what an amendment added: tools at once, hosts and grants at a desk that has them from its beginning."""
+        assert self.stage is not None
+        step = self.stage.step = self.step(self.stage.step.name)
+        if self.plans.scope == before:
+            self.stage.toolbox.allowed = allowed_tools(step, self.plans.job, self.stage.toolbox.tools)
+        else:
+            await self.give_back()
+
+    # -- what was before ----------------------------------------------------------------------------------------
+
+    async def interrupted(self, step: Step) -> tuple[tuple[Item, ...], str]:
+        """Say what is known of a step that was being taken when the job ended: its conversation, or what it did.
+
+        What may have changed something outside is not done again unless a person says so.
+        """
+        past = self.past
+        if past.current != step.name or step.name in self.summaries:
+            return (), ""
+        writes = written(self.people.journal, past)
+        if writes or (past.unknown and self.plans.may_write(step)):
+            card = repeat_card(step, past, writes)
+            self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
+        if past.goes_on:
+            return (*self.conversation(), Told("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))), ""
+        return (), f"An attempt was broken off; the workspace is as before the step. {told_lost(past)}".strip()
+
+    def conversation(self) -> Iterator[Item]:
+        """Give what was said and seen in the current attempt, as far as the workspace has it."""
+        text = self.log.papers.text
+        for turn in self.past.held:
+            reply = reply_from_json(text(turn.thought.paper))
+            yield reply
+            if reply.calls:
+                seen = (observation_from_json(text(turn.seen[each.act].paper)) for each in turn.acts)
+                yield Results(tuple(zip(reply.calls, seen, strict=True)))
+
+
+def told_lost(past: Past) -> str:
+    """Say what was done that the workspace does not have, and what nobody knows."""
+    lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
+    unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
+    told = [f"These acts were made, and what they did to files is gone: {lost}." if lost else ""]
+    told += [f"Nobody knows what came of {unknown}: find out before you do it again." if unknown else ""]
+    return " ".join(filter(None, told))
+
+
+def written(journal: Path, past: Past) -> list[str]:
+    """List what a step that was being taken has sent outside, as far as its work is not in the workspace."""
+    if not past.lost:
+        return []
+    events = (row.event() for desk in past.desks for row in read(journal, desk))
+    return [
+        f"{event.method} {event.scheme}://{event.host}{event.path}"
+        for event in events
+        if isinstance(event, Exchange)
+        and (event.step, event.verdict) == (past.current, "allow")
+        and event.method not in READ
+    ]
