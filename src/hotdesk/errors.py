@@ -112,6 +112,14 @@ class FileError(DeskError):
         self.reason = reason
 
 
+def alone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the first error of a group that is none itself: where tasks work together, one that fails ends the rest."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 FILE_REASONS = frozenset(
     {"missing", "exists", "denied", "directory", "not-directory", "full", "not-empty", "invalid", "other"}
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.brain.seam import Brain
@@ -50,8 +50,9 @@ class Order:
 
     machine: Machine
     job: Job
-    id: str = ""
-    """Of a job that goes on; empty: a new one."""
+    id: str = field(default_factory=new_id)
+    goes_on: bool = False
+    """Whether it was begun before."""
     heard: Note = ignore
     """Told every event once it is on disk."""
     prompt: Prompt = nobody
@@ -75,11 +76,10 @@ async def begin(order: Order, brain: Brain) -> Line:
     await machine.ready()
     jobs, journal = machine.config.lib / "jobs", journal_of(machine)
     by = order.by or f"uid {os.getuid()} pid {os.getpid()}"
-    if order.id:
+    if order.goes_on:
         past, folder = read_past(journal, order.id), papers.find(jobs, order.id)
     else:
-        past = Past(new_id())
-        folder = papers.create(jobs, past.job)
+        past, folder = Past(order.id), papers.create(jobs, order.id)
         folder.keep_order(order.kept)
     log = JobLog(past.job, machine, folder, order.heard, job.budget, job.seconds, past.spent)
     order.log = log
@@ -90,12 +90,12 @@ async def begin(order: Order, brain: Brain) -> Line:
     checkpoints = Checkpoints(folder.folder)
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
     people.give_back = steps.give_back
-    if order.id:
+    if order.goes_on:
         log.note(Resumed(past.job, by, past.current, tuple(f"{act.act} {act.tool}" for act in past.unknown)))
     else:
         log.note(JobBegun(past.job, job.goal, job.digest, brain.name, by))
-    drive = Drive(machine.config.lib / "drive")
-    return Line(job, past.job, log, past, plans, steps, desks, checkpoints, drive, by, machine.config.retention_days)
+    drive = Drive(machine.config.lib / "drive", machine.config.drive_quota)
+    return Line(job, past.job, log, past, plans, steps, desks, checkpoints, drive, machine.config.retention_days)
 
 
 def journal_of(machine: Machine) -> Path:

@@ -15,6 +15,7 @@ from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import FOR_WORKERS, choose_tool
 from hotdesk.brain.prompts import first_words, instructions
 from hotdesk.brain.seam import Ended, Log, Situation
+from hotdesk.errors import alone
 from hotdesk.tool import Call, Observation, Stage, Tool, Wrong
 
 NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
@@ -35,6 +36,8 @@ class Loop:
     """Tokens of the smallest window of those who are asked."""
     notes: Notes
     job: str = ""
+    native: bool = False
+    """Whether those who are asked have a computer tool of their own."""
     watcher: Watcher = field(default_factory=Watcher)
     history: list[Item] = field(default_factory=list)
 
@@ -62,7 +65,7 @@ class Loop:
             system=instructions(self.situation),
             history=fit(self.history, int(self.window * SHARE)),
             tools=self.tools(),
-            screen=self.stage.screen,
+            screen=self.stage.screen if self.native else None,
             step=self.situation.step.name,
             cache=self.job,
         )
@@ -73,7 +76,7 @@ class Loop:
     def tools(self) -> list[Tool]:
         """List what the model may use: the stage's tools and its own."""
         step = self.situation.step
-        hidden = "screen_" if self.stage.screen else None
+        hidden = "screen_" if self.native and self.stage.screen else None
         theirs = [tool for tool in self.stage.tools if not (hidden and tool.name.startswith(hidden))]
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
         return [*theirs, *FOR_WORKERS, *choices]
@@ -99,9 +102,12 @@ class Loop:
                 ended.append(end)
 
         if len(calls) > 1 and self.are_parallel(calls):
-            async with anyio.create_task_group() as tasks:
-                for place in range(len(calls)):
-                    tasks.start_soon(one, place)
+            try:
+                async with anyio.create_task_group() as tasks:
+                    for place in range(len(calls)):
+                        tasks.start_soon(one, place)
+            except BaseExceptionGroup as group:
+                raise alone(group) from None
         else:
             for place in range(len(calls)):
                 if ended:

@@ -1,22 +1,42 @@
-"""`hotdesk resume`: let paused desks go on."""
+"""`hotdesk resume`: let paused desks go on, and jobs that stopped."""
 
 from __future__ import annotations
 
 import argparse
 
-from hotdesk.cli.pause import add_desks, each
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.carrying import add_limits, limits_of, read_chosen
+from hotdesk.cli.pause import each
+from hotdesk.errors import BriefError
+from hotdesk.job import papers
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    add_desks(parser)
+    parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
+    add_limits(parser)
+    options.add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Let paused desks go on; one paused without its memory starts anew. One that is not paused is no error.
+    """Let paused desks go on, or one job that stopped, was killed, or used up a limit.
+
+    A desk paused without its memory starts anew. A job goes on after its last finished step, or amid one where its
+    workspace was kept; finished steps are not taken again, and what has an unknown outcome is told, not repeated.
 
     For example:
 
-      hotdesk resume $ID
+      hotdesk resume $DESK
+      hotdesk resume $JOB
+      hotdesk resume $JOB --acts 200
     """
-    return each(arguments.desks, lambda desk: desk.pause(False))
+    settings = config.load()
+    jobs = [name for name in arguments.ids if (settings.lib / "jobs" / name / papers.KEY).exists()]
+    if not jobs:
+        return each(arguments.ids, lambda desk: desk.pause(False))
+    if len(arguments.ids) > 1:
+        raise BriefError("one job at a time: `hotdesk resume JOB`")
+    from hotdesk.cli.job_run import carry_out
+
+    return carry_out(settings, jobs[0], limits_of(arguments), json=arguments.json)

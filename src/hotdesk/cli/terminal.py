@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from hotdesk.desk.seam import Desk, Done, Process
-from hotdesk.errors import printable
+from hotdesk.errors import alone, printable
 
 TIMED_OUT = 124
 CHUNK = 1 << 16
@@ -111,7 +111,4 @@ def unwrapped(work: Callable[[], Awaitable[int]]) -> int:
     try:
         return anyio.run(work)
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+        raise alone(group) from None

@@ -16,6 +16,8 @@ from hotdesk.brief.job import Deliverable, Job
 from hotdesk.checks import find
 from hotdesk.checks.seam import Verdict
 from hotdesk.desk.seam import Desk
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError, DeskError, FileError, ModelError, printable
 from hotdesk.event import JobBurnt, JobEnded, JobPaused, Kept, StepBegun, StepEnded, Verified
@@ -45,7 +47,6 @@ class Line:
     desks: Desks
     checkpoints: Checkpoints
     drive: Drive
-    owner: str
     retention: int
     """Days that papers are kept."""
 
@@ -64,10 +65,14 @@ class Line:
             ended = JobEnded(self.id, "broken", said(e))
             raise
         finally:
-            if isinstance(ended, JobEnded):
-                self.checkpoints.destroy()
             self.log.note(ended)
-            self.log.note(self.ashes(ended))
+            self.bury(ended)
+
+    def bury(self, ended: JobEnded | JobPaused) -> None:
+        """Destroy what nobody goes on with, and write the receipt."""
+        if isinstance(ended, JobEnded):
+            self.checkpoints.destroy()
+        self.log.note(self.ashes(ended))
 
     def ashes(self, ended: JobEnded | JobPaused) -> JobBurnt:
         """Say what was destroyed, what is kept on purpose, and what was found that should be gone."""
@@ -122,12 +127,22 @@ class Line:
             raise Stopped(f"{item.path} failed its check: {'; '.join(verdict.findings)}"[:LONGEST])
 
     def keep(self, item: Deliverable, data: bytes) -> None:
-        """Keep what passed; what was kept before, by the same job, is kept."""
-        with self.part("keep", item.path):
-            blob = self.drive.keep(self.id, item.path, data)
-            event = Kept(self.id, item.path, blob.sha256, blob.size)
+        """Keep what passed, as the operator's; the event is on disk before the name is.
+
+        What this job has kept already stays as it is.
+        """
+        name, digest = f"{self.id}/{item.path}", hashlib.sha256(data).hexdigest()
+        there = any(each.sha256 == digest for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
+        if there and item.path in self.past.kept:
+            return
+
+        def intent(version: Version) -> None:
+            event = Kept(self.id, item.path, version.sha256, version.size, version.number)
             self.log.note(event)
             self.past.kept[item.path] = event
+
+        with self.part("keep", item.path):
+            self.drive.keep(name, data, owner=me(), job=self.id, brief=self.job.digest, intent=intent)
 
 
 @contextmanager

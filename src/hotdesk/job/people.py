@@ -12,6 +12,7 @@ import anyio
 
 from hotdesk.brain.seam import Halted
 from hotdesk.drive.journal import read
+from hotdesk.errors import alone
 from hotdesk.event import Decided, Pending
 from hotdesk.job.log import JobLog
 from hotdesk.job.waiting import Card, Waiting, new_pending
@@ -78,7 +79,7 @@ class People:
                 found = await self.look(asked)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise first(group) from None
+            raise alone(group) from None
         return found
 
     async def ask_here(self, asked: Pending, card: Card) -> None:
@@ -105,11 +106,3 @@ class People:
                 await self.give_back()
                 given_back = True
             await anyio.sleep(EVERY)
-
-
-def first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the first error of a group that is none itself."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+
+import anyio
 
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
@@ -14,6 +17,8 @@ from hotdesk.plan import Step
 from hotdesk.tool import Call, Observation, Tool, Wrong
 
 CHECK_SECONDS = 300.0
+WHEEL_SECONDS = 0.3
+"""Between two looks at who drives."""
 WORDS = 500
 """Characters of a failed check's own words."""
 Ask = Callable[[str, Mapping[str, object]], Awaitable[Observation]]
@@ -29,6 +34,8 @@ class StepStage:
     desk: Desk
     toolbox: Toolbox
     people: Ask
+    waiting: Callable[[], AbstractContextManager[None]]
+    """Leaves out of the job's time what is waited for people."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -44,6 +51,8 @@ class StepStage:
 
     async def use(self, call: Call) -> Observation:
         """Use a tool, a vendor's computer actions, one of the plan's own actions; or ask people."""
+        if self.toolbox.wheel.refusal() is not None:
+            await self.handed_back()
         if call.tool in ASKED:
             return await self.people(call.tool, call.arguments if isinstance(call.arguments, Mapping) else {})
         if call.tool == "computer":
@@ -51,6 +60,12 @@ class StepStage:
         if call.tool == "choose":
             return await self.choose(call.arguments)
         return await self.toolbox.use(call.tool, call.arguments)
+
+    async def handed_back(self) -> None:
+        """Wait while a person drives."""
+        with self.waiting():
+            while self.toolbox.wheel.refusal() is not None:
+                await anyio.sleep(WHEEL_SECONDS)
 
     async def compute(self, given: object) -> Observation:
         """Carry out a vendor's actions, and end with a picture where none came of it."""

@@ -16,7 +16,7 @@ from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.journal import read
-from hotdesk.errors import FileError
+from hotdesk.errors import FileError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, StepBegun, StepEnded, Summed
 from hotdesk.job.cards import question_card, repeat_card
 from hotdesk.job.checkpoint import Checkpoints
@@ -108,7 +108,7 @@ class Steps:
         )
         try:
             ended = await self.timed(situation, stage)
-        except (Halted, Spent):
+        except (Halted, Spent, ModelError):
             await self.checkpoint(step, amid=True)
             raise
         except BaseException as e:
@@ -181,7 +181,7 @@ class Steps:
         """Give a step its tools."""
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
         toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
-        return StepStage(step, desk, toolbox, self.asks)
+        return StepStage(step, desk, toolbox, self.asks, self.log.waiting)
 
     async def open(self) -> None:
         """Open the desk the job works at: with its inputs, or as it was kept."""

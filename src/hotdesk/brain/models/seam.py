@@ -100,6 +100,11 @@ class Model(Protocol):
         """Give how many tokens a request may have."""
         ...
 
+    @property
+    def computer(self) -> bool:
+        """Say whether it has a computer tool of its own."""
+        ...
+
     async def ask(self, request: Request) -> Reply:
         """Give the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
         ...

@@ -1,0 +1,200 @@
+"""What `work`, `resume` and `replay` share: who thinks, where, and what a job is asked to stop by."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from hotdesk.brain.brain import Brain
+from hotdesk.brain.models.seam import Model
+from hotdesk.brief.job import Budget, Job, Models
+from hotdesk.brief.reading import find_brief, parse_job
+from hotdesk.checks import find
+from hotdesk.cli import unlock
+from hotdesk.cli.run import show
+from hotdesk.cli.terminal import unwrapped
+from hotdesk.config import Config
+from hotdesk.desk import image, sterilize
+from hotdesk.desk.confine import confine
+from hotdesk.door.scope import scope_of
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import BriefError, printable
+from hotdesk.host import Host, control_path
+from hotdesk.job.local import local_machine
+from hotdesk.job.machine import Machine
+
+PAUSED = 75
+"""Exit code of a job that stopped and can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is carried out and by whom: kept with the job, so that another process can go on with it."""
+
+    brief: str
+    """The brief's text."""
+    folder: str
+    form: str
+    """`toml` or `json`."""
+    plan: tuple[str, ...] = ()
+    """Models that plan, in the order they are tried."""
+    act: tuple[str, ...] = ()
+    script: str = ""
+    """The path of the script that acts."""
+    source: str = ""
+    """Its bytes, in base64."""
+    adversary: str = ""
+    out: str = ""
+    limits: dict[str, Any] = field(default_factory=dict)
+    """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts."""
+
+    def as_bytes(self) -> bytes:
+        """Write it down."""
+        return json.dumps(asdict(self)).encode()
+
+    def job(self) -> Job:
+        """Give the job, as brief and command line have it."""
+        try:
+            job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
+        except ValueError as e:
+            raise BriefError(f"the brief{e}") from None
+        limits = {name: value for name, value in self.limits.items() if value is not None}
+        budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
+        changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
+        models = Models(self.plan or job.models.plan, self.act or job.models.act)
+        return replace(job, budget=budget, models=models, **changed)
+
+
+def read_chosen(data: bytes) -> Chosen:
+    """Read what was kept."""
+    told = json.loads(data)
+    return Chosen(**{**told, "plan": tuple(told["plan"]), "act": tuple(told["act"])})
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Ask for limits that hold instead of the brief's."""
+    parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help="who admits the plan")
+    parser.add_argument("--seconds", type=float, metavar="N", help="how long it may work")
+    parser.add_argument("--tokens", type=int, metavar="N", help="how many tokens models may read and write")
+    parser.add_argument("--dollars", type=float, metavar="X", help="what models may cost, where a price is known")
+    parser.add_argument("--acts", type=int, metavar="N", help="how often tools may be used")
+
+
+def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Give the limits of a command line."""
+    return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts")}
+
+
+def choose(arguments: argparse.Namespace) -> Chosen:
+    """Read what a command line asks for; the script is read here, once."""
+    file = find_brief(arguments.brief)
+    try:
+        text = file.read_text()
+    except (OSError, ValueError) as e:
+        raise BriefError(f"the brief {printable(str(file))} cannot be read: {e}; name it or its folder") from e
+    script = arguments.script
+    try:
+        source = base64.b64encode(script.read_bytes()).decode() if script else ""
+    except OSError as e:
+        raise BriefError(f"the script {printable(str(script))} cannot be read: {e.strerror}") from e
+    return Chosen(
+        text, str(file.absolute().parent), "json" if file.suffix == ".json" else "toml",
+        tuple(arguments.planner or arguments.model or ()), tuple(arguments.model or ()),
+        str(script.absolute()) if script else "", source, arguments.adversary or "",
+        str(arguments.out.absolute()) if arguments.out else "", limits_of(arguments),
+    )  # fmt: skip
+
+
+def brain_of(chosen: Chosen, job: Job, settings: Config) -> tuple[Brain, bool]:
+    """Give who thinks, and whether it is a script."""
+    from hotdesk.brain.models import adversaries, names
+    from hotdesk.brain.models.scripted import ScriptedModel
+
+    script: Model | None = None
+    if chosen.source:
+        script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script))
+    if chosen.adversary:
+        script = adversaries.find_adversary(chosen.adversary, script)
+    if script is not None:
+        return Brain(job, [script], [script]), True
+    if not job.models.plan:
+        raise BriefError(
+            "nobody was named who thinks: write [models] plan = \"anthropic:MODEL\" into the brief, or give --model, "
+            "or --script FILE for a recorded one"
+        )
+    planners = [names.find(name, settings.prices) for name in job.models.plan]
+    workers = [names.find(name, settings.prices) for name in job.models.act] or planners
+    return Brain(job, planners, workers), False
+
+
+@asynccontextmanager
+async def machine_for(settings: Config, job: Job, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
+    """Give the machine a brief's wall stands on; this process keeps the right to write where results go, and no more."""
+    if job.wall == "local":
+        async with local_machine(settings) as local:
+            yield local
+        return
+    key = unlock.find(settings, job.scope)
+    if os.geteuid() == 0:
+        for name in {find(each.check, each.expect).image for item in job.deliverables for each in item.checks}:
+            sterilize.make(settings.images, image.find(settings.images, name), say)
+    async with Host(settings) as host:
+        confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)
+        host.doors.asked = show
+        if key:
+            await host.doors.unlock(key)
+        yield host
+
+
+def prepared(settings: Config, *more: Path) -> list[Path]:
+    """Make the folders results go to, before the right to make others is gone."""
+    Drive(settings.lib / "drive")
+    folders = [settings.lib / "drive", settings.lib / "jobs", *more]
+    for folder in folders:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folders
+
+
+def say(*lines: str) -> None:
+    """Tell a person, with nothing in it that could steer a terminal."""
+    for line in lines:
+        print(printable(line), file=sys.stderr, flush=True)
+
+
+def run_stoppable(work: Callable[[], Awaitable[int]], stop: Callable[[], None]) -> int:
+    """Run a job: the first signal asks it to stop where it can be resumed, the second burns its desks at once."""
+
+    async def guarded() -> int:
+        code = 128 + signal.SIGINT
+        async with anyio.create_task_group() as tasks:
+
+            async def listen() -> None:
+                nonlocal code
+                asked = 0
+                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                    async for number in signals:
+                        asked += 1
+                        if asked == 1:
+                            stop()
+                            continue
+                        code = 128 + number
+                        tasks.cancel_scope.cancel()
+                        return
+
+            tasks.start_soon(listen)
+            code = await work()
+            tasks.cancel_scope.cancel()
+        return code
+
+    return unwrapped(guarded)

@@ -1,0 +1,144 @@
+"""Carries a job out on this terminal: shows it, asks here where somebody sits here, stops when asked to."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.cli.board import Board, JsonLines, Limits, receipt_lines
+from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, run_stoppable, say
+from hotdesk.cli.prompt import ask, open_terminal
+from hotdesk.config import Config
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.identity import OPERATOR, described
+from hotdesk.drive.journal import FILE as JOURNAL
+from hotdesk.drive.journal import read
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.receipt import Receipt
+from hotdesk.errors import printable
+from hotdesk.event import Decided, Event, Pending
+from hotdesk.job import papers
+from hotdesk.job.out import Out
+from hotdesk.job.waiting import Card, decide
+from hotdesk.work import Order, work
+
+UNDONE = 1
+"""Exit code of a job whose work or check failed."""
+TICK = 0.5
+ANSWERS = {"approve": "approved", "refuse": "refused", "answer": "answered"}
+
+
+@dataclass(slots=True)
+class Run:
+    """One job on this terminal."""
+
+    settings: Config
+    chosen: Chosen
+    id: str
+    goes_on: bool = False
+    json: bool = False
+    record: Path | None = None
+    order: Order | None = None
+    board: Board | None = None
+    stream: JsonLines | None = None
+    terminal: int | None = None
+
+    def carry_out(self) -> int:
+        """Carry it out; give the exit code."""
+        code = run_stoppable(self.work, self.stop)
+        if code >= 128 and self.board is not None:
+            self.board.interrupted()
+        return code
+
+    async def work(self) -> int:
+        """Do the work where its wall stands, with results going where they were wanted."""
+        job = self.chosen.job()
+        brain, exact = brain_of(self.chosen, job, self.settings, self.record)
+        folder = Path(self.chosen.out or Path("out") / self.id)
+        writable = prepared(self.settings, *([self.record.absolute().parent] if self.record else []))
+        self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
+        self.show_on(Limits(job.seconds, job.budget))
+        dials = bool(job.look) or not exact
+        with Out(folder, [item.path for item in job.deliverables]) as out:
+            async with machine_for(self.settings, job, writable, dials) as machine:
+                self.order = Order(
+                    machine, job, self.id, self.goes_on, self.heard, self.prompt, self.chosen.as_bytes(), described(), exact
+                )  # fmt: skip
+                try:
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self.tick)
+                        receipt = await work(self.order, brain)
+                        tasks.cancel_scope.cancel()
+                finally:
+                    await brain.close()
+            return self.finish(receipt, out)
+
+    def show_on(self, limits: Limits) -> None:
+        """Have a board, which knows what happened before."""
+        self.board = Board(sys.stderr, None, time.time, limits)
+        if self.json:
+            self.stream = JsonLines(sys.stdout, time.time)
+        if self.goes_on:
+            journal = self.settings.lib / "keys" / JOURNAL
+            self.board.recall((row.at / 1000, row.event()) for row in read(journal, self.id))
+
+    def heard(self, event: Event) -> None:
+        """Show an event."""
+        assert self.board is not None
+        if self.board.state.papers is None and self.board.live:
+            self.board.state.papers = papers.find(self.settings.lib / "jobs", self.id)
+        if self.stream is not None:
+            self.stream.show(event)
+        self.board.show(event)
+
+    async def tick(self) -> None:
+        """Show how time passes."""
+        while True:
+            await anyio.sleep(TICK)
+            if self.board is not None and self.board.live:
+                self.board.tick()
+
+    async def prompt(self, pending: Pending, card: Card) -> Decided | None:
+        """Ask whoever sits here."""
+        if self.terminal is None or self.board is None:
+            return None
+        with self.board.aside():
+            said = await ask(self.terminal, card, pending, look=self.board.look)
+        if said.answer not in ANSWERS:
+            return None
+        folder = papers.find(self.settings.lib / "jobs", self.id)
+        return decide(pending, card, folder, ANSWERS[said.answer], f"{described()} here", words=said.words)
+
+    def stop(self) -> None:
+        """Ask the job to stop where it can be resumed."""
+        if self.order is None or self.order.log is None:
+            say("hotdesk: it has not begun; once more ends it")
+            return
+        self.order.log.halted = True
+        say(f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on; once more burns its desks at once")
+
+    def finish(self, receipt: Receipt, out: Out) -> int:
+        """Copy what was kept, print what became of the job; give the exit code."""
+        assert self.board is not None
+        drive = Drive(self.settings.lib / "drive")
+        paths: dict[str, str] = {}
+        for item in receipt.kept:
+            pieces = drive.open_stream(f"{receipt.job}/{item.path}", who=OPERATOR)
+            paths[item.path] = str(out.copy(item.path, pieces, lambda sha256: drive.holds(sha256, who=OPERATOR)))
+        self.board.close()
+        say(*receipt_lines(receipt))
+        if self.stream is not None:
+            self.stream.finish(receipt, paths)
+        else:
+            print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
+        return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)
+
+
+def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None) -> int:
+    """Carry out what was chosen."""
+    return Run(settings, chosen, new_id(), json=json, record=record).carry_out()
