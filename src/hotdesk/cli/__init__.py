@@ -36,6 +36,7 @@ COMMANDS = {
     "approve": "Let a desk do what it asks for; without an id, list what waits.",
     "refuse": "Refuse what a desk asks for.",
     "work": "Carry out a brief: at one desk, checked in another, kept, burnt.",
+    "drive": "List, get, put and remove what outlives desks.",
     "image": "Build, save, list, remove and import images.",
     "vault": "Keep secrets by name; desks never see them.",
     "journal": "Read what happened, and prove that it is all there.",

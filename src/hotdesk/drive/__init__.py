@@ -3,5 +3,7 @@
 How it works: `journal.py` keeps events in one SQLite file, `chain.py` says how each is tied to the one before and how
 a head is written, `signing.py` signs heads, `audit.py` proves a file whole or names what was done to it. Whoever holds
 the signing key can write another history; whoever keeps a head elsewhere notices.
-`keep.py` keeps deliverables, bytes by hash and names that lead to them. `receipt.py` folds a job's events into a page.
+`keep.py` keeps files: `blobs.py` has their bytes by hash, `catalog.py` their names, versions and owners; `names.py`
+says what a name is, `identity.py` who may read it, `earlier.py` takes over what earlier releases kept.
+`receipt.py` folds a job's events into a page.
 """

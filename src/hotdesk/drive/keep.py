@@ -1,82 +1,185 @@
-"""Deliverables that outlive their desk: bytes under their SHA-256, and names that lead there.
+"""Files that outlive their desk: bytes under their SHA-256, and a catalog of names with versions.
 
-drive/blobs/SHA256               the bytes, never changed
-drive/names/JOB/out/report.xlsx  a link to them
+drive/blobs/SHA256   the bytes, never changed
+drive/drive.db       names, versions, owners, where each comes from
+
+The bytes are on disk before the catalog says so, in one transaction. A process killed between leaves a blob nobody has,
+which `sweep` removes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
-import secrets
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
 
-from hotdesk.errors import BriefError, HostError
+from hotdesk.config import GIB
+from hotdesk.drive import earlier
+from hotdesk.drive.blobs import Blobs, Source
+from hotdesk.drive.catalog import Catalog, Origin, Version
+from hotdesk.drive.identity import check_owner, check_readers, may_write
+from hotdesk.drive.names import check_name, parse_reference, shown
+from hotdesk.errors import BriefError
 from hotdesk.vault import private
 
+QUOTA = 10 * GIB
+"""Bytes one owner may keep."""
+Intent: TypeAlias = Callable[[Version], None]
+"""Told what is about to be true, just before it is: it writes the event. What it raises undoes the rest."""
+INPUT = "drive:"
+"""What an input of a job begins with when it is a name in the drive."""
 
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """What is kept of one deliverable."""
 
-    name: str
-    sha256: str
-    size: int
-    path: Path
-    """Where it can be opened, under its own name."""
+def silent(version: Version) -> None:
+    """Tell nobody."""
 
 
 class Drive:
     """Keeps files below one folder that is nobody else's."""
 
-    def __init__(self, folder: Path) -> None:
-        self.blobs, self.names = folder / "blobs", folder / "names"
-        for each in (folder, self.blobs, self.names):
-            private.make_folder(each)
+    def __init__(self, folder: Path, quota: int = QUOTA) -> None:
+        private.make_folder(folder)
+        self.folder, self.quota = folder, quota
+        self.blobs = Blobs(folder / "blobs")
+        self.catalog = Catalog(folder, self.blobs.folder)
+        if (names := folder / earlier.FOLDER).is_dir():
+            earlier.take_over(names, self.blobs, self.catalog)
 
-    def keep(self, job: str, name: str, data: bytes) -> Blob:
-        """Keep bytes under a name of a job's; on disk, whole, when this returns. The same name again is replaced."""
-        digest = hashlib.sha256(data).hexdigest()
-        private.write(self.blobs, digest, data, 0o400)
-        path = self.place(job, name)
-        link(path, os.path.relpath(self.blobs / digest, path.parent))
-        return Blob(name, digest, len(data), path)
+    def keep(
+        self,
+        name: str,
+        data: bytes | Source,
+        *,
+        owner: str,
+        job: str = "",
+        brief: str = "",
+        certificate: str = "",
+        readers: Iterable[str] | None = None,
+        intent: Intent = silent,
+    ) -> Version:
+        """Keep bytes as the next version of an owner's name; on disk, whole, when this returns.
 
-    def find(self, job: str, name: str) -> bytes:
+        Past the owner's quota it is refused, and nothing is written.
+        """
+        check_name(name)
+        check_owner(owner)
+        allowed = None if readers is None else check_readers(readers)
+        origin, limit = Origin(job, brief, certificate), self.room(owner, data)
+        source = io.BytesIO(data) if isinstance(data, bytes) else data
+        with self.blobs.staged(source, limit) as staged, self.catalog.writing() as db:
+            self.require_room(db, owner, staged.sha256, staged.size)
+            self.blobs.admit(staged)
+            version = self.catalog.add(db, name, owner, staged, origin, allowed)
+            intent(version)
+        return version
+
+    def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
         """Give what is kept under a name; `HostError` when its bytes are no longer what they were."""
-        path = self.place(job, name)
-        try:
-            digest, data = os.path.basename(os.readlink(path)), path.read_bytes()
-        except OSError as e:
-            raise BriefError(f"nothing is kept as {name!r} of job {job}: {e.strerror}") from e
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise HostError(f"what was kept as {path} was changed since; its name says {digest[:12]}…")
-        return data
+        return b"".join(self.open_stream(name, number, who=who, owner=owner))
 
-    def place(self, job: str, name: str) -> Path:
-        """Give where a name lies."""
-        path = PurePosixPath(job) / name
-        if len(PurePosixPath(job).parts) != 1 or PurePosixPath(name).is_absolute() or ".." in path.parts:
-            raise BriefError(f"{name!r} of {job!r} is no name to keep a file under")
-        return self.names / path
+    def open_stream(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Iterator[bytes]:
+        """Give the same in pieces; that they were changed is raised after the last, so use none of them before."""
+        version = self.version(name, number, who=who, owner=owner)
+        return self.blobs.read(version.sha256, version.size)
+
+    def version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
+        """Give what is known of one version, the newest unless told otherwise."""
+        return chosen(self.history(name, who=who, owner=owner), number)
+
+    def history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
+        """Give a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
+        check_name(name)
+        with self.catalog.reading() as db:
+            return self.catalog.history(db, name, who, owner)
+
+    def ls(self, prefix: str = "", *, who: str) -> list[Version]:
+        """Give the newest version of every name that begins so."""
+        with self.catalog.reading() as db:
+            return self.catalog.newest(db, prefix, who)
+
+    def place(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Path:
+        """Give where the bytes of a version lie."""
+        return self.version(name, number, who=who, owner=owner).path
+
+    def holds(self, sha256: str, *, who: str) -> bool:
+        """Say whether somebody can have these bytes from the drive."""
+        with self.catalog.reading() as db:
+            return bool(self.catalog.of_blob(db, sha256, who))
+
+    def remove(
+        self, name: str, number: int | None = None, *, who: str, owner: str = "", intent: Intent = silent
+    ) -> list[Version]:
+        """Remove a version of a name, or all of them, and the bytes nobody else has; give what was removed."""
+        check_name(name)
+        with self.catalog.writing() as db:
+            found = self.catalog.history(db, name, who, owner)
+            gone = found if number is None else [chosen(found, number)]
+            if not may_write(who, gone[0].owner):
+                raise BriefError(f"{shown(name)} is {gone[0].owner}'s; only they may remove it")
+            for version in gone:
+                self.catalog.remove(db, version)
+                intent(version)
+        self.collect({version.sha256 for version in gone})
+        return gone
+
+    def used(self, owner: str) -> int:
+        """Count the bytes an owner keeps, in all versions, each blob once."""
+        with self.catalog.reading() as db:
+            return self.catalog.used(db, owner)
+
+    def sweep(self) -> int:
+        """Remove the blobs nobody has and what was left half written; give how many bytes that were."""
+        return self.collect(self.blobs.all()) + self.blobs.sweep_halves()
+
+    def collect(self, candidates: Iterable[str]) -> int:
+        """Remove those blobs that nobody has, while nobody can come to have them; give how many bytes that were."""
+        with self.catalog.writing() as db:
+            return sum(self.blobs.remove(each) for each in candidates if not self.catalog.referenced(db, each))
+
+    def room(self, owner: str, data: bytes | Source) -> int:
+        """Give how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""
+        with self.catalog.reading() as db:
+            if isinstance(data, bytes):
+                self.require_room(db, owner, hashlib.sha256(data).hexdigest(), len(data))
+                return len(data)
+            if (size := expected(data)) > self.quota:
+                self.require_room(db, owner, "", size)
+            return max(0, self.quota - self.catalog.used(db, owner))
+
+    def require_room(self, db: sqlite3.Connection, owner: str, sha256: str, size: int) -> None:
+        """Refuse bytes beyond an owner's quota."""
+        used = self.catalog.used(db, owner)
+        if used + size > self.quota and not self.catalog.has(db, owner, sha256):
+            raise BriefError(
+                f"{owner} keeps {used} bytes of {self.quota}, and {size} more are too many; "
+                "remove versions: `hotdesk drive rm NAME@VERSION`"
+            )
 
 
-def link(path: Path, target: str) -> None:
-    """Make a name lead somewhere, at once: whoever looks finds the old target or the new."""
-    made = path.with_name(f".{secrets.token_hex(8)}")
-    with private.translated(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.symlink(target, made)
-        try:
-            os.rename(made, path)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(made)
-            raise
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def chosen(found: list[Version], number: int | None) -> Version:
+    """Give one of a name's versions, the newest unless told otherwise."""
+    for version in reversed(found):
+        if number in (None, version.number):
+            return version
+    raise BriefError(f"{shown(found[0].name)} has no version {number}; `hotdesk drive history` lists those there are")
+
+
+def read_input(drive: Drive, text: str, who: str) -> bytes:
+    """Give what an input such as `drive:reports/june.xlsx@3` stands for."""
+    if not text.startswith(INPUT):
+        raise BriefError(f"{shown(text)!r} is no name in the drive; write it like 'drive:reports/june.xlsx@3'")
+    name, number = parse_reference(text.removeprefix(INPUT))
+    return drive.find(name, number, who=who)
+
+
+def expected(source: Source) -> int:
+    """Give how many bytes a source says it has; 0 when it says nothing, as a pipe."""
+    fileno = getattr(source, "fileno", None)
+    try:
+        return 0 if fileno is None else os.fstat(fileno()).st_size
+    except OSError:
+        return 0

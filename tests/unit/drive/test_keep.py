@@ -1,66 +1,198 @@
-"""What is kept: bytes by their hash, names that lead to them."""
+"""What is kept: bytes by their hash, names with versions, whose they are and who may read them."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from pathlib import Path
 
 import pytest
 
-from hotdesk.drive.keep import Drive
+from hotdesk.drive.blobs import HALF
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import BriefError, HostError
 
 JOB = "i" + "a1b2" * 5
+ANNA, BERT = "uid:1000", "uid:1001"
 
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Drive:
     """Give a drive that is empty."""
-    return Drive(tmp_path / "drive")
+    return Drive(tmp_path / "drive", quota=1000)
 
 
 def test_a_file_is_kept_under_its_hash_and_found_by_its_name(drive: Drive) -> None:
-    blob = drive.keep(JOB, "out/report.xlsx", b"data")
-    assert (blob.sha256, blob.size) == (hashlib.sha256(b"data").hexdigest(), 4)
-    assert blob.path.read_bytes() == drive.find(JOB, "out/report.xlsx") == b"data"
-    assert (drive.blobs / blob.sha256).stat().st_mode & 0o777 == 0o400
-    assert blob.path.name == "report.xlsx"
-    assert drive.names.stat().st_mode & 0o777 == 0o700
+    kept = drive.keep(f"{JOB}/out/report.xlsx", b"data", owner=ANNA, job=JOB, brief="ab", certificate="c")
+    assert (kept.sha256, kept.size, kept.number) == (hashlib.sha256(b"data").hexdigest(), 4, 1)
+    assert (kept.job, kept.brief, kept.certificate, kept.owner) == (JOB, "ab", "c", ANNA)
+    assert kept.path.read_bytes() == drive.find(f"{JOB}/out/report.xlsx", who=ANNA) == b"data"
+    assert kept.path.stat().st_mode & 0o777 == 0o400
+    assert drive.version(f"{JOB}/out/report.xlsx", who=ANNA) == kept
+    assert os.listdir(drive.blobs.folder) == [kept.sha256]
 
 
-def test_the_same_bytes_are_kept_once_and_a_name_leads_to_the_newest(drive: Drive) -> None:
-    drive.keep(JOB, "a", b"one")
-    drive.keep(JOB, "b", b"one")
-    drive.keep(JOB, "a", b"two")
-    assert (drive.find(JOB, "a"), drive.find(JOB, "b")) == (b"two", b"one")
-    assert len(list(drive.blobs.iterdir())) == 2
-    assert sorted(path.name for path in (drive.names / JOB).iterdir()) == ["a", "b"]
+def test_a_name_has_versions_and_the_same_bytes_are_kept_once(drive: Drive) -> None:
+    for data in (b"one", b"two", b"one"):
+        drive.keep("a", data, owner=ANNA)
+    assert [drive.find("a", number, who=ANNA) for number in (1, 2, 3, None)] == [b"one", b"two", b"one", b"one"]
+    assert [each.number for each in drive.history("a", who=ANNA)] == [1, 2, 3]
+    assert (len(drive.blobs.all()), drive.used(ANNA)) == (2, 6)
+    with pytest.raises(BriefError, match="a has no version 4"):
+        drive.find("a", 4, who=ANNA)
 
 
-def test_what_was_changed_since_is_not_given(drive: Drive) -> None:
-    blob = drive.keep(JOB, "a", b"one")
-    (drive.blobs / blob.sha256).chmod(0o600)
-    (drive.blobs / blob.sha256).write_bytes(b"two")
+def test_a_stream_is_kept_and_given_in_pieces(drive: Drive) -> None:
+    drive.keep("a", io.BytesIO(b"x" * 900), owner=ANNA)
+    assert b"".join(drive.open_stream("a", who=ANNA)) == b"x" * 900
+
+
+def test_a_number_is_never_given_twice(drive: Drive) -> None:
+    drive.keep("a", b"one", owner=ANNA)
+    drive.keep("a", b"two", owner=ANNA)
+    assert [each.number for each in drive.remove("a", who=ANNA)] == [1, 2]
+    assert drive.keep("a", b"three", owner=ANNA).number == 3
+
+
+def test_what_is_removed_is_gone_unless_others_have_the_same_bytes(drive: Drive) -> None:
+    drive.keep("a", b"one", owner=ANNA)
+    drive.keep("a", b"two", owner=ANNA)
+    kept = drive.keep("b", b"one", owner=BERT)
+    drive.remove("a", 2, who=ANNA)
+    assert [each.number for each in drive.history("a", who=ANNA)] == [1]
+    drive.remove("a", who=ANNA)
+    assert (drive.blobs.all(), drive.find("b", who=BERT)) == ([kept.sha256], b"one")
+    assert drive.ls(who=ANNA) == []
+
+
+@pytest.mark.parametrize("changed", [b"two", b"on", b"one and more", b""])
+def test_what_was_changed_since_is_not_given(drive: Drive, changed: bytes) -> None:
+    kept = drive.keep("a", b"one", owner=ANNA)
+    kept.path.chmod(0o600)
+    kept.path.write_bytes(changed)
     with pytest.raises(HostError, match="was changed since"):
-        drive.find(JOB, "a")
-    drive.keep(JOB, "a", b"one")
-    assert drive.find(JOB, "a") == b"one"
+        drive.find("a", who=ANNA)
+    drive.keep("a", b"one", owner=ANNA)
+    assert drive.find("a", 1, who=ANNA) == b"one"
 
 
-def test_what_is_not_there_is_said(drive: Drive) -> None:
-    with pytest.raises(BriefError, match="nothing is kept as 'a'"):
-        drive.find(JOB, "a")
+def test_what_lost_its_bytes_is_said(drive: Drive) -> None:
+    drive.keep("a", b"one", owner=ANNA).path.unlink()
+    with pytest.raises(HostError, match="cannot be read"):
+        drive.find("a", who=ANNA)
 
 
-@pytest.mark.parametrize(("job", "name"), [(JOB, "../x"), (JOB, "/x"), ("..", "x"), ("a/b", "x"), ("", "x")])
-def test_a_name_stays_below_its_job(drive: Drive, job: str, name: str) -> None:
-    with pytest.raises(BriefError, match="no name to keep"):
-        drive.keep(job, name, b"data")
+def test_names_are_listed_by_how_they_begin_each_with_its_newest_version(drive: Drive) -> None:
+    for name in ("a/1", "a/2", "b", "a/1", "%"):
+        drive.keep(name, name.encode(), owner=ANNA)
+    assert [(each.name, each.number) for each in drive.ls("a/", who=ANNA)] == [("a/1", 2), ("a/2", 1)]
+    assert len(drive.ls(who=ANNA)) == 4
+    assert [each.name for each in drive.ls("%", who=ANNA)] == ["%"]
 
 
-def test_a_file_that_cannot_be_named_leaves_no_half_name(drive: Drive) -> None:
-    drive.keep(JOB, "folder/a", b"one")
-    with pytest.raises(HostError, match="cannot be written"):
-        drive.keep(JOB, "folder", b"two")
-    assert os.listdir(drive.names / JOB) == ["folder"]
+def test_two_owners_use_one_name_and_do_not_know_of_each_other(drive: Drive) -> None:
+    drive.keep("a", b"anna's", owner=ANNA)
+    assert drive.keep("a", b"bert's", owner=BERT).number == 1
+    assert (drive.find("a", who=ANNA), drive.find("a", who=BERT)) == (b"anna's", b"bert's")
+    with pytest.raises(BriefError, match="several have a a: uid:1000, uid:1001; say whose"):
+        drive.find("a", who=OPERATOR)
+    assert drive.find("a", who=OPERATOR, owner=BERT) == b"bert's"
+
+
+def test_readers_read_and_only_the_owner_or_the_operator_removes(drive: Drive) -> None:
+    drive.keep("a", b"one", owner=ANNA, readers=[BERT])
+    drive.keep("b", b"two", owner=ANNA, readers=["*"])
+    drive.keep("a", b"three", owner=ANNA)
+    assert (drive.find("a", who=BERT), drive.find("b", who="uid:7")) == (b"three", b"two")
+    assert [each.name for each in drive.ls(who="uid:7")] == ["b"]
+    with pytest.raises(BriefError, match="a is uid:1000's; only they"):
+        drive.remove("a", who=BERT)
+    drive.keep("a", b"four", owner=ANNA, readers=[])
+    with pytest.raises(BriefError, match="no such name"):
+        drive.find("a", who=BERT)
+    assert len(drive.remove("a", who=OPERATOR)) == 3
+
+
+def test_beyond_its_quota_an_owner_keeps_nothing_and_nothing_is_written(drive: Drive) -> None:
+    drive.keep("a", b"x" * 600, owner=ANNA)
+    with pytest.raises(BriefError, match="uid:1000 keeps 600 bytes of 1000, and 401 more are too many"):
+        drive.keep("b", b"y" * 401, owner=ANNA)
+    with pytest.raises(BriefError, match="over 400 bytes"):
+        drive.keep("b", io.BytesIO(b"y" * 401), owner=ANNA)
+    assert os.listdir(drive.blobs.folder) == [hashlib.sha256(b"x" * 600).hexdigest()]
+    drive.keep("b", b"x" * 600, owner=ANNA)
+    drive.keep("b", b"y" * 401, owner=BERT)
+    drive.keep("c", b"y" * 400, owner=ANNA)
+    assert (drive.used(ANNA), drive.used(BERT)) == (1000, 401)
+
+
+def test_a_file_beyond_the_quota_is_refused_before_it_is_read(drive: Drive, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 1001)
+    with (tmp_path / "large").open("rb") as file:
+        with pytest.raises(BriefError, match="1001 more are too many"):
+            drive.keep("a", file, owner=ANNA)
+        assert file.tell() == 0
+
+
+def test_what_is_meant_is_told_before_it_is_true_and_undone_when_that_fails(drive: Drive) -> None:
+    told: list[tuple[Version, int]] = []
+    kept = drive.keep("a", b"one", owner=ANNA, intent=lambda each: told.append((each, len(drive.ls(who=ANNA)))))
+    assert told == [(kept, 0)]
+
+    def fail(version: Version) -> None:
+        raise HostError("no journal")
+
+    with pytest.raises(HostError, match="no journal"):
+        drive.keep("a", b"two", owner=ANNA, intent=fail)
+    with pytest.raises(HostError, match="no journal"):
+        drive.remove("a", who=ANNA, intent=fail)
+    assert drive.history("a", who=ANNA) == [kept]
+    assert drive.find("a", who=ANNA) == b"one"
+
+
+def test_a_sweep_removes_what_nobody_has(drive: Drive) -> None:
+    kept = drive.keep("a", b"one", owner=ANNA)
+    with drive.blobs.staged(io.BytesIO(b"unreferenced"), 100) as staged:
+        drive.blobs.admit(staged)
+    half = drive.blobs.folder / f"{HALF}0"
+    half.write_bytes(b"half")
+    assert drive.sweep() == len(b"unreferenced")
+    os.utime(half, (0, 0))
+    with drive.blobs.staged(io.BytesIO(b"being written"), 100) as staged:
+        os.utime(drive.blobs.folder / staged.half, (0, 0))
+        assert drive.sweep() == 4
+        drive.blobs.admit(staged)
+    drive.sweep()
+    assert (drive.blobs.all(), drive.find("a", who=ANNA)) == ([kept.sha256], b"one")
+
+
+def test_an_input_is_a_name_in_the_drive(drive: Drive) -> None:
+    drive.keep("prices.csv", b"one", owner=ANNA)
+    drive.keep("prices.csv", b"two", owner=ANNA)
+    assert read_input(drive, "drive:prices.csv", ANNA) == b"two"
+    assert read_input(drive, "drive:prices.csv@1", ANNA) == b"one"
+    for wrong in ("prices.csv", "drive:", "drive:../x", "drive:none", "drive:prices.csv@3"):
+        with pytest.raises(BriefError):
+            read_input(drive, wrong, ANNA)
+    with pytest.raises(BriefError, match="no such name"):
+        read_input(drive, "drive:prices.csv", BERT)
+
+
+@pytest.mark.parametrize("owner", ["", "1000", "uid:", "uid:1 uid:2", "*", "uid:1\n"])
+def test_an_owner_is_somebody(drive: Drive, owner: str) -> None:
+    with pytest.raises(BriefError, match="names nobody"):
+        drive.keep("a", b"", owner=owner)
+    if owner != "*":
+        with pytest.raises(BriefError, match="names nobody"):
+            drive.keep("a", b"", owner=ANNA, readers=[owner])
+
+
+def test_a_drive_that_is_opened_again_has_everything(drive: Drive) -> None:
+    kept = drive.keep("a", b"one", owner=ANNA, readers=[BERT])
+    again = Drive(drive.folder)
+    assert (again.history("a", who=ANNA), again.find("a", who=BERT)) == ([kept], b"one")
+    assert again.holds(kept.sha256, who=ANNA)
+    assert not again.holds(kept.sha256, who="uid:7")

@@ -1,0 +1,320 @@
+"""`hotdesk drive`: what outlives desks, by name and version."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.parser import dedent
+from hotdesk.cli.terminal import aligned, run_interruptible, write_all
+from hotdesk.desk.build import require_root
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.identity import check_owner, described, me
+from hotdesk.drive.keep import Drive, Intent
+from hotdesk.drive.names import check_name, parse_reference
+from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.event import DriveChanged
+from hotdesk.host import Host
+from hotdesk.job.out import Out
+
+EVERY = 0.2
+"""Seconds between two words on how far it is."""
+SYSTEM = Path("/var/lib/hotdesk/drive")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    acts = parser.add_subparsers(dest="act", required=True, metavar="ls|get|put|rm|history")
+    for name, act in ACTS.items():
+        made = acts.add_parser(
+            name,
+            help=(act.__doc__ or "").splitlines()[0],
+            description=dedent(act.__doc__ or ""),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        made.set_defaults(main=act)
+        ARGUMENTS[name](made)
+        made.add_argument("--owner", type=check_owner, default="", metavar="WHO", help="whose name it is: uid:1000")
+        options.add_json(made)
+
+
+def add_ls(parser: argparse.ArgumentParser) -> None:
+    """Describe what `ls` takes."""
+    parser.add_argument("prefix", nargs="?", default="", help="only names that begin so")
+
+
+def add_get(parser: argparse.ArgumentParser) -> None:
+    """Describe what `get` takes."""
+    parser.add_argument("name", help="NAME or NAME@VERSION")
+    parser.add_argument("to", nargs="?", help="a file or a folder; `-` is standard output (here, by its last part)")
+
+
+def add_put(parser: argparse.ArgumentParser) -> None:
+    """Describe what `put` takes."""
+    parser.add_argument("file", help="what to keep; `-` is standard input")
+    parser.add_argument("name", nargs="?", help="the name to keep it under (the file's own)")
+    parser.add_argument(
+        "--reader", action="append", metavar="WHO", help="who else may read all versions: uid:1001, or *; repeatable"
+    )
+
+
+def add_name(parser: argparse.ArgumentParser) -> None:
+    """Describe what `rm` and `history` take."""
+    parser.add_argument("name", help="NAME, of which `rm` removes all versions, or NAME@VERSION")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Keep files by name. Each name has versions; none is ever changed, and a number is never given twice.
+
+    Deliverables of a job are kept as JOB/PATH. Whatever is put or removed by hand is an event in the journal.
+
+    For example:
+
+      hotdesk drive put prices.csv
+      hotdesk drive get prices.csv@1 old.csv
+      hotdesk drive ls --json | jq -r '.[].name'
+    """
+    arguments.main(arguments)
+    return 0
+
+
+def ls(arguments: argparse.Namespace) -> None:
+    """List names, each with its newest version.
+
+    hotdesk drive ls
+    hotdesk drive ls reports/
+    """
+    if (drive := found_drive()) is None:
+        show([], arguments.json)
+        return
+    show([each for each in drive.ls(arguments.prefix, who=me()) if arguments.owner in ("", each.owner)], arguments.json)
+
+
+def history(arguments: argparse.Namespace) -> None:
+    """List the versions of a name, oldest first, and where each comes from.
+
+    hotdesk drive history reports/june.xlsx
+    """
+    name, number = parse_reference(arguments.name)
+    versions = required_drive(name).history(name, who=me(), owner=arguments.owner)
+    show([each for each in versions if number in (None, each.number)], arguments.json)
+
+
+def get(arguments: argparse.Namespace) -> None:
+    """Copy a file out of the drive, after its hash was checked.
+
+      hotdesk drive get reports/june.xlsx
+      hotdesk drive get reports/june.xlsx@2 ./copies/
+      hotdesk drive get prices.csv - | head
+
+    A file that is there is replaced only when it is itself a copy from the drive.
+    """
+    name, number = parse_reference(arguments.name)
+    drive = required_drive(name)
+    version = drive.version(name, number, who=me(), owner=arguments.owner)
+    if arguments.to == "-":
+        to_stdout(drive, version)
+        return
+    target = target_of(name, arguments.to)
+    with Out(target.parent, [target.name]) as out:
+        pieces = metered(drive.blobs.read(version.sha256, version.size), version.size)
+        path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
+    told = {**as_json(version), "to": str(path)}
+    print(json.dumps(told, indent=1) if arguments.json else printable(str(path)))
+
+
+def put(arguments: argparse.Namespace) -> None:
+    """Keep a file as the next version of a name.
+
+      hotdesk drive put june.xlsx reports/june.xlsx
+      hotdesk drive put prices.csv --reader uid:1001
+      pg_dump shop | hotdesk drive put - backups/shop.sql
+
+    It is written down in the journal before the name changes.
+    """
+    name = check_name(arguments.name or ("" if arguments.file == "-" else Path(arguments.file).name))
+    require_root()
+
+    def keep(drive: Drive, intent: Intent) -> list[Version]:
+        with source(arguments.file) as file:
+            given = Metered(file)
+            owner = arguments.owner or me()
+            return [drive.keep(name, given, owner=owner, readers=arguments.reader, intent=intent)]
+
+    change(arguments, "put", keep)
+
+
+def rm(arguments: argparse.Namespace) -> None:
+    """Remove a name with all its versions, or one version of it.
+
+      hotdesk drive rm reports/june.xlsx@2
+      hotdesk drive rm reports/june.xlsx
+
+    It is written down in the journal before the name changes; what it was called stays there.
+    """
+    name, number = parse_reference(arguments.name)
+    require_root()
+
+    def remove(drive: Drive, intent: Intent) -> list[Version]:
+        return drive.remove(name, number, who=me(), owner=arguments.owner, intent=intent)
+
+    change(arguments, "removed", remove)
+
+
+ACTS = {"ls": ls, "get": get, "put": put, "rm": rm, "history": history}
+ARGUMENTS = {"ls": add_ls, "get": add_get, "put": add_put, "rm": add_name, "history": add_name}
+
+
+def change(
+    arguments: argparse.Namespace,
+    what: Literal["put", "removed"],
+    act: Callable[[Drive, Intent], list[Version]],
+) -> None:
+    """Change the drive; each change is an event that is on disk before it."""
+    settings = config.load()
+
+    async def work() -> int:
+        async with Host(settings, control=False) as host:
+            await host.ready()
+
+            def intent(version: Version) -> None:
+                told = (version.sha256, version.size, version.number)
+                host.note(DriveChanged(new_id(), version.name, what, described(), *told))
+
+            done = act(Drive(settings.lib / "drive"), intent)
+        if arguments.json:
+            print(json.dumps([as_json(each) for each in done], indent=1))
+        else:
+            print("\n".join(printable(f"{what} {each.name}@{each.number}") for each in done))
+        return 0
+
+    if code := run_interruptible(work):
+        raise SystemExit(code)
+
+
+def found_drive() -> Drive | None:
+    """Open the drive, None when nothing was ever kept."""
+    folder = config.load().lib / "drive"
+    if folder.exists():
+        return Drive(folder)
+    if os.geteuid() != 0 and SYSTEM.parent.exists():
+        raise HostError(f"the drive of this machine, {SYSTEM}, is root's; `sudo hotdesk drive`")
+    return None
+
+
+def required_drive(name: str) -> Drive:
+    """Open the drive a name is looked for in."""
+    if (drive := found_drive()) is None:
+        raise BriefError(f"no such name in the drive: {name}; nothing was kept yet")
+    return drive
+
+
+@contextmanager
+def source(name: str) -> Iterator[BinaryIO]:
+    """Open what is to be kept."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115 - closed below
+    except OSError as e:
+        raise BriefError(f"{printable(name)} cannot be read: {e.strerror}") from e
+    with file:
+        yield file
+
+
+def target_of(name: str, to: str | None) -> Path:
+    """Give the file a copy goes to."""
+    last = name.rpartition("/")[2]
+    if to is None:
+        return Path(last)
+    return Path(to) / last if to.endswith("/") or os.path.isdir(to) else Path(to)
+
+
+def to_stdout(drive: Drive, version: Version) -> None:
+    """Print a file's bytes, once all of them are known to be right."""
+    if sys.stdout.isatty():
+        raise BriefError("a terminal is no place for a file's bytes; name a file, or pass them on: `| less`")
+    for _ in drive.blobs.read(version.sha256, version.size):
+        pass
+    for data in drive.blobs.read(version.sha256, version.size):
+        if not write_all(1, data):
+            return
+
+
+class Metered:
+    """A file that says how far it was read, if somebody looks."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.meter = file, Meter()
+
+    def read(self, size: int, /) -> bytes:
+        """Give the next bytes."""
+        data = self.file.read(size)
+        self.meter.tell(len(data), over=not data)
+        return data
+
+    def fileno(self) -> int:
+        """Give the file's descriptor."""
+        return self.file.fileno()
+
+
+class Meter:
+    """Says on a terminal how many bytes went by."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.of = f" of {size / 1e6:.0f}" if size else ""
+        self.done, self.next = 0, time.monotonic() + EVERY
+        self.shown = False
+
+    def tell(self, count: int, *, over: bool = False) -> None:
+        """Count, and now and then say so."""
+        self.done += count
+        if over and self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        elif not over and time.monotonic() > self.next and sys.stderr.isatty():
+            print(f"\r{self.done / 1e6:.0f}{self.of} MB", end="", file=sys.stderr, flush=True)
+            self.shown, self.next = True, time.monotonic() + EVERY
+
+
+def metered(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Pass pieces on, and say how far it is."""
+    meter = Meter(size)
+    for piece in pieces:
+        meter.tell(len(piece))
+        yield piece
+    meter.tell(0, over=True)
+
+
+def show(versions: list[Version], as_data: bool) -> None:
+    """Print versions."""
+    if as_data:
+        print(json.dumps([as_json(each) for each in versions], indent=1))
+        return
+    rows = [("NAME", "VERSION", "SIZE", "WHEN", "OWNER", "JOB", "SHA256")]
+    rows += [(v.name, str(v.number), str(v.size), moment(v.at), v.owner, v.job, v.sha256[:12]) for v in versions]
+    print("\n".join(aligned(rows)))
+
+
+def as_json(version: Version) -> dict[str, object]:
+    """Give a version as JSON has it."""
+    told = {name: getattr(version, name) for name in ("name", "number", "sha256", "size", "owner", "readers")}
+    origin = {name: getattr(version, name) for name in ("job", "brief", "certificate")}
+    return {**told, "at": version.at / 1000, **origin, "path": str(version.path)}
+
+
+def moment(at: int) -> str:
+    """Write a moment for people."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at / 1000))

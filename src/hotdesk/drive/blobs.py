@@ -1,0 +1,160 @@
+"""Bytes under their SHA-256: written whole, on disk, readable by one user, and never changed.
+
+Bytes come in under a name of their own beside the blobs, and take their place there in one step. What a killed process
+left half written is nobody's, and is swept away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import private
+
+CHUNK = 1 << 20
+SHAPE = re.compile(r"[0-9a-f]{64}")
+HALF = ".half."
+"""What a name begins with while its bytes come in."""
+SETTLED = 60.0
+"""Seconds after which what is half written, and held by nobody, is left over."""
+
+
+class Source(Protocol):
+    """Where bytes come from: an open file, or anything that is read like one."""
+
+    def read(self, size: int, /) -> bytes:
+        """Give the next bytes; none at the end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Bytes that are on disk, and under no hash yet."""
+
+    half: str
+    sha256: str
+    size: int
+
+
+class Blobs:
+    """The blobs of one drive."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        private.make_folder(folder)
+
+    def path(self, sha256: str) -> Path:
+        """Give where a blob lies."""
+        return self.folder / sha256
+
+    @contextmanager
+    def staged(self, source: Source, limit: int) -> Iterator[Staged]:
+        """Have bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
+        half = f"{HALF}{secrets.token_hex(8)}"
+        with private.entered(self.folder) as place:
+            with private.translated(self.folder / half):
+                fd = private.create(place, half, 0o400)
+            try:
+                with open(fd, "wb") as file:
+                    fcntl.flock(fd, fcntl.LOCK_EX)
+                    yield Staged(half, *self.fill(file, source, limit))
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(half, dir_fd=place)
+
+    def fill(self, file: BinaryIO, source: Source, limit: int) -> tuple[str, int]:
+        """Copy bytes into a file until they are on disk; give their hash and number."""
+        digest, size = hashlib.sha256(), 0
+        while data := source.read(CHUNK):
+            size += len(data)
+            if size > limit:
+                raise BriefError(f"it has over {limit} bytes, and no more are left of its owner's quota")
+            digest.update(data)
+            with private.translated(self.folder):
+                file.write(data)
+        with private.translated(self.folder):
+            file.flush()
+            os.fsync(file.fileno())
+        return digest.hexdigest(), size
+
+    def admit(self, staged: Staged) -> None:
+        """Give staged bytes their place; what lies there is replaced, by the same unless somebody changed it."""
+        with private.entered(self.folder) as place, private.translated(self.path(staged.sha256)):
+            os.rename(staged.half, staged.sha256, src_dir_fd=place, dst_dir_fd=place)
+            os.fsync(place)
+
+    def read(self, sha256: str, size: int) -> Iterator[bytes]:
+        """Give a blob's bytes; `HostError` at the end when they are no longer what they were.
+
+        Whoever passes them on before the end must be able to take them back.
+        """
+        digest, left = hashlib.sha256(), size
+        with self.opened(sha256) as file:
+            while data := file.read(min(CHUNK, left + 1)):
+                digest.update(data)
+                left -= len(data)
+                if left < 0:
+                    break
+                yield data
+        if left or digest.hexdigest() != sha256:
+            raise HostError(f"what was kept as {self.path(sha256)} was changed since; restore it from a copy")
+
+    @contextmanager
+    def opened(self, sha256: str) -> Iterator[BinaryIO]:
+        """Open a blob, through no link."""
+        path = self.path(sha256)
+        with private.entered(self.folder) as place:
+            try:
+                fd = os.open(sha256, private.READ, dir_fd=place)
+            except OSError as e:
+                raise HostError(f"what was kept as {path} cannot be read: {e.strerror}; was it removed?") from e
+        with open(fd, "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise HostError(f"{path} is not a plain file; what was kept there was changed since")
+            yield file
+
+    def all(self) -> list[str]:
+        """List the blobs there are."""
+        return [name for name in os.listdir(self.folder) if SHAPE.fullmatch(name)]
+
+    def remove(self, sha256: str) -> int:
+        """Remove a blob; give how many bytes it had."""
+        with private.entered(self.folder) as place:
+            try:
+                size = os.stat(sha256, dir_fd=place, follow_symlinks=False).st_size
+                os.unlink(sha256, dir_fd=place)
+            except FileNotFoundError:
+                return 0
+        return size
+
+    def sweep_halves(self) -> int:
+        """Remove what killed processes left half written; give how many bytes it had."""
+        swept = 0
+        with private.entered(self.folder) as place:
+            for name in os.listdir(place):
+                if name.startswith(HALF) and self.is_left(place, name):
+                    swept += os.stat(name, dir_fd=place, follow_symlinks=False).st_size
+                    os.unlink(name, dir_fd=place)
+        return swept
+
+    def is_left(self, place: int, name: str) -> bool:
+        """Say whether a half written file has nobody who writes it."""
+        with suppress(OSError):
+            fd = os.open(name, private.READ, dir_fd=place)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return os.fstat(fd).st_mtime < time.time() - SETTLED
+            finally:
+                os.close(fd)
+        return False

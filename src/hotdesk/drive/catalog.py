@@ -1,0 +1,248 @@
+"""What the drive knows of its blobs: names with versions, whose they are, who may read them, where they come from.
+
+One SQLite file. A name belongs to one owner, and two owners may use the same one without knowing of each other. A
+number that a version once had is never given again: what somebody wrote down as `report.xlsx@3` stays that, or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hotdesk.drive.blobs import Staged
+from hotdesk.drive.identity import may_read
+from hotdesk.drive.names import shown
+from hotdesk.drive.table import schema, transaction
+from hotdesk.errors import BriefError, HostError
+from hotdesk.vault import private
+
+FILE = "drive.db"
+LOCK = "drive.lock"
+FORMAT = 1
+PATIENCE = 60.0
+"""Seconds to wait for another writer."""
+TABLES = [
+    """CREATE TABLE names (
+ id INTEGER PRIMARY KEY,
+ owner TEXT NOT NULL,
+ name TEXT NOT NULL,
+ readers TEXT NOT NULL,
+ last INTEGER NOT NULL,
+ UNIQUE (owner, name)
+) STRICT""",
+    """CREATE TABLE versions (
+ name INTEGER NOT NULL REFERENCES names (id),
+ number INTEGER NOT NULL,
+ sha256 TEXT NOT NULL,
+ size INTEGER NOT NULL,
+ at INTEGER NOT NULL,
+ job TEXT NOT NULL,
+ brief TEXT NOT NULL,
+ certificate TEXT NOT NULL,
+ PRIMARY KEY (name, number)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX blobs ON versions (sha256)",
+]
+SELECT = """SELECT n.name, v.number, v.sha256, v.size, v.at, n.owner, v.job, v.brief, v.certificate, n.readers
+ FROM versions v JOIN names n ON n.id = v.name """
+USED = """SELECT coalesce(sum(size), 0) FROM
+ (SELECT DISTINCT v.sha256, v.size FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ?)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a file comes from."""
+
+    job: str = ""
+    brief: str = ""
+    """SHA-256 of the brief."""
+    certificate: str = ""
+    """Of what was checked, and how; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of one name."""
+
+    name: str
+    number: int
+    sha256: str
+    size: int
+    at: int
+    """Milliseconds since 1970."""
+    owner: str
+    job: str
+    brief: str
+    certificate: str
+    path: Path
+    """Where the bytes lie."""
+    readers: tuple[str, ...] = ()
+    """Who else may read it."""
+
+
+class Catalog:
+    """The catalog of one drive. Several processes may use it at once: each that writes takes its turn."""
+
+    def __init__(self, folder: Path, blobs: Path) -> None:
+        self.path, self.blobs = folder / FILE, blobs
+        with private.locked(folder, LOCK):  # SQLite does not wait for others who change to WAL
+            prepare(self.path)
+            with translated(), closing(self.connect()) as db:
+                set_up(db)
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the file; a commit is on disk when it returns."""
+        require_plain(self.path)
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        for pragma in (
+            "trusted_schema=OFF",
+            "cell_size_check=ON",
+            "mmap_size=0",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+        ):
+            db.execute(f"PRAGMA {pragma}")
+        return db
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Look at the catalog as it is at one moment."""
+        with translated(), closing(self.connect()) as db:
+            db.execute("BEGIN")
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Change the catalog, alone: all of it or nothing, on disk when the block ends."""
+        with translated(), closing(self.connect()) as db, transaction(db):
+            yield db
+
+    def versions(self, db: sqlite3.Connection, where: str, values: tuple[object, ...], who: str) -> list[Version]:
+        """Give the versions somebody may know of."""
+        found = (self.version(row) for row in db.execute(SELECT + where, values))
+        return [each for each in found if may_read(who, each.owner, each.readers)]
+
+    def version(self, row: tuple[Any, ...]) -> Version:
+        """Read a row."""
+        name, number, sha256, size, at, owner, job, brief, certificate, readers = row
+        path, allowed = self.blobs / sha256, tuple(readers.split())
+        return Version(name, number, sha256, size, at, owner, job, brief, certificate, path, allowed)
+
+    def history(self, db: sqlite3.Connection, name: str, who: str, owner: str = "") -> list[Version]:
+        """Give a name's versions, oldest first: one's own, else the one others let one read; `BriefError` for none."""
+        where = "WHERE n.name = ? AND (? = '' OR n.owner = ?) ORDER BY n.owner, v.number"
+        found = self.versions(db, where, (name, owner, owner), who)
+        owners = {each.owner for each in found}
+        if who in owners:
+            return [each for each in found if each.owner == who]
+        if not found:
+            raise BriefError(f"no such name in the drive: {shown(name)}; `hotdesk drive ls` lists those there are")
+        if len(owners) > 1:
+            raise BriefError(f"several have a {shown(name)}: {', '.join(sorted(owners)[:8])}; say whose: --owner OWNER")
+        return found
+
+    def newest(self, db: sqlite3.Connection, prefix: str, who: str) -> list[Version]:
+        """Give the newest version of every name that begins so."""
+        where = """WHERE substr(n.name, 1, length(?)) = ?
+ AND v.number = (SELECT max(number) FROM versions WHERE name = n.id) ORDER BY n.name, n.owner"""
+        return self.versions(db, where, (prefix, prefix), who)
+
+    def of_blob(self, db: sqlite3.Connection, sha256: str, who: str) -> list[Version]:
+        """Give the versions that have these bytes."""
+        return self.versions(db, "WHERE v.sha256 = ?", (sha256,), who)
+
+    def add(
+        self,
+        db: sqlite3.Connection,
+        name: str,
+        owner: str,
+        staged: Staged,
+        origin: Origin,
+        readers: tuple[str, ...] | None = None,
+        at: int | None = None,
+    ) -> Version:
+        """Give a name its next version; its readers stay who they are unless told otherwise."""
+        db.execute(
+            "INSERT INTO names (owner, name, readers, last) VALUES (?, ?, '', 0) ON CONFLICT DO NOTHING", (owner, name)
+        )
+        query = "UPDATE names SET last = last + 1, readers = coalesce(?, readers) WHERE owner = ? AND name = ?"
+        told = None if readers is None else " ".join(readers)
+        ((number, last),) = db.execute(f"{query} RETURNING id, last", (told, owner, name)).fetchall()
+        moment = int(time.time() * 1000) if at is None else at
+        row = (number, last, staged.sha256, staged.size, moment, origin.job, origin.brief, origin.certificate)
+        db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        (made,) = db.execute(SELECT + "WHERE v.name = ? AND v.number = ?", (number, last)).fetchall()
+        return self.version(made)
+
+    def remove(self, db: sqlite3.Connection, version: Version) -> None:
+        """Take a version off its name."""
+        where = "name = (SELECT id FROM names WHERE owner = ? AND name = ?) AND number = ?"
+        db.execute(f"DELETE FROM versions WHERE {where}", (version.owner, version.name, version.number))  # noqa: S608
+
+    def used(self, db: sqlite3.Connection, owner: str) -> int:
+        """Count the bytes of an owner's blobs, each once, whichever versions have it."""
+        return int(db.execute(USED, (owner,)).fetchone()[0])
+
+    def has(self, db: sqlite3.Connection, owner: str, sha256: str) -> bool:
+        """Say whether an owner has these bytes under any name."""
+        query = "SELECT 1 FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ? AND v.sha256 = ?"
+        return db.execute(query, (owner, sha256)).fetchone() is not None
+
+    def referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
+        """Say whether anybody has these bytes."""
+        return db.execute("SELECT 1 FROM versions WHERE sha256 = ? LIMIT 1", (sha256,)).fetchone() is not None
+
+
+def prepare(path: Path) -> None:
+    """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
+    with private.entered(path.parent) as place, suppress(FileExistsError):
+        os.close(private.create(place, path.name))
+        os.fsync(place)
+
+
+def require_plain(path: Path) -> None:
+    """Refuse a catalog that is a link or a device: SQLite would follow it."""
+    try:
+        kind = path.lstat().st_mode
+    except OSError as e:
+        raise HostError(f"the drive's catalog {path} cannot be used: {e.strerror}") from e
+    if not stat.S_ISREG(kind):
+        raise HostError(f"{path} is not a plain file; move it away")
+
+
+def set_up(db: sqlite3.Connection) -> None:
+    """Make the tables in an empty file; refuse one of a later hotdesk's, or with anything else in it."""
+    (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        raise HostError(f"the drive's file system keeps no write-ahead log (it offers {mode}); take a local one")
+    with transaction(db):
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version > FORMAT:
+            raise HostError(f"the drive is of format {version}, this hotdesk knows {FORMAT}; use the later hotdesk")
+        made = schema(db)
+        if not made:
+            for statement in TABLES:
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version={FORMAT}")
+        elif made != TABLES:
+            raise HostError(f"the drive's catalog {FILE} has another shape than we gave it; restore it from a copy")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Say for SQLite what the operator can do."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        code = str(getattr(e, "sqlite_errorname", ""))
+        remedies = {"SQLITE_FULL": "free some disk", "SQLITE_BUSY": "another process holds it; try again"}
+        remedy = next((text for name, text in remedies.items() if code.startswith(name)), "is the disk failing?")
+        raise HostError(f"the drive's catalog could not be used: {e}; {remedy}") from e

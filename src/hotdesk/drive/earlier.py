@@ -1,0 +1,70 @@
+"""Drives of earlier releases: names were links, names/JOB/PATH, each to its blob. They are taken over when opened."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.drive.blobs import SHAPE, Blobs, Staged
+from hotdesk.drive.catalog import Catalog, Origin
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.names import fault
+from hotdesk.errors import printable
+
+FOLDER = "names"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One name of an earlier release."""
+
+    path: Path
+    name: str
+    at: int
+    staged: Staged
+
+
+def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
+    """Give the catalog every name it lacks, then remove the links; after a crash between it is done again."""
+    found = list(links(names, blobs))
+    owner = f"uid:{names.stat().st_uid}"
+    with catalog.writing() as db:
+        for link in found:
+            if not known(db, catalog, link):
+                origin = Origin(job=link.name.partition("/")[0])
+                catalog.add(db, link.name, owner, link.staged, origin, at=link.at)
+    for link in found:
+        with suppress(OSError):
+            link.path.unlink()
+    for folder, _, _ in os.walk(names, topdown=False):
+        with suppress(OSError):  # what could not be taken over stays where it is
+            os.rmdir(folder)
+
+
+def links(names: Path, blobs: Blobs) -> Iterator[Link]:
+    """Give the links that lead to a blob."""
+    for folder, _, files in os.walk(names):
+        for file in files:
+            path = Path(folder, file)
+            with suppress(OSError):
+                sha256, at = os.path.basename(os.readlink(path)), int(path.lstat().st_mtime * 1000)
+                if SHAPE.fullmatch(sha256):
+                    size = blobs.path(sha256).lstat().st_size
+                    yield Link(path, renamed(path.relative_to(names).as_posix()), at, Staged("", sha256, size))
+
+
+def renamed(name: str) -> str:
+    """Give a name of today's rules: what they no longer allow is written out, or left away."""
+    if not fault(name):
+        return name
+    plain = "".join(c if c.isalnum() or c in "/._-" else "_" for c in printable(name))
+    return "/".join(part[:200] or "_" for part in plain.split("/"))
+
+
+def known(db: sqlite3.Connection, catalog: Catalog, link: Link) -> bool:
+    """Say whether the catalog has a link's name with its bytes."""
+    return any(each.name == link.name for each in catalog.of_blob(db, link.staged.sha256, OPERATOR))

@@ -1,0 +1,64 @@
+"""Who somebody is to the drive, as text: `uid:1000` for a user of this machine, `tenant:…` for one of a server's.
+
+Rights come from what the kernel says of a process. What `sudo` leaves in the environment is shown, and says whom a copy
+is made for; it gives no right.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from hotdesk.errors import BriefError, printable
+
+OPERATOR = "uid:0"
+"""May read, write and remove everything."""
+EVERYBODY = "*"
+SHAPE = re.compile(r"[a-z]{1,16}:[A-Za-z0-9._-]{1,64}")
+MOST_READERS = 64
+NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def me() -> str:
+    """Give who this process acts as."""
+    return f"uid:{os.geteuid()}"
+
+
+def invoker() -> tuple[int, int] | None:
+    """Give the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
+    told = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() != 0 or not all(map(NUMBER.fullmatch, told)):
+        return None
+    return int(told[0]), int(told[1])
+
+
+def described() -> str:
+    """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`."""
+    behind = invoker()
+    return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "")
+
+
+def check_owner(text: str) -> str:
+    """Refuse what names nobody."""
+    if not SHAPE.fullmatch(text):
+        raise BriefError(f"{printable(text[:80])!r} names nobody; write it like uid:1000")
+    return text
+
+
+def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
+    """Refuse readers that name nobody; give each once."""
+    found = tuple(dict.fromkeys(readers))
+    if len(found) > MOST_READERS:
+        raise BriefError(f"over {MOST_READERS} readers; let everybody read it: *")
+    return tuple(each if each == EVERYBODY else check_owner(each) for each in found)
+
+
+def may_write(who: str, owner: str) -> bool:
+    """Say whether somebody may write and remove what is an owner's."""
+    return who in (owner, OPERATOR)
+
+
+def may_read(who: str, owner: str, readers: Iterable[str]) -> bool:
+    """Say whether somebody may know of a name, and read it."""
+    return may_write(who, owner) or any(each in (who, EVERYBODY) for each in readers)

@@ -1,0 +1,58 @@
+"""What a file in the drive may be called, and how one version of it is asked for: `reports/june.xlsx@3`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from hotdesk.errors import BriefError, printable
+
+LONGEST = 1024
+"""Characters of a name."""
+LONGEST_PART = 255
+"""Bytes between two slashes: what file systems hold."""
+DEEPEST = 32
+"""Parts of a name."""
+SHOWN = 80
+REFERENCE = re.compile(r"(.*?)(?:@([1-9][0-9]{0,8}))?", re.DOTALL)
+
+
+def check_name(name: str) -> str:
+    """Refuse what is no name: it must stay below a folder, and be the same for everybody who sees it."""
+    if why := fault(name):
+        raise BriefError(f"{shown(name)!r} is no name to keep a file under: {why}; write it like 'reports/june.xlsx'")
+    return name
+
+
+def fault(name: str) -> str:
+    """Say what is wrong with a name; empty: nothing."""
+    parts = name.split("/")
+    if len(name) > LONGEST or len(parts) > DEEPEST:
+        return f"it has over {LONGEST} characters, or over {DEEPEST} parts"
+    if printable(name) != name or unicodedata.normalize("NFC", name) != name:
+        return "it holds what cannot be seen, or can be written in two ways"
+    if any(part in ("", ".", "..") or part != part.strip() for part in parts):
+        return "a part of it is empty, `.` or `..`, or begins or ends with a space"
+    if any(len(part.encode()) > LONGEST_PART for part in parts):
+        return f"a part of it has over {LONGEST_PART} bytes"
+    if split(name)[1] is not None:
+        return "what ends in @ and a number is a version of a name"
+    return ""
+
+
+def parse_reference(text: str) -> tuple[str, int | None]:
+    """Read NAME or NAME@VERSION."""
+    name, number = split(text)
+    return check_name(name), number
+
+
+def split(text: str) -> tuple[str, int | None]:
+    """Part a name from its version."""
+    found = REFERENCE.fullmatch(text)
+    assert found is not None
+    return found[1], int(found[2]) if found[2] else None
+
+
+def shown(name: str) -> str:
+    """Write a name, whatever it is, so that it can be shown."""
+    return printable(name[:SHOWN]) + ("…" if len(name) > SHOWN else "")

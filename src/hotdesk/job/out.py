@@ -1,0 +1,220 @@
+"""Copies of what was kept, in a folder of the person's who asked: whole, theirs, and through no link.
+
+The folder may belong to somebody who plays tricks, and root writes there. So each name is opened below the descriptor
+of its folder, links are not followed, and folders and files are made as the folder's owner, by whose rights the kernel
+then judges. All that happens in the beginning: later this process has given those rights up, and only fills files that
+have no name yet, and names them.
+
+A file that is there stays as it is, unless the drive still has its bytes: then it is an earlier copy, and is replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.drive.identity import invoker
+from hotdesk.drive.names import check_name
+from hotdesk.errors import BriefError, printable
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MODE = 0o666
+"""Less the umask; nothing here is a program."""
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """A file that waits for its bytes."""
+
+    fd: int
+    place: int
+    """The folder it will be in."""
+    name: str
+    """What it will be called."""
+    half: str
+    """What it is called meanwhile; empty: nothing, and nothing is left of it if we die."""
+
+
+class Out:
+    """One folder that copies go to. Make it before rights are given up, with the names that will be copied."""
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self.folder = folder
+        self.fds: list[int] = []
+        self.made: list[tuple[int, str]] = []
+        self.spares: dict[str, Spare] = {}
+        try:
+            with told(folder):
+                base = self.keep_open(os.open("/" if folder.is_absolute() else ".", FOLDER))
+                base = self.enter(base, folder.parts[1:] if folder.is_absolute() else folder.parts)
+            for name in names:
+                *parts, last = check_name(name).split("/")
+                with told(folder / name):
+                    self.spares[name] = self.spare(self.enter(base, parts), last)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Out:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def copy(self, name: str, pieces: Iterable[bytes], known: Callable[[str], bool]) -> Path:
+        """Copy bytes to one of the names; give the path. `known` says whether bytes of a hash can be had again."""
+        path, spare, digest = self.folder / name, self.spares[name], hashlib.sha256()
+        os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
+        for piece in pieces:  # what is wrong with them is raised here, before the file has a name
+            digest.update(piece)
+            with told(path, KEPT):
+                write_all(spare.fd, piece)
+        with told(path, KEPT):
+            os.fsync(spare.fd)
+            there = digest_at(spare.place, spare.name)
+            if there is None:
+                self.name_first(spare)
+            elif there != digest.hexdigest():
+                if not known(there):
+                    raise BriefError(f"{shown(path)} is there, and is no copy of ours; move it away{KEPT}")
+                self.name_instead(spare)
+            os.fsync(spare.place)
+        return path
+
+    def close(self) -> None:
+        """Let go of everything; what was made for nothing is removed."""
+        for spare in self.spares.values():
+            if spare.half:
+                with suppress(OSError):
+                    os.unlink(spare.half, dir_fd=spare.place)
+        for place, part in reversed(self.made):
+            with suppress(OSError):  # there is something in it
+                os.rmdir(part, dir_fd=place)
+        for fd in (*self.fds, *(spare.fd for spare in self.spares.values())):
+            os.close(fd)
+        self.fds, self.made, self.spares = [], [], {}
+
+    def enter(self, place: int, parts: Iterable[str]) -> int:
+        """Open a folder below another, through no link; what is not there is made."""
+        for part in parts:
+            try:
+                inner = os.open(part, FOLDER, dir_fd=place)
+            except FileNotFoundError:
+                with acting_as_owner(place), suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=place)
+                self.made.append((place, part))
+                inner = os.open(part, FOLDER, dir_fd=place)
+            place = self.keep_open(inner)
+        return place
+
+    def keep_open(self, fd: int) -> int:
+        """Have a descriptor closed in the end."""
+        self.fds.append(fd)
+        return fd
+
+    def spare(self, place: int, name: str) -> Spare:
+        """Make a file without a name, or where the file system has none such, with one that hides."""
+        with acting_as_owner(place):
+            try:
+                return Spare(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, MODE, dir_fd=place), place, name, "")
+            except OSError as e:
+                if e.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+                    raise
+            half = f".{secrets.token_hex(8)}"
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return Spare(os.open(half, flags, MODE, dir_fd=place), place, name, half)
+
+    def name_first(self, spare: Spare) -> None:
+        """Name a file where there is none."""
+        if spare.half:
+            os.rename(spare.half, spare.name, src_dir_fd=spare.place, dst_dir_fd=spare.place)
+        else:
+            os.link(f"/proc/self/fd/{spare.fd}", spare.name, dst_dir_fd=spare.place)
+
+    def name_instead(self, spare: Spare) -> None:
+        """Name a file instead of another: whoever looks finds the old one or the new."""
+        half = spare.half or f".{secrets.token_hex(8)}"
+        if not spare.half:
+            os.link(f"/proc/self/fd/{spare.fd}", half, dst_dir_fd=spare.place)
+        try:
+            os.rename(half, spare.name, src_dir_fd=spare.place, dst_dir_fd=spare.place)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(half, dir_fd=spare.place)
+            raise
+
+
+KEPT = "; it is kept in the drive all the same, see `hotdesk drive get`"
+
+
+def digest_at(place: int, name: str) -> str | None:
+    """Give the SHA-256 of a file, None when there is none; what is no plain file is nobody's copy."""
+    try:
+        fd = os.open(name, LOOK, dir_fd=place)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        if e.errno in (errno.ELOOP, errno.ENXIO):
+            return ""
+        raise
+    with open(fd, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        digest = hashlib.sha256()
+        while data := file.read(CHUNK):
+            digest.update(data)
+        return digest.hexdigest()
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextmanager
+def acting_as_owner(place: int) -> Iterator[None]:
+    """Have root act as a folder's owner: in their group when it is who called `sudo`, else in the folder's."""
+    if os.geteuid() != 0:
+        yield
+        return
+    found, behind, groups = os.fstat(place), invoker(), os.getgroups()
+    uid, gid = behind if behind and behind[0] == found.st_uid else (found.st_uid, found.st_gid)
+    if uid == 0:
+        yield
+        return
+    os.setgroups([])
+    os.setegid(gid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+@contextmanager
+def told(path: Path, more: str = "") -> Iterator[None]:
+    """Say what could not be written, and why."""
+    try:
+        yield
+    except OSError as e:
+        link = e.errno in (errno.ELOOP, errno.ENOTDIR)
+        why = "there is a link or a file on the way; name the folder itself" if link else e.strerror
+        raise BriefError(f"{shown(path)} cannot be written: {why}{more}") from e
+
+
+def shown(path: Path) -> str:
+    """Write a path so that it can be shown."""
+    return printable(str(path))
