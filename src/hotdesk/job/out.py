@@ -84,7 +84,7 @@ class Out:
             if there is None:
                 self.name_first(spare)
             elif there != digest.hexdigest():
-                if not known(there):
+                if not (there and known(there)):
                     raise BriefError(f"{shown(path)} is there, and is no copy of ours; move it away{KEPT}")
                 self.name_instead(spare)
             os.fsync(spare.place)
@@ -157,7 +157,7 @@ KEPT = "; it is kept in the drive all the same, see `hotdesk drive get`"
 
 
 def digest_at(place: int, name: str) -> str | None:
-    """Give the SHA-256 of a file, None when there is none; what is no plain file is nobody's copy."""
+    """Give the SHA-256 of a file, None when there is nothing, nothing when it is no plain file."""
     try:
         fd = os.open(name, LOOK, dir_fd=place)
     except FileNotFoundError:
@@ -166,13 +166,15 @@ def digest_at(place: int, name: str) -> str | None:
         if e.errno in (errno.ELOOP, errno.ENXIO):
             return ""
         raise
-    with open(fd, "rb", buffering=0) as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return ""
         digest = hashlib.sha256()
-        while data := file.read(CHUNK):
+        while data := os.read(fd, CHUNK):
             digest.update(data)
         return digest.hexdigest()
+    finally:
+        os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:
