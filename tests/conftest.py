@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hotdesk.brain.models import allowed
 from hotdesk.config import Config
 from hotdesk.desk import uids
 from hotdesk.desk.local import SWITCH
@@ -36,6 +37,7 @@ print(*pool.left())
 """
 
 os.environ[SWITCH] = "1"
+os.environ[allowed.SWITCH] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,30 @@
+"""Who may be asked: everybody, or where the switch is set nobody but this machine, so that no test can cost money."""
+
+from __future__ import annotations
+
+import os
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from hotdesk.errors import ModelError, printable
+
+SWITCH = "HOTDESK_LOOPBACK_MODELS"
+
+
+def is_loopback(url: str) -> bool:
+    """Say whether a URL leads to this machine and nowhere else."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check(url: str, name: str) -> None:
+    """Refuse to ask a model elsewhere while the switch is set."""
+    if os.environ.get(SWITCH) and not is_loopback(url):
+        host = printable(urlsplit(url).hostname or "nowhere")[:200]
+        raise ModelError(
+            f"{name} was not asked: it is at {host}, and {SWITCH} allows models at this machine only; "
+            f"unset {SWITCH}, or name a model at 127.0.0.1"
+        )

@@ -1,0 +1,193 @@
+"""A line to a provider: its own library's client, asked with patience, with what goes up counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+
+from hotdesk.brain.models import allowed
+from hotdesk.errors import ModelError, printable
+
+Events: TypeAlias = AsyncIterator[dict[str, Any]]
+Answer = TypeVar("Answer")
+MOST = 16 << 20
+"""Bytes of all events of one reply."""
+PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
+"""Errors told amid a stream that may not be there the next time."""
+DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
+"""Where no proxy is asked, whatever the environment says."""
+REMEDIES = {
+    400: "the provider does not take this request: another model may",
+    401: "the key is wrong: set {variable}",
+    403: "the key may not use this model: set {variable}, or name another model",
+    404: "the provider knows no such model: name another",
+    413: "the request is too large: make steps smaller",
+    422: "the provider does not take this request: another model may",
+    429: "too much is asked of this account for now: resume later, or name another model",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a model is waited for."""
+
+    connect: float = 10.0
+    silence: float = 300.0
+    """Seconds in which nothing at all comes."""
+    retries: int = 4
+    """Of the library: refusals that pass (429, 529, 5xx), connections that fail."""
+    tries: int = 3
+    """Of the whole request, where its answer broke off."""
+    longest: float = 900.0
+    """Seconds of everything together."""
+    pause: float = 0.5
+    """Seconds before the second try; twice that before the third."""
+
+
+class Cut(Exception):  # noqa: N818 - a state: it is tried again
+    """An answer broke off in the middle: says how."""
+
+
+SENT: ContextVar[list[int]] = ContextVar("SENT")
+"""Bytes of each body that was sent for the ask under way."""
+
+
+class Line:
+    """One provider's library, one client of it, and what is said when it fails."""
+
+    def __init__(
+        self, name: str, package: str, client: str, variable: str, patience: Patience | None = None, **options: Any
+    ) -> None:
+        """`variable` holds the key, where `options` do not."""
+        self.name = name
+        self.variable = variable
+        self.patience = patience or Patience()
+        self.options = {key: value for key, value in options.items() if value is not None}
+        try:
+            self.library: Any = import_module(package)
+            self.http: Any = import_module("httpx2")
+        except ImportError as e:
+            raise ModelError(f"{name} cannot be asked: the library `{package}` is not installed: "
+                             "pip install 'hotdesk[models]'") from e  # fmt: skip
+        self.make = getattr(self.library, client)
+        self.client: Any = None
+
+    async def ask(
+        self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
+    ) -> tuple[Answer, int]:
+        """Begin a stream and gather it, whole, again where it breaks off; give also the bytes that went up."""
+        sent = SENT.set([])
+        try:
+            with anyio.fail_after(self.patience.longest):
+                return await self.tries(begin, gather), sum(SENT.get())
+        except TimeoutError as e:
+            raise self.failed(f"no whole answer in {self.patience.longest:g} seconds", "resume later") from e
+        finally:
+            SENT.reset(sent)
+
+    async def tries(
+        self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
+    ) -> Answer:
+        """Try a few times."""
+        for tried in range(1, self.patience.tries + 1):
+            try:
+                return await self.once(begin, gather)
+            except Cut as e:
+                why = f"{printable(str(e))[:300]}, {tried} times"
+            if tried < self.patience.tries:
+                await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
+        raise self.failed(why, "resume later, or name another model")
+
+    async def once(
+        self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
+    ) -> Answer:
+        """Try once; the library itself retries until an answer begins."""
+        try:
+            stream = await begin(self.opened())
+            async with stream, aclosing(self.read(stream)) as events:
+                return await gather(events)
+        except self.library.APIStatusError as e:
+            status = e.status_code if e.status_code >= 400 else 0
+            raise self.failed(self.said(e), REMEDIES.get(status, "resume later, or name another model")) from e
+        except self.library.APIConnectionError as e:
+            where = printable(str(self.client.base_url))[:200]
+            raise self.failed(f"{where} does not answer: {self.said(e)}", "is it up, and reachable from here?") from e
+        except (self.library_error, TypeError) as e:  # without a key one library raises the one, one the other
+            raise self.failed(self.said(e), "is {variable} set?") from e
+
+    @property
+    def library_error(self) -> type[Exception]:
+        """Give the class of all the library's errors."""
+        error: type[Exception] = getattr(self.library, "AnthropicError", None) or self.library.OpenAIError
+        return error
+
+    async def read(self, stream: Any) -> Events:
+        """Give a stream's events as plain data; `Cut` where it breaks off."""
+        left = MOST
+        try:
+            async for event in stream:
+                told = event.to_dict(mode="json")
+                left -= len(json.dumps(told))
+                if left < 0:
+                    raise self.failed(f"it said more than {MOST >> 20} MiB", "name another model")
+                yield told
+        except (self.library.APIConnectionError, self.http.HTTPError, ValueError) as e:
+            raise Cut(f"its answer broke off ({type(e).__name__})") from e
+        except self.library.APIError as e:
+            if kind(e) in PASSING:
+                raise Cut(f"it stopped amid its answer: {self.said(e)}") from e
+            raise
+
+    def opened(self) -> Any:
+        """Give the client; its connections are this event loop's."""
+        if self.client is None:
+            http = self.http.AsyncClient(
+                timeout=self.http.Timeout(self.patience.silence, connect=self.patience.connect),
+                event_hooks={"request": [self.count]},
+                mounts=dict.fromkeys(DIRECT),
+            )
+            self.client = self.make(http_client=http, max_retries=self.patience.retries, **self.options)
+        allowed.check(str(self.client.base_url), self.name)
+        return self.client
+
+    async def count(self, request: Any) -> None:
+        """Count what goes up; the last look at where it goes. Redirections are not followed."""
+        allowed.check(str(request.url), self.name)
+        SENT.get().append(len(request.content))
+
+    def said(self, error: Exception) -> str:
+        """Give what an error says, without the key."""
+        text = f"{type(error).__name__}: {error}"
+        for secret in (getattr(self.client, "api_key", None), getattr(self.client, "auth_token", None)):
+            if isinstance(secret, str) and secret:
+                text = text.replace(secret, "***")
+        return printable(text)[:300]
+
+    def failed(self, why: str, remedy: str) -> ModelError:
+        """Say that this model could not be asked, why, and what to do."""
+        return ModelError(f"{self.name} could not be asked: {why}; {remedy.format(variable=self.variable)}")
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        client, self.client = self.client, None
+        if client is not None:
+            with anyio.move_on_after(5, shield=True):
+                await client.close()
+
+
+def kind(error: Any) -> str:
+    """Give what sort of error a provider told amid a stream."""
+    body = error.body
+    for key in ("error", "type", "code"):
+        if isinstance(body, dict) and isinstance(body.get(key), dict):
+            body = body[key]
+    if isinstance(body, dict):
+        return str(body.get("type") or body.get("code") or "")
+    return ""

@@ -1,0 +1,62 @@
+"""What a reply costs: an operator's own table, else the public one where it is installed; unknown is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+from hotdesk.brain.models.seam import Usage
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    """None: as input."""
+    stored: float | None = None
+    """None: as input."""
+
+    def of(self, usage: Usage) -> float:
+        """Give what a reply costs."""
+        cached = self.input if self.cached is None else self.cached
+        stored = self.input if self.stored is None else self.stored
+        sums = usage.input * self.input + usage.output * self.output + usage.cached * cached + usage.stored * stored
+        return sums / MILLION
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices by a model's whole name, as in `anthropic:MODEL`; the operator's go first."""
+
+    table: Mapping[str, Price] = field(default_factory=dict)
+
+    def priced(self, usage: Usage, provider: str, model: str) -> Usage:
+        """Say what a reply costs; None where nobody knows."""
+        if (price := self.table.get(f"{provider}:{model}")) is not None:
+            return replace(usage, dollars=price.of(usage))
+        return replace(usage, dollars=public(usage, provider, model))
+
+
+def public(usage: Usage, provider: str, model: str) -> float | None:
+    """Ask the public table, as it was when it was installed; None where it is not, or knows no such model."""
+    try:
+        table: Any = import_module("genai_prices")
+    except ImportError:
+        return None
+    asked = table.Usage(
+        input_tokens=usage.input + usage.cached + usage.stored,
+        cache_read_tokens=usage.cached,
+        cache_write_tokens=usage.stored,
+        output_tokens=usage.output,
+    )
+    try:
+        return float(table.calc_price(asked, model, provider_id=provider).total_price)
+    except LookupError:
+        return None

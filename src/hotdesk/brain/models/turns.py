@@ -1,0 +1,99 @@
+"""A history in turns: every call has its result, and what another provider said is told in plain words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hotdesk.brain.models.seam import Item, Reply, Results, Told
+from hotdesk.errors import ModelError
+from hotdesk.tool import Call, Observation
+
+UNUSED = Observation("This was not used: the work was stopped before it.", ok=False)
+GO_ON = "Go on."
+NOTHING = "(nothing)"
+COMPUTER = "computer"
+"""The name of every provider's native computer tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A reply, and what came of each of its calls."""
+
+    reply: Reply
+    seen: tuple[tuple[Call, Observation], ...] = ()
+
+
+Spoken: TypeAlias = Told | Turn
+
+
+def turns(history: Sequence[Item]) -> list[Spoken]:
+    """Join replies with their results; end with something a model can answer."""
+    found: list[Spoken] = []
+    items = list(history)
+    for item, after in zip(items, [*items[1:], None], strict=True):
+        if isinstance(item, Reply):
+            found.append(Turn(item, answered(item, after)))
+        elif isinstance(item, Told):
+            found.append(item)
+        elif not (found and isinstance(found[-1], Turn) and found[-1].seen):
+            raise ModelError("the history is out of order: results that follow no call; begin the step anew")
+    if not found or (isinstance(found[-1], Turn) and not found[-1].seen):
+        found.append(Told(GO_ON))
+    return found
+
+
+def answered(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
+    """Give each call's result, in the calls' order; one that is not there was not used."""
+    seen = {call.id: observation for call, observation in after.seen} if isinstance(after, Results) else {}
+    return tuple((call, seen.get(call.id, UNUSED)) for call in reply.calls)
+
+
+def is_own(reply: Reply, dialect: str, name: str) -> bool:
+    """Say whether a reply's items can go back verbatim: reasoning is sealed for the model that thought it."""
+    return bool(reply.native) and reply.dialect == dialect and reply.model in ("", name)
+
+
+def words(seen: Observation) -> list[str]:
+    """Give what an observation says: its text, and apart from that what we say beside it."""
+    said = [seen.text] if seen.text else []
+    if seen.fallback:
+        said.append(f"(done by way of: {seen.fallback})")
+    if seen.note:
+        said.append(f"(note: {seen.note})")
+    return said or [] if seen.image else said or [NOTHING]
+
+
+def arguments(call: Call) -> dict[str, object]:
+    """Give a call's arguments as an object, whatever they are."""
+    if isinstance(call.arguments, dict) and all(isinstance(name, str) for name in call.arguments):
+        return dict(call.arguments)
+    return {"arguments": call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)}
+
+
+def parsed(text: str) -> object:
+    """Read arguments; what is no JSON stays the text it is, for `Tool.check` to refuse."""
+    try:
+        return json.loads(text) if text.strip() else {}
+    except ValueError:
+        return text
+
+
+def native_uses(turn: Turn) -> Iterator[str]:
+    """Tell in words how another provider's native computer tool was used, and what was said then."""
+    for call, seen in turn.seen:
+        if call.tool == COMPUTER:
+            yield f"I used the computer: {json.dumps(arguments(call), ensure_ascii=False)}"
+            yield from (f"It answered: {said}" for said in words(seen))
+
+
+def named(calls: Sequence[Call], shape: str = "call_{}") -> dict[str, str]:
+    """Give each call of another's a name that every provider takes."""
+    return {call.id: call.id if is_plain(call.id) else shape.format(n) for n, call in enumerate(calls)}
+
+
+def is_plain(name: str) -> bool:
+    """Say whether a name is of letters, digits, `_` and `-`, and not too long."""
+    return 0 < len(name) <= 64 and name.isascii() and name.replace("-", "").replace("_", "").isalnum()

@@ -1,0 +1,1 @@
+"""Servers on loopback that speak the model providers' protocols, and refuse what a provider would refuse."""

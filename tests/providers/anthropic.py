@@ -1,0 +1,264 @@
+"""A server that speaks Anthropic's Messages, streamed, and holds requests to its rules."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.providers.server import Body, Provider, Refused, Script, only, serving
+
+MEMBERS = """screenshot zoom left_click right_click middle_click double_click triple_click left_click_drag
+left_mouse_down left_mouse_up mouse_move cursor_position scroll type key hold_key wait""".split()
+FIELDS = "system tools thinking stream metadata tool_choice output_config stop_sequences"
+MOST_MARKS = 4
+
+
+def text(said: str) -> Body:
+    """Say something."""
+    return {"type": "text", "text": said}
+
+
+def thinking(thought: str) -> Body:
+    """Think, in the open."""
+    return {"type": "thinking", "thinking": thought}
+
+
+def redacted() -> Body:
+    """Think, in secret."""
+    return {"type": "redacted_thinking"}
+
+
+def tool(name: str, **given: object) -> Body:
+    """Use a tool."""
+    return {"type": "tool_use", "name": name, "input": given}
+
+
+def computer(name: str, **given: object) -> Body:
+    """Use a member of the native toolset."""
+    return {"type": "tool_use", "name": name, "input": given, "toolset_name": "computer"}
+
+
+@contextmanager
+def anthropic_server(script: Script) -> Iterator[Anthropic]:
+    """Run a server whose model follows a script. Give `base_url` to a client; see `requests`; set `trouble`."""
+    with serving(Anthropic(script, "")) as made:
+        yield made
+
+
+class Anthropic(Provider):
+    """Anthropic's side."""
+
+    def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
+        """Check a request and give its events. A block may say `stop` (a reason) or `raw` (of a tool's input)."""
+        if path != "/v1/messages" or "anthropic-version" not in headers:
+            raise Refused(f"there is no {path}")
+        if not (headers.get("x-api-key") or headers.get("authorization")):
+            raise Refused("no key")
+        self.check(body)
+        blocks = [dict(block) for block in self.script(body)]
+        events = list(self.events(body, blocks))
+        self.remember(events)
+        return [(event["type"], event) for event in events]
+
+    def remember(self, events: list[Body]) -> None:
+        """Keep which thoughts each use came with."""
+        begun = [event["content_block"] for event in events if event["type"] == "content_block_start"]
+        deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+        thoughts = {each["signature"] for each in deltas if "signature" in each}
+        thoughts |= {each["data"] for each in begun if "data" in each}
+        self.sealed |= {f"thoughts of {each['id']}": {"all": thoughts} for each in begun if each["type"] == "tool_use"}
+
+    def error(self, status: int, why: str) -> Body:
+        """Write an error."""
+        kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error",
+                 429: "rate_limit_error", 529: "overloaded_error"}  # fmt: skip
+        return {"type": "error", "error": {"type": kinds.get(status, "api_error"), "message": why}}
+
+    def events(self, body: Body, blocks: list[Body]) -> Iterator[Body]:
+        """Tell blocks, piece by piece."""
+        stop = next((block.pop("stop") for block in blocks if "stop" in block), None)
+        usual = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
+        usage = {
+            "input_tokens": 10,
+            "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 20,
+            "output_tokens": 1,
+        }
+        message = {"id": f"msg_{self.number()}", "type": "message", "role": "assistant", "model": body["model"],
+                   "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
+        yield {"type": "message_start", "message": message}
+        yield {"type": "ping"}
+        for index, block in enumerate(blocks):
+            yield from self.pieces(index, block)
+        yield {"type": "message_delta", "delta": {"stop_reason": stop or usual, "stop_sequence": None},
+               "usage": {"output_tokens": 7}}  # fmt: skip
+        yield {"type": "message_stop"}
+
+    def pieces(self, index: int, block: Body) -> Iterator[Body]:
+        """Tell one block."""
+        empty, deltas = self.begun(block)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+
+    def begun(self, block: Body) -> tuple[Body, list[Body]]:
+        """Give a block as it begins, and what is added to it."""
+        match block["type"]:
+            case "text":
+                halves = (block["text"][:3], block["text"][3:])
+                return {"type": "text", "text": ""}, [{"type": "text_delta", "text": each} for each in halves]
+            case "thinking":
+                sign = [] if block.get("unsigned") else [self.sign(block["thinking"])]
+                deltas: list[Body] = [{"type": "thinking_delta", "thinking": block["thinking"]}]
+                deltas += [{"type": "signature_delta", "signature": each} for each in sign]
+                return {"type": "thinking", "thinking": "", "signature": ""}, deltas
+            case "redacted_thinking":
+                data = base64.b64encode(self.sign(f"secret {self.number()}").encode()).decode()
+                self.sealed[data] = {}
+                return {"type": "redacted_thinking", "data": data}, []
+        name = f"toolu_{self.number()}"
+        written = block.get("raw") or json.dumps(block["input"])
+        start = {key: block[key] for key in ("type", "name", "toolset_name") if key in block}
+        start |= {"id": name, "input": {}, "caller": {"type": "direct"}}
+        self.sealed[name] = start
+        halves = (written[: len(written) // 2], written[len(written) // 2 :])
+        return start, [{"type": "input_json_delta", "partial_json": each} for each in halves]
+
+    def sign(self, thought: str) -> str:
+        """Sign a thought, and remember it."""
+        signature = self.seal(thought)
+        self.sealed[signature] = {"thinking": thought}
+        return signature
+
+    def check(self, body: Body) -> None:
+        """Refuse what Anthropic refuses."""
+        only(body, "body", "model max_tokens messages", FIELDS)
+        for number, each in enumerate(body.get("tools", [])):
+            self.check_tool(each, f"tools.{number}")
+        if str(body).count("'cache_control'") > MOST_MARKS:
+            raise Refused(f"a maximum of {MOST_MARKS} blocks with cache_control may be provided")
+        self.check_thinking(body.get("thinking"), body["max_tokens"])
+        roles = [message["role"] for message in body["messages"]]
+        if (
+            not roles
+            or roles[0] != "user"
+            or roles[-1] != "user"
+            or any(a == b for a, b in zip(roles, roles[1:], strict=False))
+        ):
+            raise Refused(f"messages: roles must alternate, from user to user; they are {roles}")
+        waiting: list[Body] = []
+        for number, message in enumerate(body["messages"]):
+            waiting = self.check_message(message, f"messages.{number}", waiting)
+        if not body.get("tools") and "tool_use" in str(body["messages"]):
+            raise Refused("tools: required where tool_use blocks are")
+
+    def check_tool(self, each: Body, where: str) -> None:
+        """Check a tool's declaration."""
+        if each.get("type") == "computer_toolset_20260801":
+            only(each, where, "type", "cache_control configs")
+            return
+        only(each, where, "name input_schema", "description cache_control strict type input_examples")
+        if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", each["name"]) or each["input_schema"]["type"] != "object":
+            raise Refused(f"{where}: bad name or schema")
+
+    def check_thinking(self, config: Any, most: int) -> None:
+        """Check how thinking is asked for."""
+        if config is None or config["type"] == "disabled":
+            return
+        if config["type"] == "adaptive":
+            only(config, "thinking", "type", "display")
+        else:
+            only(config, "thinking", "type budget_tokens", "display")
+            if not 1024 <= config["budget_tokens"] < most:
+                raise Refused("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
+
+    def check_message(self, message: Body, where: str, waiting: list[Body]) -> list[Body]:
+        """Check a message; give the uses that the next one must answer."""
+        only(message, where, "role content")
+        content = message["content"]
+        if not content:
+            raise Refused(f"{where}: must have non-empty content")
+        for number, block in enumerate(content):
+            self.check_block(block, f"{where}.content.{number}", message["role"])
+        if message["role"] == "assistant":
+            self.check_thoughts(content, where)
+            return [block for block in content if block["type"] == "tool_use"]
+        results = [block for block in content if block["type"] == "tool_result"]
+        if content[: len(results)] != results:
+            raise Refused(f"{where}: tool_result blocks must come first")
+        missing = {use["id"] for use in waiting} ^ {block["tool_use_id"] for block in results}
+        if missing or len(results) != len(waiting):
+            raise Refused(
+                f"{where}: each tool_use must have a single tool_result right after it, and no other: {missing}"
+            )
+        for use in waiting:
+            [block] = [each for each in results if each["tool_use_id"] == use["id"]]
+            if block.get("toolset_name") != use.get("toolset_name"):
+                raise Refused(f"{where}: toolset_name of a tool_result must be that of its tool_use")
+        return []
+
+    def check_block(self, block: Body, where: str, role: str) -> None:
+        """Check one block."""
+        allowed = {"user": "text image tool_result", "assistant": "text thinking redacted_thinking tool_use"}[role]
+        if block["type"] not in allowed.split():
+            raise Refused(f"{where}: {role} may not say {block['type']}")
+        match block["type"]:
+            case "text":
+                only(block, where, "type text", "cache_control citations")
+                if not block["text"].strip():
+                    raise Refused(f"{where}: text must be non-empty")
+            case "image":
+                self.check_image(block, where)
+            case "thinking":
+                only(block, where, "type thinking signature")
+                if self.sealed.get(block["signature"]) != {"thinking": block["thinking"]}:
+                    raise Refused(f"{where}: Invalid `signature` in `thinking` block")
+            case "redacted_thinking":
+                only(block, where, "type data")
+                if block["data"] not in self.sealed:
+                    raise Refused(f"{where}: Invalid `data` in `redacted_thinking` block")
+            case "tool_use":
+                self.check_use(block, where)
+            case "tool_result":
+                self.check_result(block, where)
+
+    def check_image(self, block: Body, where: str) -> None:
+        """Check a picture."""
+        only(block, where, "type source", "cache_control")
+        only(block["source"], where, "type media_type data")
+        base64.b64decode(block["source"]["data"], validate=True)
+        if block["source"]["media_type"] not in ("image/png", "image/jpeg", "image/webp", "image/gif"):
+            raise Refused(f"{where}: is no picture")
+
+    def check_use(self, block: Body, where: str) -> None:
+        """Check a use: one of ours came from elsewhere, else it is as it was said."""
+        only(block, where, "type id name input", "toolset_name caller cache_control")
+        if not re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]) or not isinstance(block["input"], dict):
+            raise Refused(f"{where}: bad id or input")
+        said = self.sealed.get(block["id"])
+        if said and any(block.get(key) != said.get(key) for key in ("name", "toolset_name")):
+            raise Refused(f"{where}: is not what was said")
+        if block.get("toolset_name") and block["name"] not in MEMBERS:
+            raise Refused(f"{where}: no member of the toolset")
+
+    def check_result(self, block: Body, where: str) -> None:
+        """Check a result."""
+        only(block, where, "type tool_use_id", "content is_error toolset_name cache_control")
+        content = block.get("content", [])
+        if block.get("is_error") and not content:
+            raise Refused(f"{where}: content cannot be empty if is_error is true")
+        for number, part in enumerate(content):
+            self.check_block(part, f"{where}.content.{number}", "user")
+
+    def check_thoughts(self, content: list[Body], where: str) -> None:
+        """Refuse a turn whose thinking was left out: a use of ours goes back with the thoughts it came with."""
+        ids = {block["id"] for block in content if block["type"] == "tool_use"}
+        thought = {block.get("signature") or block.get("data") for block in content}
+        for name in ids:
+            if not self.sealed.get(f"thoughts of {name}", {"all": set()})["all"] <= thought:
+                raise Refused(f"{where}: thinking blocks in the assistant message cannot be left out")

@@ -1,0 +1,188 @@
+"""What the providers' servers have in common: real HTTP, a script, and trouble on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
+
+Body: TypeAlias = dict[str, Any]
+Script: TypeAlias = Callable[[Body], Sequence[Body]]
+"""From a request, as JSON, to what the model says."""
+
+
+class Refused(Exception):  # noqa: N818 - it becomes an answer
+    """A request that the provider would answer with 400: says why."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What goes wrong with one request, instead of its answer."""
+
+    status: int = 0
+    """An error's; 0: none."""
+    retry_after: str = ""
+    cut: int = -1
+    """The stream breaks off after so many events; -1: it does not."""
+    stall: float = 0.0
+    """Seconds in which nothing comes after so many events as `cut` says (or before the first)."""
+    event: Body | None = None
+    """Told instead of the next event, after so many as `cut` says: an error amid a stream."""
+
+
+@dataclass
+class Provider:
+    """A server that runs: what it saw, and what it shall do."""
+
+    script: Script
+    path: str
+    """Below the address: where `base_url` ends."""
+    requests: list[Body] = field(default_factory=list)
+    """Every request that was taken, as JSON; also those that met trouble."""
+    refusals: list[str] = field(default_factory=list)
+    """Why requests were answered with 400."""
+    headers: list[dict[str, str]] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+    """Of each body."""
+    trouble: deque[Trouble] = field(default_factory=deque)
+    """For the next requests, one each."""
+    sealed: dict[str, Body] = field(default_factory=dict)
+    """What was said that must come back unchanged, by what names it."""
+    port: int = 0
+    said: int = 0
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def base_url(self) -> str:
+        """Give what a client is told."""
+        return f"http://127.0.0.1:{self.port}{self.path}"
+
+    def number(self) -> int:
+        """Give the next number, for names."""
+        self.said += 1
+        return self.said
+
+    def seal(self, *parts: str) -> str:
+        """Give a signature."""
+        return hashlib.sha256("\0".join(("sealed", *parts)).encode()).hexdigest()
+
+    def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
+        """Check a request and give the stream's events: each one's name, if it has one, and data."""
+        raise NotImplementedError
+
+    def error(self, status: int, why: str) -> Body:
+        """Write an error as the provider does."""
+        raise NotImplementedError
+
+
+class Talk(BaseHTTPRequestHandler):
+    """Speaks HTTP for a provider."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    provider: Provider
+
+    def do_POST(self) -> None:
+        """Take a request."""
+        taken = self.rfile.read(int(self.headers["Content-Length"]))
+        provider = self.provider
+        trouble = provider.trouble.popleft() if provider.trouble else Trouble()
+        try:
+            body = json.loads(taken)
+            provider.requests.append(body)
+            provider.bytes.append(len(taken))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            provider.headers.append(headers)
+            if trouble.status:
+                return self.refuse(trouble.status, "trouble", trouble.retry_after)
+            events = provider.answer(self.path, headers, body)
+        except Refused as e:
+            provider.refusals.append(str(e))
+            return self.refuse(400, str(e))
+        self.stream(events, trouble)
+
+    def refuse(self, status: int, why: str, retry_after: str = "") -> None:
+        """Answer with an error."""
+        told = json.dumps(self.provider.error(status, why)).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(told)))
+        if retry_after:
+            self.send_header("Retry-After", retry_after)
+        self.end_headers()
+        self.wfile.write(told)
+
+    def stream(self, events: list[tuple[str, Body | str]], trouble: Trouble) -> None:
+        """Answer with server-sent events."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for number, (name, data) in enumerate(events):
+            if number == trouble.cut or (trouble.stall and trouble.cut < 0):
+                self.provider.closing.wait(trouble.stall)
+                if trouble.event is not None:
+                    self.write("error", trouble.event)
+                if not trouble.stall or self.provider.closing.is_set():
+                    self.close_connection = True
+                    return
+            self.write(name, data)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def write(self, name: str, data: Body | str) -> None:
+        """Write one event."""
+        text = data if isinstance(data, str) else json.dumps(data)
+        event = (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(event.encode()), event.encode()))
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+        """Say nothing."""
+
+
+class Threads(ThreadingHTTPServer):
+    """Takes each connection in a thread, and does not mind one that ends."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that hangs up is part of the tests."""
+
+
+@contextmanager
+def serving(provider: Any) -> Iterator[Any]:
+    """Run a provider's server."""
+    server = Threads(("127.0.0.1", 0), type("Talk", (Talk,), {"provider": provider}))
+    provider.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield provider
+    finally:
+        provider.closing.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def only(value: Body, where: str, needed: str, optional: str = "") -> None:
+    """Refuse an object that lacks a field or has one nobody knows."""
+    if not isinstance(value, dict):
+        raise Refused(f"{where}: is no object")
+    for name in needed.split():
+        if name not in value:
+            raise Refused(f"{where}.{name}: field required")
+    for name in value:
+        if name not in (needed + " " + optional).split():
+            raise Refused(f"{where}.{name}: extra inputs are not permitted")
+
+
+def picture(url: str, where: str) -> None:
+    """Refuse what is no picture in a data URL."""
+    if not url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/webp;base64,")):
+        raise Refused(f"{where}: is no picture")
