@@ -2,38 +2,85 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import anyio
 import pytest
 from tests.providers import anthropic as a
+from tests.providers import chat as c
+from tests.providers import openai as o
 from tests.providers.server import Body, Provider, Trouble
 
 from hotdesk.brain.models.anthropic import Anthropic
+from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.line import Patience
+from hotdesk.brain.models.openai import OpenAI
+from hotdesk.brain.models.prices import Price, Prices
 from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Parameter, Tool
 
 READ = Tool("read", "Read a file.", (Parameter("path", "text", "which", required=True),), {"path": "a.txt"})
 PNG = b"\x89PNG\r\n\x1a\nnot decoded by anybody here"
-QUICK = Patience(connect=2, silence=2, retries=2, tries=3, longest=10, pause=0.01)
+QUICK = Patience(connect=2, silence=2, retries=2, tries=3, longest=20, pause=0.01)
+KEY = "key-of-mine"
 
 
 @dataclass(frozen=True)
 class Kind:
     """A driver, and how its provider's model says things."""
 
+    name: str
     serve: Callable[[Any], Any]
     make: Callable[..., Any]
     text: Callable[[str], Body]
     thinking: Callable[[str], Body]
     tool: Callable[..., Body]
+    broken: Body
+    """A call whose arguments are no JSON."""
+    cut: Body
+    """A call that its length cut off."""
+    refused: Body
+    passing: Body
+    """An error amid a stream that may pass."""
+    lasting: Body
+    """An error amid a stream that will not."""
 
 
-KINDS = {"anthropic": Kind(a.anthropic_server, Anthropic, a.text, a.thinking, a.tool)}
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "anthropic", a.anthropic_server, Anthropic, a.text, a.thinking, a.tool,
+            broken=a.tool("read") | {"raw": '{"path": '},
+            cut=a.tool("read") | {"raw": '{"path": "a', "stop": "max_tokens"},
+            refused=a.text("No.") | {"stop": "refusal"},
+            passing={"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+            lasting={"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}},
+        ),
+        Kind(
+            "openai", o.openai_server, OpenAI, o.text, o.thinking, o.tool,
+            broken=o.tool("read") | {"arguments": '{"path": '},
+            cut=o.tool("read") | {"arguments": '{"path": "a', "status": "incomplete"},
+            refused=o.refusal("No."),
+            passing={"type": "error", "code": "server_error", "message": "Oh", "param": None, "sequence_number": 3},
+            lasting={"type": "error", "code": "invalid_prompt", "message": "too long", "param": None,
+                     "sequence_number": 3},
+        ),
+        Kind(
+            "chat", c.chat_server, Chat, c.text, c.thinking, c.tool,
+            broken=c.tool("read") | {"arguments": '{"path": '},
+            cut=c.tool("read") | {"arguments": '{"path": "a', "stop": "length"},
+            refused=c.text("No.") | {"stop": "content_filter"},
+            passing={"error": {"type": "server_error", "message": "Oh"}},
+            lasting={"error": {"type": "invalid_request_error", "message": "too long"}},
+        ),
+    )
+}  # fmt: skip
 
 
 @pytest.fixture(params=KINDS)
@@ -51,14 +98,15 @@ class Pair:
 
 
 @asynccontextmanager
-async def asked(kind: Kind, *replies: Sequence[Body], patience: Patience = QUICK) -> AsyncIterator[Pair]:
-    """Give a driver whose server says these replies, one after the other."""
+async def asked(kind: Kind, *replies: Sequence[Body], **options: Any) -> AsyncIterator[Pair]:
+    """Give a driver whose server says these replies, one after the other; nothing may be refused."""
     left: Iterator[Sequence[Body]] = iter(replies)
     with kind.serve(lambda body: next(left)) as server:
-        model = kind.make("m-1", base_url=server.base_url, key="key-of-mine", patience=patience)
+        model = kind.make("m-1", **{"base_url": server.base_url, "key": KEY, "patience": QUICK, **options})
         try:
             yield Pair(model, server)
         finally:
+            await model.close()
             await model.close()
         assert server.refusals == []
 
@@ -74,19 +122,250 @@ def results(reply: Reply, *seen: Observation) -> Results:
 
 
 async def test_tools_are_called_and_their_results_come_back(kind: Kind) -> None:
-    first = [
-        kind.thinking("Two files."),
-        kind.text("I read."),
-        kind.tool("read", path="a"),
-        kind.tool("read", path="b"),
-    ]
-    async with asked(kind, first, [kind.text("Done.")]) as pair:
+    uses = [kind.tool("read", path="a"), kind.tool("read", path="b")]
+    async with asked(kind, [kind.thinking("Two."), kind.text("I read."), *uses], [kind.text("Done.")]) as pair:
         reply = await pair.model.ask(request())
-        assert (reply.text, reply.thought, reply.stop) == ("I read.", "Two files.", "calls")
-        assert [(call.tool, call.arguments) for call in reply.calls] == [
+        assert (reply.text, reply.thought, reply.stop, reply.model) == ("I read.", "Two.", "calls", pair.model.name)
+        assert [(each.tool, each.arguments) for each in reply.calls] == [
             ("read", {"path": "a"}),
             ("read", {"path": "b"}),
         ]
         last = await pair.model.ask(request(reply, results(reply, Observation("one"), Observation("none", ok=False))))
         assert (last.text, last.calls, last.stop) == ("Done.", (), "end")
-        assert last.usage.up == pair.server.bytes[1] > reply.usage.up == pair.server.bytes[0]
+        assert "one" in str(pair.server.requests[1])
+        assert "none" in str(pair.server.requests[1])
+
+
+async def test_thinking_goes_back_as_it_came_over_many_turns(kind: Kind) -> None:
+    turns = [[kind.thinking(f"Thought {n}."), kind.tool("read", path=str(n))] for n in range(4)]
+    async with asked(kind, *turns, [kind.text("Done.")]) as pair:
+        history: list[Any] = []
+        for _ in turns:
+            reply = await pair.model.ask(request(*history))
+            history += [reply, results(reply, Observation("seen"))]
+        assert (await pair.model.ask(request(*history))).text == "Done."
+
+
+async def test_a_reply_survives_being_left_out_of_a_later_request(kind: Kind) -> None:
+    first = [kind.thinking("Think."), kind.tool("read", path="a")]
+    async with asked(kind, first, first, [kind.text("Done.")]) as pair:
+        await pair.model.ask(request())
+        second = await pair.model.ask(request())
+        assert (await pair.model.ask(request(second, results(second, Observation("x"))))).text == "Done."
+
+
+async def test_what_was_left_out_or_changed_is_refused_by_the_server(kind: Kind) -> None:
+    async with asked(kind, [kind.thinking("Think."), kind.tool("read", path="a")]) as pair:
+        reply = await pair.model.ask(request())
+        native = [{**item, "reasoning_content": "No."} if "role" in item else item for item in reply.native]
+        thoughtless = replace(reply, native=tuple(native if len(native) == 1 else native[1:]))
+        with pytest.raises(ModelError, match="does not take this request"):
+            await pair.model.ask(request(thoughtless, results(reply, Observation("x"))))
+        assert len(pair.server.refusals) == 1
+        pair.server.refusals.clear()
+
+
+async def test_pictures_are_sent(kind: Kind) -> None:
+    async with asked(kind, [kind.tool("read", path="a"), kind.tool("read", path="b")], [kind.text("Seen.")]) as pair:
+        reply = await pair.model.ask(request())
+        seen = Observation(image=PNG, media="image/png", note="cut to the window")
+        last = await pair.model.ask(request(reply, results(reply, seen, Observation("no picture"))))
+        assert last.text == "Seen."
+        assert "iVBORw0KGgpub3QgZGVjb2RlZ" in str(pair.server.requests[1])
+        assert "cut to the window" in str(pair.server.requests[1])
+
+
+async def test_a_call_without_a_result_was_not_used(kind: Kind) -> None:
+    async with asked(kind, [kind.tool("read", path="a"), kind.tool("read", path="b")], [kind.text("Ah.")]) as pair:
+        reply = await pair.model.ask(request())
+        partial = Results(((reply.calls[0], Observation("one")),))
+        await pair.model.ask(request(reply, partial))
+        assert str(pair.server.requests[1]).count("was not used") == 1
+
+
+async def test_a_history_may_end_with_a_reply_or_have_nothing_said_in_it(kind: Kind) -> None:
+    empty = Reply(model=f"{kind.name}:m-1")
+    async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
+        first = await pair.model.ask(request())
+        await pair.model.ask(request(first))
+        assert (await pair.model.ask(request(first, Told("More."), empty, Told("And more.")))).text == "C."
+
+
+async def test_another_providers_turns_are_told_in_plain_words(kind: Kind) -> None:
+    actions = {"vendor": "other", "actions": [{"action": "left_click", "coordinate": [1, 2]}]}
+    calls = (Call("odd id: 1", "read", {"path": "a"}), Call("2", "read", "no JSON"), Call("3", "computer", actions))
+    other = Reply("I look.", "Hm.", calls, "calls", model="other:m", dialect="other", native=({"type": "x"},))
+    seen = results(
+        other, Observation("one"), Observation("wrong", ok=False), Observation("clicked", image=PNG, media="image/png")
+    )
+    async with asked(kind, [kind.text("I go on.")]) as pair:
+        assert (await pair.model.ask(request(other, seen, Told("Go on.")))).text == "I go on."
+        told = str(pair.server.requests[0])
+        for part in ("I look.", "one", "wrong", "left_click", "clicked", "iVBORw0KGgpub3QgZGVjb2RlZ", "Go on."):
+            assert part in told
+        assert "Hm." not in told
+
+
+async def test_thoughts_of_another_model_of_the_same_provider_stay_here(kind: Kind) -> None:
+    async with asked(kind, [kind.thinking("Mine."), kind.tool("read", path="a")], [kind.text("I go on.")]) as pair:
+        reply = await pair.model.ask(request())
+        other = kind.make("m-2", base_url=pair.server.base_url, key=KEY, patience=QUICK)
+        last = await other.ask(request(reply, results(reply, Observation("x"))))
+        await other.close()
+        assert last.text == "I go on."
+        assert "Mine." not in str(pair.server.requests[1])
+
+
+async def test_arguments_that_are_no_json_are_passed_on_as_text(kind: Kind) -> None:
+    async with asked(kind, [kind.broken], [kind.text("Sorry.")]) as pair:
+        reply = await pair.model.ask(request())
+        [call] = reply.calls
+        assert call.arguments == '{"path": '
+        assert (await pair.model.ask(request(reply, results(reply, Observation("wrong", ok=False))))).text == "Sorry."
+
+
+async def test_a_call_that_its_length_cut_off_is_no_call(kind: Kind) -> None:
+    async with asked(kind, [kind.thinking("Hm."), kind.text("I read."), kind.cut], [kind.text("Short.")]) as pair:
+        reply = await pair.model.ask(request())
+        assert (reply.text, reply.calls, reply.stop) == ("I read.", (), "length")
+        assert (await pair.model.ask(request(reply, Told("Shorter.")))).text == "Short."
+
+
+async def test_a_thought_that_its_length_cut_off_does_not_go_back(kind: Kind) -> None:
+    async with asked(kind, [kind.thinking("Hm."), kind.cut], [kind.text("Short.")]) as pair:
+        reply = await pair.model.ask(request())
+        assert (reply.calls, reply.stop) == ((), "length")
+        assert (await pair.model.ask(request(reply, Told("Shorter.")))).text == "Short."
+
+
+async def test_a_refusal_is_told(kind: Kind) -> None:
+    async with asked(kind, [kind.refused]) as pair:
+        reply = await pair.model.ask(request())
+        assert (reply.text, reply.stop) == ("No.", "refused")
+
+
+async def test_usage_is_counted_and_priced(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")], [kind.text("B.")]) as pair:
+        reply = await pair.model.ask(request())
+        assert (reply.usage.input, reply.usage.output, reply.usage.cached) == (10, 7, 100)
+        assert reply.usage.up == pair.server.bytes[0]
+        assert reply.usage.dollars is None
+        table = {pair.model.name: Price(input=1_000_000, output=2_000_000, cached=0.0, stored=0.0)}
+        told = {"base_url": pair.server.base_url, "key": KEY}
+        priced = kind.make("m-1", prices=Prices(table), **told)
+        if kind.name == "chat":
+            priced.name = pair.model.name
+        assert (await priced.ask(request())).usage.dollars == 24.0
+        await priced.close()
+
+
+@pytest.mark.parametrize("status", [429, 500, 529])
+async def test_what_passes_is_tried_again(kind: Kind, status: int) -> None:
+    async with asked(kind, [kind.text("At last.")]) as pair:
+        pair.server.trouble.append(Trouble(status=status, retry_after="0.05"))
+        reply = await pair.model.ask(request())
+        assert reply.text == "At last."
+        assert len(pair.server.requests) == 2
+        assert reply.usage.up == sum(pair.server.bytes)
+
+
+async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) -> None:
+    async with asked(kind, patience=replace(QUICK, longest=0.5)) as pair:
+        pair.server.trouble.append(Trouble(status=429, retry_after="50"))
+        begun = time.monotonic()
+        with pytest.raises(ModelError, match=r"no whole answer in 0\.5 seconds"):
+            await pair.model.ask(request())
+        assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"), [(400, "another model may"), (401, "the key is wrong: set"), (404, "name another")]
+)
+async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, remedy: str) -> None:
+    async with asked(kind) as pair:
+        pair.server.trouble.append(Trouble(status=status))
+        with pytest.raises(ModelError, match=remedy) as told:
+            await pair.model.ask(request())
+        assert len(pair.server.requests) == 1
+        assert pair.model.name in str(told.value)
+        assert KEY not in str(told.value)
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+async def test_an_answer_that_breaks_off_is_asked_for_again_whole(kind: Kind, after: int) -> None:
+    said = [kind.thinking("Hm."), kind.text("All of it."), kind.tool("read", path="a")]
+    async with asked(kind, said, said) as pair:
+        pair.server.trouble.append(Trouble(cut=after))
+        reply = await pair.model.ask(request())
+        assert (reply.text, len(reply.calls)) == ("All of it.", 1)
+        assert reply.usage.up == sum(pair.server.bytes) > pair.server.bytes[0]
+
+
+async def test_an_answer_that_always_breaks_off_is_given_up(kind: Kind) -> None:
+    async with asked(kind, *[[kind.text("All of it.")]] * 3) as pair:
+        pair.server.trouble.extend([Trouble(cut=1)] * 3)
+        with pytest.raises(ModelError, match=r"broke off.*3 times; resume later"):
+            await pair.model.ask(request())
+        assert len(pair.server.requests) == 3
+
+
+async def test_silence_is_an_answer_that_broke_off(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")], [kind.text("B.")], patience=replace(QUICK, silence=0.3)) as pair:
+        pair.server.trouble.append(Trouble(cut=1, stall=30))
+        assert (await pair.model.ask(request())).text == "B."
+
+
+async def test_an_error_amid_an_answer_is_tried_again_if_it_may_pass(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
+        pair.server.trouble.append(Trouble(cut=1, event=kind.passing))
+        assert (await pair.model.ask(request())).text == "B."
+        pair.server.trouble.append(Trouble(cut=1, event=kind.lasting))
+        with pytest.raises(ModelError, match="too long"):
+            await pair.model.ask(request())
+        assert len(pair.server.requests) == 3
+
+
+async def test_nobody_there_is_told_kindly(kind: Kind) -> None:
+    async with asked(kind) as pair:
+        url = pair.server.base_url
+    model = kind.make("m-1", base_url=url, key=KEY, patience=replace(QUICK, retries=0))
+    with pytest.raises(ModelError, match="does not answer.*is it up"):
+        await model.ask(request())
+    await model.close()
+
+
+async def test_a_cancelled_ask_ends_at_once_and_the_next_one_works(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")], [kind.text("B.")]) as pair:
+        pair.server.trouble.append(Trouble(cut=1, stall=30))
+        with anyio.move_on_after(0.3) as scope:
+            await pair.model.ask(request())
+        assert scope.cancelled_caught
+        assert (await pair.model.ask(request())).text == "B."
+
+
+async def test_asks_at_the_same_time_count_their_own_bytes(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")], [kind.text("B.")]) as pair:
+        ups: list[int] = []
+
+        async def one(more: str) -> None:
+            ups.append((await pair.model.ask(request(Told(more)))).usage.up)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one, "short")
+            tasks.start_soon(one, "long" * 1000)
+        assert sorted(ups) == sorted(pair.server.bytes)
+
+
+async def test_a_redirection_is_not_followed(kind: Kind) -> None:
+    async with asked(kind) as pair:
+        pair.server.trouble.append(Trouble(status=307, location="http://127.0.0.1:1/elsewhere"))
+        with pytest.raises(ModelError):
+            await pair.model.ask(request())
+        assert len(pair.server.requests) == 1
+
+
+async def test_no_proxy_is_asked_about_this_machine(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with asked(kind, [kind.text("A.")]) as pair:
+        assert (await pair.model.ask(request())).text == "A."

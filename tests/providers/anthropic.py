@@ -154,6 +154,9 @@ class Anthropic(Provider):
         waiting: list[Body] = []
         for number, message in enumerate(body["messages"]):
             waiting = self.check_message(message, f"messages.{number}", waiting)
+        ids = [block["id"] for each in body["messages"] for block in each["content"] if block["type"] == "tool_use"]
+        if len(ids) != len(set(ids)):
+            raise Refused("messages: `tool_use` ids must be unique")
         if not body.get("tools") and "tool_use" in str(body["messages"]):
             raise Refused("tools: required where tool_use blocks are")
 

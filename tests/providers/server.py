@@ -28,6 +28,8 @@ class Trouble:
     status: int = 0
     """An error's; 0: none."""
     retry_after: str = ""
+    location: str = ""
+    """Where a redirection leads."""
     cut: int = -1
     """The stream breaks off after so many events; -1: it does not."""
     stall: float = 0.0
@@ -84,6 +86,7 @@ class Provider:
 class Talk(BaseHTTPRequestHandler):
     """Speaks HTTP for a provider."""
 
+    timeout = 60
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     provider: Provider
@@ -100,21 +103,24 @@ class Talk(BaseHTTPRequestHandler):
             headers = {name.lower(): value for name, value in self.headers.items()}
             provider.headers.append(headers)
             if trouble.status:
-                return self.refuse(trouble.status, "trouble", trouble.retry_after)
+                self.refuse(trouble.status, "trouble", trouble)
+                return
             events = provider.answer(self.path, headers, body)
         except Refused as e:
             provider.refusals.append(str(e))
-            return self.refuse(400, str(e))
+            self.refuse(400, str(e), trouble)
+            return
         self.stream(events, trouble)
 
-    def refuse(self, status: int, why: str, retry_after: str = "") -> None:
+    def refuse(self, status: int, why: str, trouble: Trouble) -> None:
         """Answer with an error."""
         told = json.dumps(self.provider.error(status, why)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(told)))
-        if retry_after:
-            self.send_header("Retry-After", retry_after)
+        for name, value in (("Retry-After", trouble.retry_after), ("Location", trouble.location)):
+            if value:
+                self.send_header(name, value)
         self.end_headers()
         self.wfile.write(told)
 
@@ -141,7 +147,7 @@ class Talk(BaseHTTPRequestHandler):
         event = (f"event: {name}\n" if name else "") + f"data: {text}\n\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(event.encode()), event.encode()))
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 

@@ -17,6 +17,9 @@ VARIABLE = "ANTHROPIC_API_KEY"
 class Anthropic:
     """One model of Anthropic's."""
 
+    native_screen = True
+    """Whether it has a computer tool of its own, for `Request.screen`."""
+
     def __init__(
         self,
         model: str,
@@ -46,7 +49,7 @@ class Anthropic:
 
         message, up = await self.line.ask(begin, gather)
         said = reply(message, self.name)
-        return replace(said, usage=self.prices.priced(replace(said.usage, up=up), DIALECT, self.model))
+        return replace(said, usage=self.prices.priced(replace(said.usage, up=up), self.name))
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -48,7 +48,7 @@ def body(request: Request, model: str, name: str) -> dict[str, Any]:
     told: dict[str, Any] = {
         "model": model,
         "max_tokens": request.tokens,
-        "messages": messages(spoken, name),
+        "messages": messages(spoken, name, request.screen is not None),
         **thinking(request, model, spoken, name),
     }
     if request.system:
@@ -80,18 +80,20 @@ def thinking(request: Request, model: str, spoken: list[Spoken], name: str) -> d
     if not BUDGETED.fullmatch(model):
         return {"thinking": {"type": "adaptive", "display": "summarized"}}
     last = spoken[-1]
-    begun = isinstance(last, Turn) and not is_own(last.reply, DIALECT, name)  # it would have to begin with a thought
+    begun = isinstance(last, Turn) and not is_own(
+        last, DIALECT, name, request.screen is not None
+    )  # it would have to begin with a thought
     budget = max(LEAST_BUDGET, request.tokens // 2)
     return {} if begun or budget >= request.tokens else {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
+def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
     """Write the turns; ours that follow each other are one message, results first."""
     written: list[dict[str, Any]] = []
     for each in spoken:
         if not isinstance(each, Turn):
             add(written, "user", [text(each.text)])
-        elif is_own(each.reply, DIALECT, name):
+        elif is_own(each, DIALECT, name, screen):
             add(written, "assistant", list(each.reply.native))
             add(written, "user", [block for pair in each.seen for block in result(*pair, pair[0].id)])
         else:
@@ -115,7 +117,7 @@ def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]])
 
 def foreign(turn: Turn) -> list[dict[str, Any]]:
     """Write what another model said: its words, and its calls of our tools."""
-    names = named(turn.reply.calls)
+    names = named(turn)
     said = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
     uses = [
         {"type": "tool_use", "id": names[call.id], "name": call.tool, "input": arguments(call)}
@@ -127,7 +129,7 @@ def foreign(turn: Turn) -> list[dict[str, Any]]:
 
 def foreign_results(turn: Turn) -> list[dict[str, Any]]:
     """Write what came of another model's calls; of its native ones the picture."""
-    names = named(turn.reply.calls)
+    names = named(turn)
     written = [
         block for call, seen in turn.seen if call.tool != COMPUTER for block in result(call, seen, names[call.id])
     ]

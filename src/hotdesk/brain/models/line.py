@@ -55,6 +55,10 @@ class Cut(Exception):  # noqa: N818 - a state: it is tried again
     """An answer broke off in the middle: says how."""
 
 
+class Failed(Exception):  # noqa: N818 - it becomes a `ModelError`
+    """A provider says amid its answer that there will be none: says why."""
+
+
 SENT: ContextVar[list[int]] = ContextVar("SENT")
 """Bytes of each body that was sent for the ask under way."""
 
@@ -113,6 +117,8 @@ class Line:
             stream = await begin(self.opened())
             async with stream, aclosing(self.read(stream)) as events:
                 return await gather(events)
+        except Failed as e:
+            raise self.failed(printable(str(e))[:300], "another model may answer") from e
         except self.library.APIStatusError as e:
             status = e.status_code if e.status_code >= 400 else 0
             raise self.failed(self.said(e), REMEDIES.get(status, "resume later, or name another model")) from e

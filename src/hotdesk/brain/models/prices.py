@@ -10,6 +10,8 @@ from typing import Any
 from hotdesk.brain.models.seam import Usage
 
 MILLION = 1_000_000
+PUBLIC = ("anthropic", "openai")
+"""Whose prices the public table may be asked for: a model of one's own by the same name costs something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,18 @@ class Prices:
 
     table: Mapping[str, Price] = field(default_factory=dict)
 
-    def priced(self, usage: Usage, provider: str, model: str) -> Usage:
-        """Say what a reply costs; None where nobody knows."""
-        if (price := self.table.get(f"{provider}:{model}")) is not None:
+    def priced(self, usage: Usage, name: str) -> Usage:
+        """Say what a reply of a model costs; None where nobody knows."""
+        if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
+        provider, _, model = name.partition(":")
         return replace(usage, dollars=public(usage, provider, model))
 
 
 def public(usage: Usage, provider: str, model: str) -> float | None:
     """Ask the public table, as it was when it was installed; None where it is not, or knows no such model."""
+    if provider not in PUBLIC:
+        return None
     try:
         table: Any = import_module("genai_prices")
     except ImportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ class Turn:
     """A reply, and what came of each of its calls."""
 
     reply: Reply
-    seen: tuple[tuple[Call, Observation], ...] = ()
+    seen: tuple[tuple[Call, Observation], ...]
+    number: int
+    """Its place in the history."""
 
 
 Spoken: TypeAlias = Told | Turn
@@ -35,7 +38,7 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
     items = list(history)
     for item, after in zip(items, [*items[1:], None], strict=True):
         if isinstance(item, Reply):
-            found.append(Turn(item, answered(item, after)))
+            found.append(Turn(item, answered(item, after), len(found)))
         elif isinstance(item, Told):
             found.append(item)
         elif not (found and isinstance(found[-1], Turn) and found[-1].seen):
@@ -51,19 +54,33 @@ def answered(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation]
     return tuple((call, seen.get(call.id, UNUSED)) for call in reply.calls)
 
 
-def is_own(reply: Reply, dialect: str, name: str) -> bool:
-    """Say whether a reply's items can go back verbatim: reasoning is sealed for the model that thought it."""
-    return bool(reply.native) and reply.dialect == dialect and reply.model in ("", name)
+def is_own(turn: Turn, dialect: str, name: str, screen: bool) -> bool:
+    """Say whether a reply's items can go back verbatim.
+
+    Reasoning is sealed for the model that thought it; uses of the native computer tool need that tool.
+    """
+    reply = turn.reply
+    computer = any(call.tool == COMPUTER for call in reply.calls)
+    return bool(reply.native) and reply.dialect == dialect and reply.model in ("", name) and (screen or not computer)
 
 
-def words(seen: Observation) -> list[str]:
-    """Give what an observation says: its text, and apart from that what we say beside it."""
-    said = [seen.text] if seen.text else []
+def words(seen: Observation, told: bool = True) -> list[str]:
+    """Give what an observation says: its text, and apart from that what we say beside it.
+
+    `told`: the provider itself says what failed.
+    """
+    said = [] if seen.ok or told else ["(this failed)"]
+    said += [seen.text] if seen.text else []
     if seen.fallback:
         said.append(f"(done by way of: {seen.fallback})")
     if seen.note:
         said.append(f"(note: {seen.note})")
-    return said or [] if seen.image else said or [NOTHING]
+    return said if said or seen.image else [NOTHING]
+
+
+def data_url(seen: Observation) -> str:
+    """Write a picture as a URL that holds it."""
+    return f"data:{seen.media};base64,{base64.b64encode(seen.image).decode()}"
 
 
 def arguments(call: Call) -> dict[str, object]:
@@ -89,11 +106,6 @@ def native_uses(turn: Turn) -> Iterator[str]:
             yield from (f"It answered: {said}" for said in words(seen))
 
 
-def named(calls: Sequence[Call], shape: str = "call_{}") -> dict[str, str]:
-    """Give each call of another's a name that every provider takes."""
-    return {call.id: call.id if is_plain(call.id) else shape.format(n) for n, call in enumerate(calls)}
-
-
-def is_plain(name: str) -> bool:
-    """Say whether a name is of letters, digits, `_` and `-`, and not too long."""
-    return 0 < len(name) <= 64 and name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+def named(turn: Turn) -> dict[str, str]:
+    """Give each call of another's a name that every provider takes, and that nobody has given before."""
+    return {call.id: f"call_{turn.number}_{n}" for n, call in enumerate(turn.reply.calls)}

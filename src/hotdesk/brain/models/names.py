@@ -1,0 +1,52 @@
+"""Models by name: `anthropic:MODEL`, `openai:MODEL`, `chat:MODEL@URL`, `ollama:MODEL`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from hotdesk.brain.models.seam import Model
+from hotdesk.errors import BriefError, printable
+
+MAKERS = {
+    "anthropic": "hotdesk.brain.models.anthropic:Anthropic",
+    "openai": "hotdesk.brain.models.openai:OpenAI",
+    "chat": "hotdesk.brain.models.chat:Chat",
+    "ollama": "hotdesk.brain.models.chat:Chat",
+}
+"""Who makes a model's driver; imported when it is asked for, since the providers' libraries are slow to load."""
+OLLAMA = "http://127.0.0.1:11434/v1"
+FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or ollama:MODEL"
+
+
+def find(name: str, **options: Any) -> Model:
+    """Give a model by its name; `options` are its driver's: `base_url`, `key`, `window`, `prices`, `patience`."""
+    maker, model, url = parts(name)
+    module, _, driver = MAKERS[maker].partition(":")
+    if url:
+        options = {"base_url": url, "name": name, **options}
+    made: Model = getattr(import_module(module), driver)(model, **options)
+    return made
+
+
+def parts(name: str) -> tuple[str, str, str]:
+    """Give who makes a model, its own name, and where it is if the name says so; `BriefError` where it names none."""
+    maker, _, model = name.partition(":")
+    url = ""
+    if maker == "ollama":
+        url = OLLAMA
+    elif maker == "chat":
+        model, _, url = model.rpartition("@")
+    if maker not in MAKERS or not model or not model.isprintable() or (maker == "chat" and not is_http(url)):
+        raise BriefError(f"{printable(name[:80])!r} names no model; write {FORMS}")
+    return maker, model, url
+
+
+def is_http(url: str) -> bool:
+    """Say whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
+    try:
+        told = urlsplit(url)
+        return told.scheme in ("http", "https") and bool(told.hostname) and "@" not in told.netloc and told.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,147 @@
+"""A server that speaks chat completions, streamed, as those do that people run themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.providers.server import Body, Provider, Refused, Script, only, picture, serving
+
+FIELDS = "stream stream_options max_tokens tools tool_choice temperature"
+
+
+def text(said: str) -> Body:
+    """Say something."""
+    return {"content": said}
+
+
+def thinking(thought: str, key: str = "reasoning_content") -> Body:
+    """Think, by the name a server has for it."""
+    return {key: thought}
+
+
+def tool(name: str, **given: object) -> Body:
+    """Use a tool."""
+    return {"name": name, "arguments": json.dumps(given)}
+
+
+@contextmanager
+def chat_server(script: Script) -> Iterator[Chat]:
+    """Run a server whose model follows a script. Give `base_url` to a client; see `requests`; set `trouble`."""
+    with serving(Chat(script, "/v1")) as made:
+        yield made
+
+
+class Chat(Provider):
+    """The server's side."""
+
+    def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
+        """Check a request and give its events. What is said may have a `stop`: a finish reason."""
+        if path != "/v1/chat/completions":
+            raise Refused(f"there is no {path}")
+        self.check(body)
+        said = [dict(each) for each in self.script(body)]
+        return [("", event) for event in self.events(body, said)] + [("", "[DONE]")]
+
+    def error(self, status: int, why: str) -> Body:
+        """Write an error."""
+        return {"error": {"message": why, "type": "invalid_request_error", "code": status}}
+
+    def events(self, body: Body, said: list[Body]) -> Iterator[Body]:
+        """Tell it, piece by piece."""
+        stop = next((each.pop("stop") for each in said if "stop" in each), None)
+        common = {
+            "id": f"chatcmpl-{self.number()}",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": body["model"],
+        }
+        index = -1
+        thoughts: Body = {}
+        for each in said:
+            if "name" not in each:
+                thoughts |= {key: value for key, value in each.items() if key != "content"}
+                deltas = [each]
+            else:
+                index += 1
+                deltas = list(self.pieces(index, each, thoughts))
+            for delta in deltas:
+                yield {
+                    **common,
+                    "choices": [{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": None}],
+                }
+        usual = "stop" if index < 0 else "tool_calls"
+        yield {**common, "choices": [{"index": 0, "delta": {}, "finish_reason": stop or usual}]}
+        if (body.get("stream_options") or {}).get("include_usage"):
+            usage = {"prompt_tokens": 110, "completion_tokens": 7, "total_tokens": 117,
+                     "prompt_tokens_details": {"cached_tokens": 100}}  # fmt: skip
+            yield {**common, "choices": [], "usage": usage}
+
+    def pieces(self, index: int, each: Body, thoughts: Body) -> Iterator[Body]:
+        """Tell a call: its name, then its arguments in two halves."""
+        name = each.get("id", f"call_{self.number()}")
+        self.sealed[name] = dict(thoughts)
+        half = len(each["arguments"]) // 2
+        begun = {"index": index, "id": name, "type": "function", "function": {"name": each["name"], "arguments": ""}}
+        yield {"tool_calls": [begun]}
+        for part in (each["arguments"][:half], each["arguments"][half:]):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
+
+    def check(self, body: Body) -> None:
+        """Refuse what such servers refuse."""
+        only(body, "body", "model messages", FIELDS)
+        for number, each in enumerate(body.get("tools", [])):
+            only(each, f"tools.{number}", "type function")
+            only(each["function"], f"tools.{number}.function", "name description parameters")
+        waiting: list[str] = []
+        for number, message in enumerate(body["messages"]):
+            waiting = self.check_message(message, f"messages.{number}", waiting)
+        if waiting or body["messages"][-1]["role"] == "assistant":
+            raise Refused(f"messages: calls have no result, or nothing is left to answer: {waiting}")
+
+    def check_message(self, message: Body, where: str, waiting: list[str]) -> list[str]:
+        """Check a message; give the calls that still wait for their results."""
+        if waiting and message["role"] != "tool":
+            raise Refused(f"{where}: tool calls must be followed by their results: {waiting}")
+        match message["role"]:
+            case "system":
+                only(message, where, "role content")
+            case "user":
+                only(message, where, "role content")
+                self.check_parts(message["content"], where)
+            case "assistant":
+                return self.check_said(message, where)
+            case "tool":
+                only(message, where, "role content tool_call_id")
+                if message["tool_call_id"] not in waiting or not isinstance(message["content"], str):
+                    raise Refused(f"{where}: answers no call, or is no text")
+                return [name for name in waiting if name != message["tool_call_id"]]
+        return []
+
+    def check_parts(self, content: str | list[Body], where: str) -> None:
+        """Check what we say."""
+        for part in content if isinstance(content, list) else []:
+            if part["type"] == "text":
+                only(part, where, "type text")
+            else:
+                only(part, where, "type image_url")
+                picture(part["image_url"]["url"], where)
+
+    def check_said(self, message: Body, where: str) -> list[str]:
+        """Check what a model said: arguments are an object, thoughts are those its calls came with."""
+        only(message, where, "role content", "tool_calls reasoning reasoning_content")
+        names = []
+        for call in message.get("tool_calls", []):
+            only(call, where, "id type function")
+            try:
+                given = json.loads(call["function"]["arguments"])
+            except ValueError as e:
+                raise Refused(f"{where}: arguments are no JSON") from e
+            if not isinstance(given, dict) or not isinstance(message["content"], str):
+                raise Refused(f"{where}: arguments are no object, or content no text")
+            for key, value in self.sealed.get(call["id"], {}).items():
+                if message.get(key) != value:
+                    raise Refused(f"{where}: {key} was left out or changed")
+            names.append(call["id"])
+        return names
