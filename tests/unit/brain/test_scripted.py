@@ -1,43 +1,239 @@
-"""A brain that is a script: its functions are the plan."""
+"""A model that is a script: its functions are the plan, and speak as a model does."""
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.scripted import ScriptedBrain, load_brain
-from hotdesk.brain.seam import Hands, Step
-from hotdesk.desk.seam import Done
-from hotdesk.errors import BriefError, DeskGone
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.seam import Task
+from hotdesk.errors import BriefError, DeskGone, ModelError
+from hotdesk.plan import Step
+from hotdesk.tool import Call, Observation
 
+TASK = Task("count", (), (), (), (), (), "")
+BEGUN = (Told("begin"),)
 SCRIPT = '''
-from hotdesk.desk.seam import Done
-
-NUMBER = 7
+from hotdesk.brain.models.scripted import Failed, Hands, step
+from hotdesk.errors import DeskGone
 
 async def count(hands):
     """Count it.
 
     Twice.
     """
-    return Done(NUMBER)
+    hands.say("looking")
+    one = await hands.use("look", at="a")
+    two = await hands.use("look", at=one.text)
+    return f"saw {two.text}"
 
-async def rest(hands):
-    pass
+async def both(hands):
+    seen = await hands.together(hands.use("look", at="a"), hands.use("look", at="b"))
+    done = await hands.run(["ls", seen[0].text], timeout=5)
+    await hands.write("made", await hands.read(done.text))
 
-PLAN = (count, rest)
+async def lists(hands):
+    "List."
+    return await hands.run(["ls"])
+
+async def careless(hands):
+    raise KeyError("total")
+
+async def forgiving(hands):
+    try:
+        await hands.read("absent")
+    except Failed as e:
+        return f"without: {e}"
+
+async def unlucky(hands):
+    raise DeskGone("gone")
+
+async def asleep(hands):
+    import asyncio
+    await asyncio.sleep(1)
+
+async def twice(hands):
+    return f"attempt {hands.attempt}"
+
+async def asks(hands):
+    answer = await hands.ask("which?")
+    await hands.remember(answer)
+    told = await hands.amend(reason="more", hosts=["GET https://a.test/"])
+    return f"{await hands.recall('which')} {told.ok}"
+
+PLAN = (step(count, files=["in"], makes=["out"], hosts=[], risk="high"), both, lists, careless, forgiving, unlucky,
+        asleep, twice, asks)
 '''
-NO_HANDS: Hands = None  # type: ignore[assignment]
 
 
-async def test_a_script_is_a_plan_and_its_acts(tmp_path: Path) -> None:
-    (tmp_path / "brain.py").write_text(SCRIPT)
-    brain = load_brain(tmp_path)
-    assert brain.plan("count") == (Step("count", "Count it."), Step("rest", "rest"))
-    assert (await brain.act(brain.steps[0], NO_HANDS)).exit_code == 7
-    assert (await brain.act(brain.steps[1], NO_HANDS)).ok
-    assert [file.name for file in tmp_path.iterdir()] == ["brain.py"]
+@pytest.fixture
+def model(tmp_path: Path) -> ScriptedModel:
+    """Give a model that is the script above."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return ScriptedModel.read(tmp_path / "script.py")
+
+
+async def ask(model: ScriptedModel, step: str, *history: Item, attempt: int = 1) -> Reply:
+    """Ask for the next reply of a step."""
+    return await model.ask(Request("", [*BEGUN, *history], step=step, extra={"attempt": attempt}))
+
+
+def answered(reply: Reply, *texts: str, ok: bool = True) -> tuple[Item, Item]:
+    """Give a reply and what came of its calls."""
+    seen = [(call, Observation(text, ok)) for call, text in zip(reply.calls, texts, strict=True)]
+    return reply, Results(tuple(seen))
+
+
+def wanted(reply: Reply) -> list[tuple[str, object]]:
+    """Give what a reply wants used."""
+    return [(call.tool, call.arguments) for call in reply.calls]
+
+
+def encoded(data: bytes) -> str:
+    """Write bytes as exact tools do."""
+    return base64.b64encode(data).decode()
+
+
+def done(code: int, stdout: bytes = b"", stderr: bytes = b"") -> str:
+    """Write how a program ended, as `exact_run` does."""
+    told = {"exit_code": code, "stdout": encoded(stdout), "stderr": encoded(stderr)}
+    return json.dumps({**told, "timed_out": False, "truncated": False, "reason": ""})
+
+
+def test_a_script_is_a_plan_and_leaves_nothing_beside_itself(model: ScriptedModel, tmp_path: Path) -> None:
+    plan = model.plans(TASK)
+    assert plan.steps[:2] == (
+        Step("count", "Count it.", hosts=(), files=("in",), makes=("out",), risk="high"),
+        Step("both", "both"),
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["script.py"]
+    assert model.source == SCRIPT.encode()
+    assert model.name.startswith("recorded script ")
+    assert len(model.name.split()[-1]) == 12
+    assert ScriptedModel(model.source, model.path).plans(TASK) == plan
+
+
+async def test_a_step_is_run_from_wish_to_wish(model: ScriptedModel) -> None:
+    first = await ask(model, "count")
+    assert (first.text, first.stop, wanted(first)) == ("looking", "calls", [("look", {"at": "a"})])
+    history = answered(first, "b")
+    second = await ask(model, "count", *history)
+    assert (second.text, wanted(second)) == ("", [("look", {"at": "b"})])
+    last = await ask(model, "count", *history, *answered(second, "c"))
+    assert wanted(last) == [("finish", {"summary": "saw c"})]
+    assert len({call.id for reply in (first, second, last) for call in reply.calls}) == 3
+
+
+async def test_what_is_wanted_together_is_one_reply_and_results_are_exact(model: ScriptedModel) -> None:
+    history: list[Item] = []
+    for texts, then in [
+        (("x", "y"), [("exact_run", {"argv": ["ls", "x"], "timeout": 5})]),
+        ((done(0, b"file"),), [("exact_read", {"path": "file"})]),
+        ((json.dumps({"data": encoded(b"\0\xff")}),), [("exact_write", {"path": "made", "data": encoded(b"\0\xff")})]),
+        ((json.dumps({"size": 2}),), [("finish", {"summary": "both"})]),
+    ]:
+        history += answered(await ask(model, "both", *history), *texts)
+        assert wanted(await ask(model, "both", *history)) == then
+
+
+@pytest.mark.parametrize(
+    ("code", "then"),
+    [
+        (0, ("finish", {"summary": "List."})),
+        (2, ("give_up", {"why": "it ended with 2: no such folder"})),
+    ],
+)
+async def test_a_program_that_is_given_back_says_how_the_step_ended(
+    model: ScriptedModel, code: int, then: tuple[str, object]
+) -> None:
+    first = await ask(model, "lists")
+    last = await ask(model, "lists", *answered(first, done(code, b"", b"see:\nno such folder\n")))
+    assert wanted(last) == [then]
+
+
+async def test_a_step_that_raises_gives_up_and_our_own_errors_pass(model: ScriptedModel) -> None:
+    assert wanted(await ask(model, "careless")) == [("give_up", {"why": "KeyError: 'total'"})]
+    with pytest.raises(DeskGone):
+        await ask(model, "unlucky")
+    with pytest.raises(BriefError, match="step asleep of the script awaits something else"):
+        await ask(model, "asleep")
+    with pytest.raises(ModelError, match="has no step 'absent'"):
+        await ask(model, "absent")
+
+
+async def test_what_a_tool_could_not_do_can_be_caught(model: ScriptedModel) -> None:
+    first = await ask(model, "forgiving")
+    last = await ask(model, "forgiving", *answered(first, "exact_read failed: missing", ok=False))
+    assert wanted(last) == [("finish", {"summary": "without: exact_read failed: missing"})]
+
+
+async def test_people_and_notes_are_calls_too(model: ScriptedModel) -> None:
+    history: list[Item] = []
+    calls = []
+    for text, ok in [("that one", True), ("", True), ("no", False), ("that one", True)]:
+        reply = await ask(model, "asks", *history)
+        calls += wanted(reply)
+        history += answered(reply, text, ok=ok)
+    assert calls == [
+        ("ask_person", {"question": "which?"}),
+        ("remember", {"text": "that one"}),
+        ("amend_plan", {"reason": "more", "hosts": ["GET https://a.test/"]}),
+        ("recall", {"query": "which"}),
+    ]
+    assert wanted(await ask(model, "asks", *history)) == [("finish", {"summary": "that one False"})]
+
+
+async def test_a_step_begun_anew_begins_anew_and_knows_which_attempt_it_is(model: ScriptedModel) -> None:
+    first = await ask(model, "count")
+    await ask(model, "count", *answered(first, "b"))
+    assert wanted(await ask(model, "count")) == [("look", {"at": "a"})]
+    assert wanted(await ask(model, "twice", attempt=2)) == [("finish", {"summary": "attempt 2"})]
+
+
+async def test_another_process_goes_on_amid_a_step(model: ScriptedModel) -> None:
+    first = await ask(model, "count")
+    history = (*answered(first, "b"), Told("hurry"))
+    other = ScriptedModel(model.source, model.path)
+    second = await ask(other, "count", *history)
+    assert second == await ask(model, "count", *history)
+    assert wanted(await ask(other, "count", *history, *answered(second, "c"))) == [("finish", {"summary": "saw c"})]
+
+
+def other_tool(call: Call) -> Call:
+    """Change which tool was used."""
+    return Call(call.id, "listen", call.arguments)
+
+
+def other_arguments(call: Call) -> Call:
+    """Change what it was used with."""
+    return Call(call.id, call.tool, {"at": "z"})
+
+
+@pytest.mark.parametrize("change", [other_tool, other_arguments])
+async def test_a_script_that_no_longer_does_what_it_did_is_told(
+    model: ScriptedModel, change: Callable[[Call], Call]
+) -> None:
+    calls = [change(call) for call in (await ask(model, "count")).calls]
+    other = ScriptedModel(model.source, model.path)
+    with pytest.raises(ModelError, match="the script no longer does what it did"):
+        await ask(other, "count", *turn(calls))
+
+
+def turn(calls: Sequence[Call]) -> tuple[Item, Item]:
+    """Give a reply with some calls, and what came of them."""
+    return Reply(calls=tuple(calls)), Results(tuple((call, Observation("b")) for call in calls))
+
+
+async def test_a_finish_that_will_not_do_is_given_up(model: ScriptedModel) -> None:
+    first = await ask(model, "twice")
+    refused = answered(first, "out is not there", ok=False)
+    for asked in (model, ScriptedModel(model.source, model.path)):
+        assert wanted(await ask(asked, "twice", *refused)) == [("give_up", {"why": "out is not there"})]
 
 
 @pytest.mark.parametrize(
@@ -50,24 +246,21 @@ async def test_a_script_is_a_plan_and_its_acts(tmp_path: Path) -> None:
         ("PLAN = ()", "has no plan"),
         ("PLAN = (print,)", "has no plan"),
         ("PLAN = 5", "has no plan"),
+        ("async def a(hands): pass\nPLAN = (a, a)", "has no plan"),
+        (
+            "from hotdesk.brain.models.scripted import step\nasync def a(hands): pass\nPLAN = (step(a, host=[]),)",
+            "a step has no 'host'; it has intent, tools, hosts",
+        ),
     ],
 )
 def test_a_script_without_a_plan_is_refused(tmp_path: Path, script: str | None, why: str) -> None:
     if script is not None:
-        (tmp_path / "brain.py").write_text(script)
+        (tmp_path / "script.py").write_text(script)
     with pytest.raises(BriefError, match=why):
-        load_brain(tmp_path)
+        ScriptedModel.read(tmp_path / "script.py")
 
 
-async def test_a_step_that_breaks_is_named_and_a_desk_that_is_gone_stays_one() -> None:
-    async def careless(hands: Hands) -> Done:
-        raise KeyError("total")
-
-    async def unlucky(hands: Hands) -> Done:
-        raise DeskGone("gone")
-
-    brain = ScriptedBrain([careless, unlucky])
-    with pytest.raises(BriefError, match="step careless of the brain broke: KeyError"):
-        await brain.act(brain.steps[0], NO_HANDS)
-    with pytest.raises(DeskGone):
-        await brain.act(brain.steps[1], NO_HANDS)
+async def test_closing_breaks_a_step_off_and_twice_is_no_error(model: ScriptedModel) -> None:
+    await ask(model, "count")
+    await model.close()
+    await model.close()

@@ -1,0 +1,180 @@
+"""Plays functions as if a model spoke: each runs until it wants tools used, and goes on with what came of it.
+
+A function is told nothing but what its uses gave. So one that was left amid a step, by another process even, gets as
+far again by being run anew and told the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hotdesk.brain.models.script_hands import Ask, Hands
+from hotdesk.brain.models.seam import Item, Reply, Request, Results, Usage
+from hotdesk.desk.seam import Done
+from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
+from hotdesk.tool import Call, Observation
+
+LONGEST = 2000
+"""Characters of a reason or summary."""
+WINDOW = 1 << 40
+"""Tokens: what is no model forgets nothing."""
+FREE = Usage(dollars=0.0)
+
+
+class Act(Protocol):
+    """One function of a script."""
+
+    __name__: str
+
+    def __call__(self, hands: Hands, /) -> Coroutine[Any, Any, object]:
+        """Take the step."""
+        ...
+
+
+@dataclass(slots=True)
+class Play:
+    """One function that is being run for one step."""
+
+    step: str
+    name: str
+    """Whose words these are."""
+    act: Act
+    hands: Hands
+    running: Coroutine[Any, Any, object] | None = None
+    calls: tuple[Call, ...] = ()
+    """What it waits for."""
+    count: int = 0
+
+    def begin(self) -> Reply:
+        """Run it to its first wish."""
+        self.running = self.act(self.hands)
+        return self.go_on(lambda running: running.send(None))
+
+    def tell(self, seen: Sequence[Observation]) -> Reply:
+        """Let it go on with what came of its wish; one that has ended, and hears that this will not do, gives up."""
+        if self.running is None:
+            return self.reply([("give_up", {"why": "; ".join(each.text for each in seen)[:LONGEST]})])
+        return self.go_on(lambda running: running.send(tuple(seen)))
+
+    def go_on(self, move: Callable[[Coroutine[Any, Any, object]], object]) -> Reply:
+        """Run it to its next wish, or to its end."""
+        assert self.running is not None
+        try:
+            wanted = move(self.running)
+        except StopIteration as end:
+            self.running = None
+            return self.reply([ending(self.act, end.value)])
+        except HotdeskError:
+            self.running = None
+            raise
+        except Exception as e:  # noqa: BLE001 - a script's own fault is why its step failed
+            self.running = None
+            return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:LONGEST]})])
+        if not isinstance(wanted, tuple):
+            self.close()
+            raise BriefError(f"step {self.step} of the script awaits something else than its hands; use only those")
+        return self.reply(wanted)
+
+    def reply(self, wanted: Sequence[Ask]) -> Reply:
+        """Say what it wants used."""
+        words, self.hands.words[:] = "\n".join(self.hands.words), []
+        first = self.count + 1
+        self.count += len(wanted)
+        self.calls = tuple(Call(f"use-{number}", *ask) for number, ask in enumerate(wanted, first))
+        return Reply(text=words, calls=self.calls, stop="calls", usage=FREE, model=self.name)
+
+    def waits_for(self, results: Results) -> bool:
+        """Say whether these are the results it waits for."""
+        return tuple(call for call, _ in results.seen) == self.calls
+
+    def close(self) -> None:
+        """Break it off. Twice is no error."""
+        running, self.running = self.running, None
+        if running is not None:
+            with suppress(RuntimeError):  # it wants something used even now
+                running.close()
+
+
+@dataclass(slots=True)
+class Player:
+    """Plays one function at a time."""
+
+    name: str
+    playing: Play | None = field(default=None)
+
+    def ask(self, request: Request, act: Act) -> Reply:
+        """Give the next reply of the function that takes a request's step."""
+        results = list(results_of(request.history))
+        playing = self.playing
+        if results and playing is not None and playing.step == request.step and playing.waits_for(results[-1]):
+            return playing.tell([seen for _, seen in results[-1].seen])
+        return self.play(request, act, results)
+
+    def play(self, request: Request, act: Act, results: Sequence[Results]) -> Reply:
+        """Run a function from its beginning, up to where the history ends."""
+        self.close()
+        attempt = request.extra.get("attempt", 1)
+        playing = self.playing = Play(request.step, self.name, act, Hands(attempt if type(attempt) is int else 1))
+        reply = playing.begin()
+        for place, each in enumerate(results, 1):
+            if not same(each, playing.calls):
+                raise ModelError(told_otherwise(request.step, place, each, playing.calls))
+            reply = playing.tell([seen for _, seen in each.seen])
+        return reply
+
+    def close(self) -> None:
+        """Break off what is playing. Twice is no error."""
+        if self.playing is not None:
+            self.playing.close()
+
+
+def results_of(history: Sequence[Item]) -> Iterator[Results]:
+    """Give what came of each reply."""
+    return (each for each in history if isinstance(each, Results))
+
+
+def same(results: Results, calls: Sequence[Call]) -> bool:
+    """Say whether these uses are what is wanted now, whatever they are called."""
+    asked = [(call.tool, plain(call.arguments)) for call, _ in results.seen]
+    return asked == [(call.tool, plain(call.arguments)) for call in calls]
+
+
+def plain(value: object) -> object:
+    """Give a value as it would come back from JSON."""
+    match value:
+        case dict():
+            return {str(key): plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+    return value
+
+
+def told_otherwise(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
+    """Say where a script leaves what is written down."""
+    before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.seen], calls))
+    return (
+        f"the script no longer does what it did: in step {step} its use {place} was {printable(before)[:200]} and is "
+        f"now {printable(now)[:200]}, or with other arguments; begin the job anew"
+    )
+
+
+def ending(act: Act, value: object) -> Ask:
+    """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
+    if isinstance(value, Done) and not value.ok:
+        return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:LONGEST]}
+    return "finish", {"summary": value[:LONGEST] if isinstance(value, str) and value.strip() else headline(act)}
+
+
+def headline(act: Act) -> str:
+    """Give the first line of a function's docstring, or its name."""
+    return (inspect.getdoc(act) or act.__name__).splitlines()[0]
+
+
+def last_words(done: Done) -> str:
+    """Give the last line a program said, made safe to show."""
+    lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+    return printable(lines[-1][:500]) if lines else done.reason or "it said nothing"

@@ -1,0 +1,144 @@
+"""A brain that is a script, given on the command line. It runs on the host, as whoever runs the job: their own code.
+
+from hotdesk.brain.models.scripted import Hands, step
+
+async def count(hands: Hands):
+    "Count the invoices."
+    return await hands.run(["ls", "invoices"])
+
+PLAN = (count,)            # or, with what the step needs and leaves: PLAN = (step(count, makes=["count.txt"]),)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import ModuleType
+
+from hotdesk.brain.models.script_hands import Failed, Hands
+from hotdesk.brain.models.script_play import WINDOW, Act, Player, headline
+from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.seam import Task
+from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
+from hotdesk.plan import Plan, Step
+
+__all__ = ["Failed", "Hands", "Scene", "ScriptedModel", "step"]
+
+EXAMPLE = "PLAN = (count,), each an `async def count(hands)` with a docstring"
+FIELDS = tuple(each.name for each in fields(Step) if each.name != "name")
+MOST = 1 << 20
+"""Bytes of a script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A function, and the step it takes."""
+
+    act: Act
+    step: Step
+
+
+def step(act: Act, **given: object) -> Scene:
+    """Say what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
+    if unknown := sorted(set(given) - set(FIELDS)):
+        raise BriefError(f"a step has no {unknown[0]!r}; it has {', '.join(FIELDS)}")
+    told = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return Scene(act, Step(act.__name__, **{"intent": headline(act), **told}))  # type: ignore[arg-type]
+
+
+class ScriptedModel:
+    """Does what a script says. The script is read once: a job that goes on does so with the same bytes."""
+
+    def __init__(self, source: bytes, path: Path) -> None:
+        self.source = source
+        self.path = path
+        self.scenes = load(source, path)
+        self.player = Player(self.name)
+
+    @classmethod
+    def read(cls, path: Path) -> ScriptedModel:
+        """Read a script. This runs it."""
+        try:
+            with path.open("rb") as file:
+                source = file.read(MOST + 1)
+        except OSError as e:
+            raise unloadable(path, e) from e
+        if len(source) > MOST:
+            raise BriefError(f"the script {printable(str(path))} is larger than {MOST >> 20} MiB")
+        return cls(source, path.absolute())
+
+    @property
+    def name(self) -> str:
+        """Say which script it is."""
+        return f"recorded script {hashlib.sha256(self.source).hexdigest()[:12]}"
+
+    @property
+    def window(self) -> int:
+        """Give more than any job says."""
+        return WINDOW
+
+    def plans(self, task: Task) -> Plan:
+        """Give the script's own plan, whatever the task."""
+        return Plan(tuple(scene.step for scene in self.scenes.values()))
+
+    async def ask(self, request: Request) -> Reply:
+        """Run the step's function to its next wish."""
+        if request.step not in self.scenes:
+            has = ", ".join(self.scenes)
+            raise ModelError(f"the script {printable(str(self.path))} has no step {request.step!r}; it has {has}")
+        return self.player.ask(request, self.scenes[request.step].act)
+
+    async def close(self) -> None:
+        """Break off what is running."""
+        self.player.close()
+
+
+def load(source: bytes, path: Path) -> dict[str, Scene]:
+    """Run a script; give its scenes by name, in order."""
+    module = ModuleType(f"hotdesk_script_{hashlib.sha256(source).hexdigest()[:12]}")
+    module.__file__ = str(path)
+    try:
+        code = compile(source, str(path), "exec")
+    except (SyntaxError, ValueError) as e:
+        raise unloadable(path, e) from e
+    sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
+    with translated(path):
+        exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
+    return scenes_of(getattr(module, "PLAN", ()), path)
+
+
+def scenes_of(plan: object, path: Path) -> dict[str, Scene]:
+    """Read a script's plan."""
+    parts = plan if isinstance(plan, tuple) else ()
+    scenes = [part if isinstance(part, Scene) else step(part) for part in parts if is_scene(part)]
+    named = {scene.step.name: scene for scene in scenes}
+    if not named or len(named) != len(parts):
+        raise BriefError(f"{printable(str(path))} has no plan; write {EXAMPLE}, and each once")
+    return named
+
+
+def is_scene(part: object) -> bool:
+    """Say whether something takes a step."""
+    return inspect.iscoroutinefunction(part.act if isinstance(part, Scene) else part)
+
+
+def unloadable(path: Path, error: Exception) -> BriefError:
+    """Say why a script cannot be loaded."""
+    shown = printable(str(path))
+    return BriefError(f"the script {shown} cannot be loaded: {error}; it is Python that ends in {EXAMPLE}")
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Say that a script broke; what hotdesk itself has to say of it stays as it is."""
+    try:
+        yield
+    except HotdeskError:
+        raise
+    except Exception as e:
+        raise BriefError(f"the script {printable(str(path))} broke: {type(e).__name__}: {e}; mend it") from e

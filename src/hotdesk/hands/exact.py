@@ -1,0 +1,93 @@
+"""Run, read and write, byte for byte: tools for scripts, which read JSON and not prose. No model is offered them."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from hotdesk.config import MIB
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.hands.paths import place
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
+
+SAID = 4 * MIB
+"""Bytes of a program's output, and of its errors, that are given."""
+LARGEST = 16 * MIB
+"""Bytes of a file."""
+SECONDS = 3600.0
+PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
+
+RUN = Tool(
+    "exact_run",
+    "Run a program to its end; gives JSON: exit_code, stdout and stderr in base64, timed_out, truncated, reason.",
+    (
+        Parameter("argv", "texts", "the program and its arguments", required=True),
+        Parameter("timeout", "number", "seconds it may take", default=SECONDS, least=0.1, most=SECONDS),
+    ),
+    {"argv": ["ls", "-l"]},
+)
+READ = Tool("exact_read", "Give a file as JSON: data, in base64.", (PATH,), {"path": "notes.md"}, parallel=True)
+WRITE = Tool(
+    "exact_write",
+    "Write a whole file, making its folders; one that exists is replaced. Gives JSON: size.",
+    (PATH, Parameter("data", "text", "its bytes in base64", required=True, longest=LARGEST * 4 // 3 + 4)),
+    {"path": "notes.md", "data": "SGVsbG8="},
+)
+
+
+class Exact:
+    """One desk, byte for byte."""
+
+    tools = (RUN, READ, WRITE)
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools."""
+        match tool:
+            case "exact_run":
+                return await self.run(arguments)
+            case "exact_read":
+                return await self.read(arguments)
+        return await self.write(arguments)
+
+    async def run(self, arguments: Arguments) -> Observation:
+        """Run a program to its end."""
+        argv = texts_of(arguments, "argv")
+        if not argv:
+            raise RUN.refuse("argv is empty")
+        timeout = number_of(arguments, "timeout", SECONDS)
+        done = await self.desk.run(argv, timeout=timeout, output_limit=SAID)
+        return Observation(json.dumps(as_data(done)), done.ok)
+
+    async def read(self, arguments: Arguments) -> Observation:
+        """Give a file."""
+        data = await self.desk.read(place(self.desk, text_of(arguments, "path")), limit=LARGEST)
+        return Observation(json.dumps({"data": encoded(data)}))
+
+    async def write(self, arguments: Arguments) -> Observation:
+        """Write a file."""
+        try:
+            data = base64.b64decode(text_of(arguments, "data"), validate=True)
+        except ValueError:
+            raise WRITE.refuse("data is no base64") from None
+        await self.desk.write(place(self.desk, text_of(arguments, "path")), data)
+        return Observation(json.dumps({"size": len(data)}))
+
+
+def as_data(done: Done) -> dict[str, object]:
+    """Write how a program ended as plain data."""
+    return {
+        "exit_code": done.exit_code,
+        "stdout": encoded(done.stdout),
+        "stderr": encoded(done.stderr),
+        "timed_out": done.timed_out,
+        "truncated": done.truncated,
+        "reason": done.reason,
+    }
+
+
+def encoded(data: bytes) -> str:
+    """Write bytes as text."""
+    return base64.b64encode(data).decode()
