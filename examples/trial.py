@@ -45,7 +45,7 @@ def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
     (home / "etc").mkdir(exist_ok=True)
     (home / "etc/config.toml").write_text(settings)
     own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(out)}
-    argv = [*HOTDESK, "work", str(brief), "--out", str(out)]
+    argv = [*HOTDESK, "work", str(brief), "--script", str(brief / "brain.py"), "--out", str(out)]
     try:
         return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode
     except KeyboardInterrupt:

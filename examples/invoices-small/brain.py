@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from hotdesk.brain.seam import Hands
+from hotdesk.brain.models.scripted import Hands, step
 from hotdesk.desk.seam import Done
 
 PROGRAM = Path(__file__).with_name("reconcile.py")
@@ -32,7 +32,11 @@ async def write(hands: Hands) -> Done:
     return await hands.run(["python3", "reconcile.py", "write"], timeout=60)
 
 
-PLAN = (read, ask, write)
+PLAN = (
+    step(read, makes=["invoices.json"]),
+    step(ask, files=["invoices.json"], makes=["orders.json"]),
+    step(write, files=["invoices.json", "orders.json"], makes=["Discrepancy_Report.xlsx"]),
+)
 
 
 async def sign_in(hands: Hands) -> None:

@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from erp import HOST, Erp, serving
 
+HERE = Path(__file__).parent
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 
 
@@ -46,7 +47,8 @@ def main() -> int:
     try:
         print("Five invoices: a worker signs in with a browser, and never holds the password.", file=sys.stderr)
         with prepared(home, secrets.token_urlsafe(32)) as (erp, env):
-            done = subprocess.run([*HOTDESK, "work", str(Path(__file__).parent), *out], env=env, check=False)
+            argv = [*HOTDESK, "work", str(HERE), "--script", str(HERE / "brain.py"), *out]
+            done = subprocess.run(argv, env=env, check=False)
             print(f"the ERP was asked {len(erp.asked)} times", file=sys.stderr)
             return done.returncode
     except KeyboardInterrupt:

@@ -6,12 +6,11 @@ import csv
 import json
 import os
 import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from hotdesk.brain.seam import Hands
+from hotdesk.brain.models.scripted import Hands, step
 from hotdesk.desk.seam import Done
 from hotdesk.tool import Observation
 
@@ -21,8 +20,8 @@ Region: TypeAlias = tuple[int, int, int, int]
 HERE = Path(__file__).parent
 PROGRAM = "tkremind"
 SCREEN: Region = (0, 0, 1280, 800)
-PATIENCE = 30.0
-"""Seconds it waits for something to show, or to go."""
+PATIENCE = 100
+"""How often it looks for something to show, or to go. It counts looks, not seconds: those would differ another time."""
 TITLE = 50
 """Pixels from the names of the weekdays up to the window's title."""
 FIELD = 100
@@ -79,9 +78,7 @@ async def enter(hands: Hands) -> None:
 
 
 async def read_back(hands: Hands) -> None:
-    """Start the program anew, and read what its window shows."""
-    [leave] = await find(hands, "Quit")
-    await click(hands, *leave.middle)
+    """Start the program anew, since it ended with the step before, and read what its window shows."""
     await launch(hands)
     days = await calendar(hands)
     await hands.write("read.json", json.dumps({day: seen.text for day, seen in days.items() if seen.text}).encode())
@@ -101,7 +98,11 @@ async def compare(hands: Hands) -> Done:
     return await hands.run(["python3", "report.py"], timeout=60)
 
 
-PLAN = (enter, read_back, compare)
+PLAN = (
+    step(enter),
+    step(read_back, makes=["read.json"]),
+    step(compare, files=["read.json"], makes=["Read_Back.xlsx"]),
+)
 
 
 def records() -> list[tuple[int, str, float]]:
@@ -113,9 +114,11 @@ def records() -> list[tuple[int, str, float]]:
 async def launch(hands: Hands) -> None:
     """Start the program, and wait for its window."""
     await settle(hands)
-    before, end = await picture(hands), time.monotonic() + PATIENCE
+    before = await picture(hands)
     await use(hands, "screen_launch", argv=[PROGRAM])
-    while await picture(hands) == before and time.monotonic() < end:
+    for _ in range(PATIENCE):
+        if await picture(hands) != before:
+            return
         await settle(hands)
 
 
@@ -140,18 +143,16 @@ async def opened(hands: Hands, known: Dialog | None) -> Dialog:
 
 async def comes(hands: Hands, dialog: Dialog, shown: bool = True) -> bool:
     """Wait until a dialog shows, or no longer does; say whether that came about."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    for _ in range(PATIENCE):
         if (await picture(hands, dialog.label[1:]) == dialog.looks) is shown:
             return True
-        await settle(hands, 0.05)
+        await settle(hands)
     return False
 
 
 async def find(hands: Hands, *phrases: str) -> list[Word]:
     """Look until phrases stand on the screen; give the first word of each."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    for _ in range(PATIENCE):
         await settle(hands)
         seen = [Word(**each) for each in await look(hands, "words")]
         places = [place(each.split(), seen) for each in phrases]

@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from hotdesk.brain.seam import Hands
+from hotdesk.brain.models.scripted import Hands, step
 from hotdesk.desk.seam import Done
 from hotdesk.tool import Observation
 
@@ -61,7 +61,12 @@ async def report(hands: Hands) -> Done:
     return await hands.run(["python3", "transform.py", "report"], timeout=60)
 
 
-PLAN = (download, transform, upload, report)
+PLAN = (
+    step(download, makes=["orders.csv"]),
+    step(transform, files=["orders.csv"], makes=["sums.csv"]),
+    step(upload, files=["sums.csv"], makes=["dashboard.png"]),
+    step(report, files=["sums.csv", "dashboard.png"], makes=["Sums.xlsx"]),
+)
 
 
 async def use(hands: Hands, tool: str, **arguments: object) -> Observation:
