@@ -12,6 +12,7 @@ from hotdesk.desk.seam import Done
 from hotdesk.tool import Observation
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Ask: TypeAlias = tuple[str, dict[str, object]]
 """A tool, and what it is used with."""
 
@@ -21,24 +22,24 @@ class Failed(Exception):  # noqa: N818 - what a script may catch, and read
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(Generic[T]):
+class Wanted(Generic[T_co]):
     """A use of one tool, not made yet: awaiting it gives what came of it."""
 
     ask: Ask
-    read: Callable[[Observation], T]
+    read: Callable[[Observation], T_co]
 
-    def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], T]:
+    def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], T_co]:
         [seen] = yield (self.ask,)
         return self.read(seen)
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Generic[T]):
+class Together(Generic[T_co]):
     """Several uses at once."""
 
-    wanted: tuple[Wanted[T], ...]
+    wanted: tuple[Wanted[T_co], ...]
 
-    def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], list[T]]:
+    def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], list[T_co]]:
         if not self.wanted:
             return []
         seen = yield tuple(each.ask for each in self.wanted)

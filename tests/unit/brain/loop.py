@@ -1,0 +1,103 @@
+"""The smallest loop there can be, at desks without walls: what a model wants is used, whatever the rules say."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.brain.models.seam import Item, Model, Request, Results, Told
+from hotdesk.desk.local import LocalRuntime
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.event import ignore
+from hotdesk.hands.exact import Exact
+from hotdesk.hands.files import Files
+from hotdesk.hands.shell import Shell
+from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.plan import Plan, Step
+from hotdesk.tool import Call, Observation, Tool
+
+ATTEMPTS = 2
+MOST = 200
+"""Replies of one attempt."""
+UNKNOWN = Observation("nobody knows what came of this use", ok=False)
+
+
+@dataclass
+class Loop:
+    """Carries out a plan. `renewed` gives who is asked next, so that each reply may be another process's."""
+
+    runtime: LocalRuntime
+    desk: Desk
+    renewed: Callable[[], Model]
+    settle: Callable[[Desk], None] = lambda desk: None
+    """Prepares a desk for a step with grants."""
+    forget: int = -1
+    """Which use's outcome is forgotten."""
+    used: list[Call] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """How each attempt ended."""
+
+    async def carry_out(self, plan: Plan) -> bool:
+        """Take every step; say whether all of them were."""
+        for step in plan.steps:
+            if not any([await self.attempt(step, number) for number in range(1, ATTEMPTS + 1) if not self.done(step)]):
+                return False
+        return True
+
+    def done(self, step: Step) -> bool:
+        """Say whether a step was taken."""
+        return bool(self.told) and self.told[-1].startswith(f"{step.name} finish")
+
+    async def attempt(self, step: Step, number: int) -> bool:
+        """Take a step once: at a fresh desk if it has grants; rolled back if it fails and is risky."""
+        home = Path(self.desk.home)
+        kept = home.with_name("kept")
+        shutil.copytree(home, kept)
+        desk = await self.runtime.open(Spec()) if step.grants else self.desk
+        if desk is not self.desk:
+            self.settle(desk)
+            carry(home, Path(desk.home), step.files)
+        done = await self.act(step, number, desk)
+        if desk is not self.desk:
+            carry(Path(desk.home), home, step.makes if done else ())
+            await self.runtime.burn(desk.id)
+        if not done and step.risk == "high":
+            shutil.rmtree(home)
+            shutil.move(kept, home)
+        shutil.rmtree(kept, ignore_errors=True)
+        return done
+
+    async def act(self, step: Step, number: int, desk: Desk) -> bool:
+        """Ask and use until the step is ended."""
+        box = Toolbox([Shell(desk), Files(desk), Exact(desk)], ignore, Free(), desk.id)
+        history: list[Item] = [Told(step.intent)]
+        for _ in range(MOST):
+            reply = await self.renewed().ask(
+                Request("", tuple(history), tools=box.tools, step=step.name, extra={"attempt": number})
+            )
+            ended = next((call for call in reply.calls if call.tool in ("finish", "give_up")), None)
+            if ended is not None:
+                self.told.append(f"{step.name} {ended.tool} {ended.arguments}")
+                return ended.tool == "finish"
+            seen = [(call, await self.use(box, call)) for call in reply.calls]
+            history += [reply, Results(tuple(seen))]
+        return False
+
+    async def use(self, box: Toolbox, call: Call) -> Observation:
+        """Use a tool, and remember what came of it, unless that is the one to forget."""
+        self.used.append(call)
+        seen = await box.use(call.tool, call.arguments)
+        return UNKNOWN if len(self.used) - 1 == self.forget else seen
+
+
+def carry(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    """Carry what is named from one home folder to another."""
+    for name in names:
+        (shutil.copytree if (source / name).is_dir() else shutil.copy)(source / name, target / name)
+
+
+def named(*names: str) -> tuple[Tool, ...]:
+    """Give tools of some names."""
+    return tuple(Tool(name, name) for name in names)
