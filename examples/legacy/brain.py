@@ -116,10 +116,10 @@ async def launch(hands: Hands) -> None:
     await settle(hands)
     before = await picture(hands)
     await use(hands, "screen_launch", argv=[PROGRAM])
-    for _ in range(PATIENCE):
+    for tries in range(PATIENCE):
         if await picture(hands) != before:
             return
-        await settle(hands)
+        await settle(hands, longer(tries))
 
 
 async def calendar(hands: Hands) -> dict[int, Day]:
@@ -143,17 +143,17 @@ async def opened(hands: Hands, known: Dialog | None) -> Dialog:
 
 async def comes(hands: Hands, dialog: Dialog, shown: bool = True) -> bool:
     """Wait until a dialog shows, or no longer does; say whether that came about."""
-    for _ in range(PATIENCE):
+    for tries in range(PATIENCE):
         if (await picture(hands, dialog.label[1:]) == dialog.looks) is shown:
             return True
-        await settle(hands)
+        await settle(hands, longer(tries))
     return False
 
 
 async def find(hands: Hands, *phrases: str) -> list[Word]:
     """Look until phrases stand on the screen; give the first word of each."""
-    for _ in range(PATIENCE):
-        await settle(hands)
+    for tries in range(PATIENCE):
+        await settle(hands, longer(tries))
         seen = [Word(**each) for each in await look(hands, "words")]
         places = [place(each.split(), seen) for each in phrases]
         if None not in places:
@@ -179,6 +179,11 @@ async def look(hands: Hands, what: str) -> Any:
 async def picture(hands: Hands, region: Region = SCREEN) -> bytes:
     """Take a picture. Nobody out here reads it; that two of them are the same can be said without."""
     return (await use(hands, "screen_screenshot", region=list(region))).image
+
+
+def longer(tries: int) -> float:
+    """Say how long the picture shall stand still: a little longer each time, since what is the same gives the same."""
+    return 0.1 + tries / 50
 
 
 async def settle(hands: Hands, quiet: float = 0.2) -> None:

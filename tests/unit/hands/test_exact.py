@@ -70,6 +70,10 @@ async def test_what_cannot_be_meant_is_said(desk: Desk, tool: str, arguments: di
     assert (seen.ok, why in seen.text) == (False, True)
 
 
+def test_words_behind_an_answer_do_not_change_it() -> None:
+    assert HANDS.read("a").read(Observation('{"data": "YQ=="}\n\nYou made the same call 3 times.')) == b"a"
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"data": 5}', '{"exit_code": 0, "reason": ""}'])
 def test_an_answer_that_is_none_fails_in_the_script(text: str) -> None:
     with pytest.raises(Failed):

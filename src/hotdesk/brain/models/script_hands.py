@@ -110,9 +110,12 @@ def text(seen: Observation) -> str:
 
 
 def as_table(seen: Observation) -> dict[str, Any]:
-    """Read what a tool of exact results told; whatever else came instead is why it failed."""
+    """Read what a tool of exact results told; whatever else came instead is why it failed.
+
+    Behind it may stand words of ours, for a model that goes in circles.
+    """
     try:
-        told = json.loads(seen.text)
+        told, _ = json.JSONDecoder().raw_decode(seen.text)
     except ValueError:
         told = None
     if not isinstance(told, dict):

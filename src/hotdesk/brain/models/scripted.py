@@ -82,6 +82,11 @@ class ScriptedModel:
         """Give more than any job says."""
         return WINDOW
 
+    @property
+    def computer(self) -> bool:
+        """Use the screen by its tools."""
+        return False
+
     def plans(self, task: Task) -> Plan:
         """Give the script's own plan, whatever the task."""
         return Plan(tuple(scene.step for scene in self.scenes.values()))
