@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 VERSION = 1
+PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+"""Made once: for each event anew it costs more than the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,7 +511,7 @@ def chain_of(event: Event) -> str:
 
 def to_json(event: Event) -> str:
     """Write an event's fields as one line of plain ASCII; what is no text or number cannot be in it."""
-    return json.dumps(as_dict(event), separators=(",", ":"), allow_nan=False)
+    return PLAIN.encode(as_dict(event))
 
 
 def as_dict(event: Event) -> dict[str, object]:
@@ -519,32 +521,53 @@ def as_dict(event: Event) -> dict[str, object]:
 
 def from_json(name: str, data: str, version: int = VERSION) -> Event:
     """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
-    kind = next((kind for kind in get_args(Event) if kind.__name__ == name), None)
-    if kind is None or version != VERSION:
+    shape = shapes().get(name)
+    if shape is None or version != VERSION:
         raise ValueError(f"no event {name!r} of version {version}")
-    told, hints = json.loads(data), field_types(kind)
-    if not isinstance(told, dict) or not told.keys() <= hints.keys():
-        raise ValueError(f"{name} has other fields than {sorted(hints)}")
-    needed = {field.name for field in fields(kind) if field.default is MISSING}
-    if not needed <= told.keys() or not all(fits(value, hints[field]) for field, value in told.items()):
+    told = json.loads(data)
+    if not isinstance(told, dict) or not told.keys() <= shape.fits.keys():
+        raise ValueError(f"{name} has other fields than {sorted(shape.fits)}")
+    if not shape.needed <= told.keys() or not all(shape.fits[field](value) for field, value in told.items()):
         raise ValueError(f"{name} lacks a field, or one is of another type")
-    event: Event = kind(**{field: tuple(value) if isinstance(value, list) else value for field, value in told.items()})
+    event: Event = shape.kind(
+        **{field: tuple(value) if type(value) is list else value for field, value in told.items()}
+    )
     return event
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an event of one kind is made of."""
+
+    kind: Callable[..., Event]
+    needed: frozenset[str]
+    """Fields without a default."""
+    fits: dict[str, Callable[[object], bool]]
+    """Whether a value read from JSON is of a field's type, by the field's name."""
+
+
 @cache
-def field_types(kind: type) -> dict[str, Any]:
-    """Give the types of an event's fields."""
-    return get_type_hints(kind)
+def shapes() -> dict[str, Shape]:
+    """Give the shape of every event, by name."""
+    return {kind.__name__: shape_of(kind) for kind in get_args(Event)}
 
 
-def fits(value: object, hint: Any) -> bool:
-    """Say whether a value read from JSON is of a field's type."""
+def shape_of(kind: type) -> Shape:
+    """Read an event's shape from its class."""
+    needed = frozenset(field.name for field in fields(kind) if field.default is MISSING)
+    return Shape(kind, needed, {name: fitting(hint) for name, hint in get_type_hints(kind).items()})
+
+
+def fitting(hint: Any) -> Callable[[object], bool]:
+    """Give what says whether a value read from JSON is of a type."""
     if get_origin(hint) is Literal:
-        return value in get_args(hint)
+        known = get_args(hint)
+        return lambda value: type(value) is str and value in known
     if get_origin(hint) is tuple:
-        return isinstance(value, list) and all(isinstance(part, str) for part in value)
-    return type(value) is hint or (hint is float and type(value) is int)
+        return lambda value: type(value) is list and all(type(part) is str for part in value)
+    if hint is float:
+        return lambda value: type(value) is float or type(value) is int
+    return lambda value: type(value) is hint
 
 
 def ignore(event: Event) -> None:

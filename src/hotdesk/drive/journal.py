@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.drive.chain import Head, Row, check_names, digest, statement
@@ -49,6 +49,9 @@ class Journal:
         self.signer = signer
         self._buffer: list[Row] = []
         self._heads: dict[str, Row] = {}
+        """The ends of chains as we wrote them."""
+        self._seen = (-1, 0)
+        """What SQLite says of the file after our last commit, and how many events it had."""
         with private.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(path)
             self._db = connect(path)
@@ -78,8 +81,11 @@ class Journal:
         if not self._buffer:
             return
         with translated(), transaction(self._db):
-            ends = {chain: self._last(chain) for chain in {row.chain for row in self._buffer}}
-            heads = self._write({chain: row for chain, row in ends.items() if row is not None})
+            version, count = self._look()
+            ours = version == self._seen[0]
+            ends = {chain: self._last(chain, ours) for chain in {row.chain for row in self._buffer}}
+            heads = self._write({chain: row for chain, row in ends.items() if row is not None}, count)
+        self._seen = (version, count + len(self._buffer))
         self._heads.update(heads)
         self._buffer.clear()
 
@@ -105,16 +111,29 @@ class Journal:
         """Close the file; what is buffered and not committed is lost."""
         self._db.close()
 
-    def _last(self, chain: str) -> Row | None:
+    def _look(self) -> tuple[int, int]:
+        """Give what SQLite says of the file, which is another number once anybody else wrote, and its last place."""
+        (version,) = self._db.execute("PRAGMA data_version").fetchone()
+        if version == self._seen[0]:
+            return self._seen
+        (count,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
+        return version, count
+
+    def _last(self, chain: str, untouched: bool) -> Row | None:
         """Give the end of a chain, if it is one to build on.
 
         Signing what comes after it vouches for it: so it must be what we wrote, or bear our signature.
         """
-        last, ours = found(self._db.execute(LAST, (chain,))), self._heads.get(chain)
+        ours = self._heads.get(chain)
+        if untouched and ours is not None:
+            return ours
+        last = found(self._db.execute(LAST, (chain,)))
+        if last is None and ours is None or last is not None and last == ours:
+            return last
         if ours is not None and not self._holds(ours):
             raise HostError(f"events of chain {chain} that were written are gone or changed; `hotdesk journal verify`")
-        if last is None or last == ours:
-            return last
+        if last is None:
+            return None
         signed = last.signature is not None and is_signed(
             self.signer.public, statement(chain, last.seq, last.hash), last.signature
         )
@@ -126,19 +145,25 @@ class Journal:
         """Say whether an event we wrote is still there."""
         return found(self._db.execute(ONE, (row.chain, row.seq))) == row
 
-    def _write(self, heads: dict[str, Row]) -> dict[str, Row]:
+    def _write(self, heads: dict[str, Row], count: int) -> dict[str, Row]:
         """Number, chain and sign what is buffered, and give the new heads."""
-        (number,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         ends = {row.chain: place for place, row in enumerate(self._buffer)}
-        for place, row in enumerate(self._buffer):
-            before = heads.get(row.chain)
-            row = replace(row, id=number + 1 + place, seq=before.seq + 1 if before else 1)
-            row = replace(row, hash=digest(row, before))
-            if ends[row.chain] == place:
-                row = replace(row, signature=self.signer.sign(statement(row.chain, row.seq, row.hash)))
-            self._db.execute(INSERT, values(row))
-            heads[row.chain] = row
+        written = []
+        for place, told in enumerate(self._buffer):
+            before = heads.get(told.chain)
+            row = placed(told, count + 1 + place, before.seq + 1 if before else 1)
+            hashed = digest(row, before)
+            last = ends[row.chain] == place
+            signature = self.signer.sign(statement(row.chain, row.seq, hashed)) if last else None
+            heads[row.chain] = row = placed(row, row.id, row.seq, hashed, signature)
+            written.append(values(row))
+        self._db.executemany(INSERT, written)
         return heads
+
+
+def placed(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
+    """Give a row its place, its hash, its signature. `replace` takes five times as long."""
+    return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 
 
 def head_of(row: Row | None) -> Head | None:
