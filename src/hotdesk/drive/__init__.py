@@ -5,5 +5,6 @@ a head is written, `signing.py` signs heads, `audit.py` proves a file whole or n
 the signing key can write another history; whoever keeps a head elsewhere notices.
 `keep.py` keeps files: `blobs.py` has their bytes by hash, `catalog.py` their names, versions and owners; `names.py`
 says what a name is, `identity.py` who may read it, `earlier.py` takes over what earlier releases kept.
-`receipt.py` folds a job's events into a page.
+`course.py` folds a job's events as they come into how far its steps are and what it cost, `receipt.py` all of them into
+a page.
 """

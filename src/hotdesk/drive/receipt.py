@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hotdesk.drive.course import Cost, Course, Taken
 from hotdesk.drive.journal import read
-from hotdesk.event import Event, Exchange, JobBegun, JobEnded, Kept, StepBegun, StepEnded, Verified
+from hotdesk.event import Alarm, Event, Exchange, JobBegun, JobBurnt, JobEnded, Kept, StepBegun, StepEnded, Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +43,43 @@ class Receipt:
     """Desks that were burnt."""
     left: tuple[str, ...]
     """Desks of which that is not known."""
+    brain: str = ""
+    seconds: float = 0.0
+    """How long it was worked at."""
+    costs: tuple[Cost, ...] = ()
+    """By part and model."""
+    steps: tuple[Taken, ...] = ()
+    acts: int = 0
+    unknown: tuple[str, ...] = ()
+    """Acts of which nobody knows what came: `17 shell`."""
+    alarms: tuple[Alarm, ...] = ()
+    ashes: JobBurnt | None = None
+    """What burning destroyed, kept on purpose, found left; None: it was not written down."""
 
 
 def read_receipt(journal: Path, job: str) -> Receipt:
     """Read a job's events, and those of its desks."""
-    events = [row.event() for row in read(journal, job)]
-    desks = dict.fromkeys(event.desk for event in events if isinstance(event, StepBegun) and event.desk)
-    return fold(job, [*events, *(row.event() for desk in desks for row in read(journal, desk))])
+    events = [(row.at / 1000, row.event()) for row in read(journal, job)]
+    desks = dict.fromkeys(event.desk for _, event in events if isinstance(event, StepBegun) and event.desk)
+    return fold_timed(job, [*events, *((row.at / 1000, row.event()) for desk in desks for row in read(journal, desk))])
 
 
 def fold(job: str, events: Iterable[Event]) -> Receipt:
-    """Make a receipt of events."""
-    goal, outcome, why = "", "unknown", ""
+    """Make a receipt of events whose times are not known."""
+    return fold_timed(job, ((0.0, event) for event in events))
+
+
+def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
+    """Make a receipt of events, each with its time in seconds since 1970."""
+    goal, brain, outcome, why = "", "", "unknown", ""
     opened: dict[str, bool] = {}
     checks, kept, requests = [], [], Counter[tuple[str, str, str, tuple[str, ...]]]()
-    for event in events:
+    alarms, ashes, course = [], None, Course()
+    for at, event in events:
+        course.take(event, at)
         match event:
             case JobBegun():
-                goal = event.goal
+                goal, brain = event.goal, event.brain
             case JobEnded():
                 outcome, why = event.outcome, event.why
             case StepBegun(step="desk", desk=desk):
@@ -72,6 +92,27 @@ def fold(job: str, events: Iterable[Event]) -> Receipt:
                 kept.append(event)
             case Exchange() if event.step:  # before its first step a desk only tries its own way out
                 requests[event.verdict, event.method, event.host, event.grants] += 1
-    counted = tuple(Requests(count, *of) for of, count in sorted(requests.items()))
-    burnt, left = (tuple(desk for desk, gone in opened.items() if gone is which) for which in (True, False))
-    return Receipt(job, goal, outcome, why, tuple(checks), tuple(kept), counted, burnt, left)  # type: ignore[arg-type]
+            case Alarm():
+                alarms.append(event)
+            case JobBurnt():
+                ashes = event
+    course.break_off(course.last)
+    return Receipt(
+        job=job,
+        goal=goal,
+        outcome=outcome,  # type: ignore[arg-type]
+        why=why,
+        checks=tuple(checks),
+        kept=tuple(kept),
+        requests=tuple(Requests(count, *of) for of, count in sorted(requests.items())),
+        burnt=tuple(desk for desk, gone in opened.items() if gone),
+        left=tuple(desk for desk, gone in opened.items() if not gone),
+        brain=brain,
+        seconds=course.elapsed(course.last),
+        costs=tuple(course.costs.values()),
+        steps=tuple(course.steps.values()),
+        acts=course.acts,
+        unknown=tuple(course.unknown),
+        alarms=tuple(alarms),
+        ashes=ashes,
+    )
