@@ -16,55 +16,36 @@ from hotdesk.desk.local import local_runtime
 from hotdesk.desk.oci import container_runtime
 from hotdesk.desk.seam import Desk, Runtime, Spec
 
-PAUSING = """
-test_nothing_runs_while_a_desk_is_paused
-test_calls_wait_while_a_desk_is_paused_and_then_succeed
-test_pausing_and_resuming_twice_is_no_error
-test_a_paused_desk_burns
+WATCHING = """
+test_a_deadline_burns_the_desk
+test_an_idle_desk_is_burnt
 test_the_deadline_does_not_wait_for_a_paused_desk
 test_a_paused_desk_is_not_idle
-test_a_desks_listing_says_that_it_is_paused
-test_the_clock_is_right_after_a_pause
-test_a_paused_desk_can_be_dialled_and_answers_later
-test_a_program_survives_a_pause
-""".split()
-KEEPING = """
-test_rollback_restores_the_whole_tree_exactly
-test_a_snapshot_is_a_point_in_time
-test_rollback_ends_every_program_and_keeps_the_id
-test_a_snapshot_amid_writing_is_whole
-test_calls_under_way_when_a_desk_is_rolled_back_end
-test_calls_made_while_a_desk_is_rolled_back_wait
-test_a_rollback_that_is_cancelled_leaves_a_desk_that_works
-test_paused_and_halted_desks_can_be_kept
-test_paused_and_halted_desks_are_rolled_back
-test_an_unknown_snapshot_changes_nothing
-test_a_halted_desk_stays_halted_when_there_is_no_such_snapshot
-test_a_forgotten_snapshot_is_gone
-test_a_desk_has_so_many_snapshots_and_no_more
-test_a_disk_in_memory_is_not_kept
-test_a_desk_starts_anew_from_its_disk
-test_calls_wait_while_a_desk_is_halted_and_then_succeed
-test_a_paused_desk_can_be_halted
 test_the_deadline_does_not_wait_for_a_halted_desk
 test_the_deadline_is_not_later_for_a_desk_that_started_anew
-test_a_halted_desk_is_not_idle
-test_a_desk_burns_when_it_is_halted
-test_a_desk_burns_amid_a_reboot
+test_a_forks_deadline_begins_when_it_is_forked
+""".split()
+LISTING = """
+test_a_desk_is_listed_in_its_state_directory_until_it_burns
+test_a_desks_listing_says_that_it_is_paused
 test_a_desks_listing_says_whether_it_is_halted
-test_what_a_desk_may_use_is_the_same_after_it_started_anew
+test_what_is_known_of_a_desk_names_its_snapshots
+""".split()
+BEING_ROOT = """
+test_rollback_restores_the_whole_tree_exactly
+test_calls_made_while_a_desk_is_rolled_back_wait
+test_a_desk_starts_anew_from_its_disk
+test_calls_wait_while_a_desk_is_halted_and_then_succeed
 test_forks_are_computers_of_their_own
 test_a_fork_has_the_very_files_of_its_origin
-test_forks_outlive_their_origin
-test_a_fork_begins_with_a_snapshots_files
-test_a_fork_that_cannot_be_leaves_nothing
-test_a_cancelled_fork_leaves_nothing
-test_a_forks_deadline_begins_when_it_is_forked
+""".split()
+FILLING = """
+test_a_full_disk_is_told
+test_a_full_disk_inside_is_an_errno
+test_a_disk_in_memory_is_limited
 test_going_back_wins_no_room
 test_a_full_desk_wins_next_to_nothing_by_going_back_again_and_again
 test_forks_are_limited_as_their_origin_is
-test_what_a_forgotten_snapshot_held_is_free_again
-test_what_is_known_of_a_desk_names_its_snapshots
 """.split()
 COUNTING = """
 test_processor_time_is_counted
@@ -81,19 +62,18 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("local", "test_two_desks_do_not_see_each_others_processes"): "there is no wall",
     ("local", "test_two_desks_do_not_see_each_others_files"): "there is no wall",
     ("local", "test_there_is_no_network_but_loopback"): "there is no wall",
-    ("local", "test_a_full_disk_is_told"): "a directory has no size",
-    ("local", "test_a_full_disk_inside_is_an_errno"): "a directory has no size",
-    ("local", "test_a_disk_in_memory_is_limited"): "a directory has no size",
     ("local", "test_out_of_memory_is_told"): "there is no memory limit",
     ("local", "test_out_of_memory_in_a_child_is_told"): "there is no memory limit",
     ("local", "test_the_number_of_processes_is_limited"): "there is no limit",
     ("local", "test_orphans_are_adopted"): "the guest is not pid 1",
     ("local", "test_zombies_are_reaped"): "the guest is not pid 1: it depends on the machine's init",
-    ("local", "test_a_deadline_burns_the_desk"): "no keeper watches over it",
-    ("local", "test_an_idle_desk_is_burnt"): "no keeper watches over it",
-    ("local", "test_a_desk_is_listed_in_its_state_directory_until_it_burns"): "it keeps no state",
-    **{("local", name): "nobody can stop it: no keeper holds it" for name in PAUSING},
-    **{("local", name): "nobody keeps its files: no keeper holds it" for name in KEEPING},
+    ("local", "test_rollback_ends_every_program_and_keeps_the_id"): "it boots with this machine, and has its /tmp",
+    ("local", "test_what_a_desk_may_use_is_the_same_after_it_started_anew"): "there is no limit",
+    ("local", "test_a_cancelled_fork_leaves_nothing"): "it keeps no state, and how far a fork came depends on it",
+    **{("local", name): "no keeper watches over it" for name in WATCHING},
+    **{("local", name): "it keeps no state" for name in LISTING},
+    **{("local", name): "nobody is root in it" for name in BEING_ROOT},
+    **{("local", name): "a directory has no size" for name in FILLING},
     **{("local", name): "no keeper counts what it uses" for name in COUNTING},
 }
 """What a wall cannot show, and why. Each is still tried, and must fail unless it `depends`."""
