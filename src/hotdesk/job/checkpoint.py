@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +73,16 @@ class Checkpoints:
     async def restore(self, desk: Desk, sha256: str) -> None:
         """Have a desk's home folder as it was kept."""
         process = await desk.start([TAR, "-xpf", "-", "-C", desk.home], timeout=SECONDS)
-        with private.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
-            for piece in self.opened(file.read, sha256):
-                await process.send(piece)
-        await process.close_stdin()
-        done = await process.wait()
+        done = None
+        try:
+            with private.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
+                for piece in self.opened(file.read, sha256):
+                    await process.send(piece)
+            await process.close_stdin()
+            done = await process.wait()
+        finally:
+            if done is None:
+                await process.kill()
         if not done.ok:
             raise DeskError(f"the workspace did not fit into the desk: tar ended with {done.exit_code}")
 
@@ -110,9 +115,8 @@ class Checkpoints:
         sealed = self.cipher.encrypt(nonce(prefix, number, last), data, None)
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
-    def opened(self, read: object, name: str) -> Iterator[bytes]:
+    def opened(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
         """Give a sealed stream's pieces; `HostError` when it is not whole."""
-        assert callable(read)
         prefix, number, last = read(7), 0, False
         while not last:
             head = read(5)

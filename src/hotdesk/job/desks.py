@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import TypeAlias
 
 import anyio
 
@@ -16,7 +15,7 @@ from hotdesk.desk.keeper_client import BURN_SECONDS
 from hotdesk.desk.seam import Desk, Entry, Spec
 from hotdesk.desk.transfer import put
 from hotdesk.errors import DeskError, FileError
-from hotdesk.event import JobEvent, StepBegun, StepEnded
+from hotdesk.event import StepBegun, StepEnded
 from hotdesk.job.machine import Machine
 
 GRACE = 60.0
@@ -24,7 +23,6 @@ GRACE = 60.0
 MOST = 10_000
 """Files that are carried from one desk to another."""
 DEPTH = 16
-Told: TypeAlias = tuple[JobEvent, ...]
 
 
 @dataclass(slots=True)
@@ -34,7 +32,7 @@ class Desks:
     machine: Machine
     job: Job
     id: str
-    note: object
+    note: Callable[..., None]
     seconds: float
     main: Desk | None = None
     side: Desk | None = None
@@ -42,7 +40,6 @@ class Desks:
 
     async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False) -> Desk:
         """Open a desk."""
-        assert callable(self.note)
         longest = self.seconds + GRACE
         size = self.job.size
         spec = Spec(
@@ -55,7 +52,6 @@ class Desks:
 
     async def burn(self, desk: Desk) -> None:
         """Burn a desk, whatever else is going on, and write down whether it is gone."""
-        assert callable(self.note)
         with anyio.move_on_after(BURN_SECONDS, shield=True):
             await self.machine.burn(desk.id)
         gone = not self.machine.has(desk.id)
