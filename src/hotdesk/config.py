@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,43 @@ from hotdesk.errors import BriefError
 GIB = 1 << 30
 MIB = 1 << 20
 PROXY_SHAPE = re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?")
+PATTERN_SHAPE = re.compile(r"[A-Za-z0-9._/:@*-]{1,200}")
+TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
+WALLS = ("local", "container", "gvisor", "microvm")
+"""From none to the strongest. Those that are not there yet can be demanded all the same."""
+APPROVALS = ("auto", "risky", "plan", "every")
+"""Who admits a plan, from the laxest: nobody, a person where something is at stake, a person, a person at each step."""
+Read = Callable[[str, object], object]
+"""Reads a setting, given its name and value."""
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What no brief can exceed, beside the hosts; None: the brief decides."""
+
+    wall: str = "local"
+    """The weakest there may be."""
+    grants: tuple[str, ...] | None = None
+    """Names of secrets that may be granted, with `*`."""
+    models: tuple[str, ...] | None = None
+    """Models that may see what a job sees, with `*`: `anthropic:*`."""
+    tokens: int | None = None
+    dollars: float | None = None
+    acts: int | None = None
+    seconds: float | None = None
+    approve: str = "auto"
+    """The laxest way a plan may be admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars a million tokens of a model cost."""
+
+    input: float
+    output: float
+    cached: float
+    """For those the provider still had; where the file is silent, as dear as others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +82,16 @@ class Config:
     """The proxy the door goes through: `http://host:port`."""
     approval_seconds: float = 120.0
     """How long the door waits for a person's answer."""
+    limits: Ceiling = Ceiling()
+    """What no brief can exceed, beside the hosts in `ceiling`."""
+    prices: Mapping[str, Price] = field(default_factory=dict, hash=False)
+    """What models cost, by name; they come before every price that is known otherwise."""
+    retention_days: float = 30.0
+    """How long what is private of an ended job is kept."""
+    patience: float = 60.0
+    """Seconds a job that waits for a person keeps its desk."""
+    drive_quota: int = 10 * GIB
+    """What one person may keep in the drive."""
 
 
 def load(environ: dict[str, str] | None = None) -> Config:
@@ -58,7 +105,8 @@ def load(environ: dict[str, str] | None = None) -> Config:
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
-    chosen |= load_door(table.pop("door", {}))
+    chosen |= load_door(table.pop("door", {})) | load_jobs(table)
+    chosen |= load_ceiling(table.pop("ceiling", {}), chosen)
     if table:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
     images = Path(str(chosen.pop("images", lib / "images")))
@@ -75,13 +123,113 @@ def load_door(table: object) -> dict[str, object]:
     return {name: known[name](value) for name, value in table.items()}
 
 
-def lines(value: object) -> tuple[str, ...]:
-    """Read the ceiling: rules as text."""
+def load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
+    """Check what bounds every brief. Only the file has it."""
+    told = known_settings("ceiling", table, CEILING)
+    hosts = told.pop("hosts", None)
+    if hosts is not None and "ceiling" in chosen:
+        raise BriefError("[ceiling] hosts and [door] ceiling mean the same; remove one of them")
+    found: dict[str, object] = {"limits": Ceiling(**told)}  # type: ignore[arg-type]
+    return found if hosts is None else {**found, "ceiling": hosts}
+
+
+def load_jobs(table: dict[str, object]) -> dict[str, object]:
+    """Check the settings of jobs, of the drive, and what models cost."""
+    jobs, drive = table.pop("jobs", {}), table.pop("drive", {})
+    prices = table.pop("prices", {})
+    if not isinstance(prices, dict):
+        raise BriefError("setting prices is no table; write [prices] and models below")
+    return {
+        **known_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
+        **{f"drive_{name}": value for name, value in known_settings("drive", drive, {"quota": size}).items()},
+        "prices": {name: price(name, told) for name, told in prices.items()},
+    }
+
+
+def known_settings(name: str, table: object, known: Mapping[str, Read]) -> dict[str, object]:
+    """Read a table of settings, each by its own reader."""
+    if not isinstance(table, dict):
+        raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
+    if unknown := sorted(set(table) - set(known)):
+        raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; remove it")
+    return {key: known[key](f"{name}.{key}", value) for key, value in table.items()}
+
+
+def price(name: str, told: object) -> Price:
+    """Read what one model costs."""
+    rate = number(0, 1e6)
+    read = known_settings(f"prices.{name}", told, {"input": rate, "output": rate, "cached": rate})
+    if "input" not in read or "output" not in read:
+        raise BriefError(f'[prices] {name!r} has no input or no output; write "{name}" = {{input = 3, output = 15}}')
+    return Price(**{"cached": read["input"], **read})  # type: ignore[arg-type]
+
+
+def number(least: float, most: float, whole: bool = False) -> Read:
+    """Give what reads a number within bounds."""
+
+    def read(name: str, value: object) -> object:
+        kinds = int if whole else int | float
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+            kind = "a whole number" if whole else "a number"
+            raise BriefError(f"setting {name} takes {kind} from {least:.15g} to {most:.15g}; for none remove it")
+        return value if whole else float(value)
+
+    return read
+
+
+def one_of(choices: tuple[str, ...]) -> Read:
+    """Give what reads one of some words."""
+
+    def read(name: str, value: object) -> object:
+        if not isinstance(value, str) or value not in choices:
+            raise BriefError(f"setting {name} takes {', '.join(choices)}; for none remove it")
+        return value
+
+    return read
+
+
+def patterns(name: str, value: object) -> tuple[str, ...]:
+    """Read names with `*`; an empty list admits none."""
+    if not isinstance(value, list) or not all(
+        isinstance(each, str) and PATTERN_SHAPE.fullmatch(each) for each in value
+    ):
+        raise BriefError(f"setting {name} takes a list of names, `*` for whatever follows; for every one remove it")
+    return tuple(value)
+
+
+def size(name: str, value: object) -> int:
+    """Read a size."""
+    if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and value < 1):
+        raise BriefError(f'setting {name} takes a size, as in "10G"')
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def rules(name: str, value: object) -> tuple[str, ...]:
+    """Read rules as text."""
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise BriefError(
-            "setting door.ceiling takes a list of rules, as in ['read *.example.test']; for no ceiling remove it"
+            f"setting {name} takes a list of rules, as in ['read *.example.test']; for no ceiling remove it"
         )
     return tuple(value)
+
+
+def lines(value: object) -> tuple[str, ...]:
+    """Read the ceiling of the door."""
+    return rules("door.ceiling", value)
+
+
+CEILING: Mapping[str, Read] = {
+    "hosts": rules,
+    "wall": one_of(WALLS[1:]),
+    "grants": patterns,
+    "models": patterns,
+    "tokens": number(1, 1e12, whole=True),
+    "dollars": number(0.01, 1e6),
+    "acts": number(1, 1e6, whole=True),
+    "seconds": number(1, 7 * 86400),
+    "approve": one_of(APPROVALS),
+}
+"""What `[ceiling]` has."""
 
 
 def leads(value: object) -> dict[str, str]:
@@ -162,3 +310,13 @@ def parse_size(text: str) -> int:
     if size <= 0:
         raise BriefError(f"{text!r} is not a size; write one like 512M or 2G")
     return size
+
+
+def parse_seconds(value: object) -> float | None:
+    """Read a time as a number of seconds, or as `90s`, `15m`, `2h`, `1d`; None: it is none."""
+    unit = 1
+    if isinstance(value, str) and TIME_SHAPE.fullmatch(value):
+        value, unit = int(value[:-1]), UNITS[value[-1]]
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e12:
+        return None
+    return float(value * unit)

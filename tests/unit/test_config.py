@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.config import GIB, MIB, Config, load, parse_size
+from hotdesk.config import GIB, MIB, Ceiling, Config, Price, load, parse_seconds, parse_size
 from hotdesk.errors import BriefError
 
 
@@ -122,6 +122,138 @@ def test_the_door_is_a_table_and_the_environment_lifts_no_ceiling(tmp_path: Path
     with pytest.raises(BriefError, match="door is no table"):
         at(tmp_path, "door = 5")
     assert at(tmp_path, '[door]\nceiling = ["a.test"]', HOTDESK_CEILING="*").ceiling == ("a.test",)
+
+
+CEILING = """
+[ceiling]
+hosts = ["read *.example.test"]
+wall = "container"
+grants = ["erp-*"]
+models = ["anthropic:*", "chat:local"]
+tokens = 1000000
+dollars = 5
+acts = 500
+seconds = 3600
+approve = "plan"
+"""
+
+
+def test_the_ceiling_has_a_table(tmp_path: Path) -> None:
+    settings = at(tmp_path, CEILING)
+    assert settings.ceiling == ("read *.example.test",)
+    assert settings.limits == Ceiling(
+        "container", ("erp-*",), ("anthropic:*", "chat:local"), 1000000, 5.0, 500, 3600.0, "plan"
+    )
+    assert at(tmp_path, "").limits == Ceiling()
+    assert at(tmp_path, "[ceiling]\ngrants = []").limits.grants == ()
+    assert hash(settings)
+
+
+def test_no_variable_lifts_the_ceiling(tmp_path: Path) -> None:
+    names = [
+        "CEILING",
+        "LIMITS",
+        "HOSTS",
+        "WALL",
+        "GRANTS",
+        "MODELS",
+        "TOKENS",
+        "DOLLARS",
+        "ACTS",
+        "SECONDS",
+        "APPROVE",
+    ]
+    lifted = {f"HOTDESK_{prefix}{name}": "1" for name in names for prefix in ("", "CEILING_", "LIMITS_")}
+    assert at(tmp_path, CEILING, **lifted) == at(tmp_path, CEILING)
+
+
+def test_hosts_are_bounded_in_one_place(tmp_path: Path) -> None:
+    with pytest.raises(BriefError, match=r"\[ceiling\] hosts and \[door\] ceiling mean the same; remove one"):
+        at(tmp_path, '[door]\nceiling = ["a.test"]\n[ceiling]\nhosts = ["a.test"]')
+    assert at(tmp_path, '[door]\nceiling = ["a.test"]\n[ceiling]\nacts = 5').ceiling == ("a.test",)
+
+
+def test_jobs_the_drive_and_prices_have_tables(tmp_path: Path) -> None:
+    toml = """
+        [jobs]
+        retention_days = 7
+        patience = 5
+        [drive]
+        quota = "1G"
+        [prices]
+        "anthropic:large" = {input = 5, output = 25, cached = 0.5}
+        [prices."chat:small"]
+        input = 0
+        output = 0.5
+    """
+    settings = at(tmp_path, toml)
+    assert (settings.retention_days, settings.patience, settings.drive_quota) == (7.0, 5.0, GIB)
+    assert settings.prices == {"anthropic:large": Price(5.0, 25.0, 0.5), "chat:small": Price(0.0, 0.5, 0.0)}
+    usual = at(tmp_path, "")
+    assert (usual.retention_days, usual.patience, usual.drive_quota, usual.prices) == (30.0, 60.0, 10 * GIB, {})
+    assert hash(settings)
+
+
+@pytest.mark.parametrize(
+    ("table", "setting"),
+    [
+        ("ceiling", "hosts = []"),
+        ("ceiling", "hosts = 'a.test'"),
+        ("ceiling", "wall = 'paper'"),
+        ("ceiling", "wall = 'local'"),
+        ("ceiling", "wall = 5"),
+        ("ceiling", "grants = 'erp'"),
+        ("ceiling", "grants = [5]"),
+        ("ceiling", "grants = ['a b']"),
+        ("ceiling", "models = ['[a-z]:x']"),
+        ("ceiling", "models = ['']"),
+        ("ceiling", "tokens = 0"),
+        ("ceiling", "tokens = 1.5"),
+        ("ceiling", "tokens = true"),
+        ("ceiling", "dollars = 0"),
+        ("ceiling", "dollars = '5'"),
+        ("ceiling", "dollars = nan"),
+        ("ceiling", "acts = -1"),
+        ("ceiling", "seconds = 0"),
+        ("ceiling", "seconds = inf"),
+        ("ceiling", "approve = 'never'"),
+        ("ceiling", "approve = []"),
+        ("ceiling", "names = {}"),
+        ("jobs", "retention_days = -1"),
+        ("jobs", "retention_days = '30'"),
+        ("jobs", "patience = false"),
+        ("jobs", "colour = 1"),
+        ("drive", "quota = 0"),
+        ("drive", "quota = []"),
+        ("drive", "quota = true"),
+        ("drive", "size = 1"),
+        ("prices", "model = 5"),
+        ("prices", "model = {input = 5}"),
+        ("prices", "model = {input = -5, output = 1}"),
+        ("prices", "model = {input = 5, output = 1, colour = 1}"),
+    ],
+)
+def test_a_mistake_in_any_table_names_the_setting(tmp_path: Path, table: str, setting: str) -> None:
+    with pytest.raises(
+        BriefError, match=rf"{table}.*{setting.split()[0]}.*;|{table}.*{setting.split()[0]} takes a size"
+    ):
+        at(tmp_path, f"[{table}]\n{setting}\n")
+
+
+@pytest.mark.parametrize("name", ["ceiling", "jobs", "drive", "prices"])
+def test_what_should_be_a_table_is_one(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BriefError, match=rf"setting {name} is no table; write \[{name}\]"):
+        at(tmp_path, f"{name} = 5")
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [(5, 5.0), (1.5, 1.5), ("90s", 90.0), ("15m", 900.0), ("2h", 7200.0), ("1d", 86400.0), ("5", None), ("", None),
+     ("h", None), ("-1h", None), ("1.5h", None), ("٣h", None), ("1H", None), ("1h ", None), (True, None), (None, None),
+     ([], None), (10**400, None)],
+)  # fmt: skip
+def test_a_time_is_read(told: object, seconds: float | None) -> None:
+    assert parse_seconds(told) == seconds
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""What the operator lets no brief exceed: judged before anything starts, by pure code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import cast
+
+from hotdesk.brief.job import Approve, Job
+from hotdesk.config import APPROVALS, WALLS, Ceiling
+from hotdesk.errors import BriefError
+
+FREE = Ceiling()
+"""None: every brief is as it stands."""
+
+
+def admitted(job: Job, ceiling: Ceiling) -> Job:
+    """Give a job as it may be done here; `BriefError` says all that is beyond the ceiling."""
+    if outside := beyond(job, ceiling):
+        raise BriefError(f"the brief asks for more than this machine's operator allows: {'; '.join(outside)}")
+    return within(job, ceiling)
+
+
+def within(job: Job, ceiling: Ceiling) -> Job:
+    """Put the ceiling where the brief is silent. What it does say is left, and is for `beyond` to judge."""
+    budget = job.budget
+    job = replace(
+        job,
+        budget=replace(
+            budget,
+            tokens=ceiling.tokens if budget.tokens is None else budget.tokens,
+            dollars=ceiling.dollars if budget.dollars is None else budget.dollars,
+            acts=ceiling.acts if budget.acts is None else budget.acts,
+        ),
+    )
+    if "seconds" not in job.given and ceiling.seconds is not None:
+        job = replace(job, seconds=min(job.seconds, ceiling.seconds))
+    if "approve" not in job.given and lax(job.approve) < lax(ceiling.approve):
+        job = replace(job, approve=cast(Approve, ceiling.approve))
+    return job
+
+
+def beyond(job: Job, ceiling: Ceiling) -> tuple[str, ...]:
+    """Say in sentences, each with its remedy, what of a brief is beyond the ceiling. Hosts are judged by the door."""
+    if ceiling == FREE:
+        return ()
+    job = within(job, ceiling)
+    return (*beyond_wall(job, ceiling), *beyond_names(job, ceiling), *beyond_amounts(job, ceiling))
+
+
+def beyond_wall(job: Job, ceiling: Ceiling) -> Iterator[str]:
+    """Judge what holds the job, and who admits its plan."""
+    if WALLS.index(job.wall) < WALLS.index(ceiling.wall):
+        yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
+    if lax(job.approve) < lax(ceiling.approve):
+        yield f'approve = "{job.approve}" is laxer than "{ceiling.approve}"; write that, or leave it out'
+    if job.scope.names:
+        yield "only the operator says where a name leads; have it written to `[door] names` and leave names out"
+
+
+def beyond_names(job: Job, ceiling: Ceiling) -> Iterator[str]:
+    """Judge which secrets are granted, and to whom data is shown."""
+    for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
+        if not admits(secret, ceiling.grants):
+            yield f"the secret {secret} may not be granted, {only(ceiling.grants)}; leave it out, or ask the operator"
+    for model in dict.fromkeys((*job.models.plan, *job.models.act, *filter(None, [job.look]))):
+        if not admits(model, ceiling.models):
+            yield f"the model {model} may see nothing of here, {only(ceiling.models)}; name another"
+
+
+def beyond_amounts(job: Job, ceiling: Ceiling) -> Iterator[str]:
+    """Judge what is used."""
+    asked = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
+    for name, amount in {**asked, "seconds": job.seconds}.items():
+        most: float | None = getattr(ceiling, name)
+        if most is not None and amount is not None and amount > most:
+            key = name if name == "seconds" else f"budget.{name}"
+            yield f"{amount:.15g} {name} are more than {most:.15g}; write {key} = {most:.15g} or less"
+
+
+def admits(name: str, patterns: Iterable[str] | None) -> bool:
+    """Say whether a name is one of those allowed; None: every one is."""
+    return patterns is None or any(matches(name, pattern) for pattern in patterns)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Say whether a name is what a pattern says; `*` is anything."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    if not name.startswith(first):
+        return False
+    at = len(first)
+    for part in rest[:-1]:
+        at = name.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return len(name) - at >= len(rest[-1]) and name.endswith(rest[-1])
+
+
+def only(patterns: Iterable[str] | None) -> str:
+    """Write what is allowed."""
+    return f"only {listed}" if (listed := ", ".join(patterns or ())) else "none is"
+
+
+def lax(approve: str) -> int:
+    """Give how strict a way of admitting plans is; the laxest is 0."""
+    return APPROVALS.index(approve)

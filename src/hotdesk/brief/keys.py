@@ -1,0 +1,35 @@
+"""What a brief has, and an example of each: the remedy of every complaint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from hotdesk.brief.value import Value
+
+KEYS: Mapping[str, object] = {
+    "goal": "Compare the invoices with the orders.",
+    "inputs": ["invoices"],
+    "deliverables": [{"path": "report.xlsx", "check": "xlsx"}],
+    "egress": ["GET https://erp.example.test/orders/*"],
+    "grants": ["erp-token@erp.example.test bearer"],
+    "names": {"erp.example.test": "127.0.0.1:8443"},
+    "image": "base",
+    "seconds": 900,
+    "look": "anthropic:MODEL",
+    "approve": "plan",
+    "tools": ["shell", "browser_*"],
+    "wall": "container",
+    "size": {"cpus": 2, "memory": "2G", "disk": "16G"},
+    "budget": {"tokens": 1000000, "dollars": 5, "acts": 500},
+    "models": {"plan": "anthropic:MODEL", "act": ["openai:MODEL"]},
+    "wait": "2h",
+}
+
+
+def example(told: Value, key: str) -> str:
+    """Write how a field, such as `size.memory`, is given in the language of a brief."""
+    found: object = KEYS
+    for part in key.split("."):
+        found = cast(Mapping[str, object], found)[part]
+    return told.write(key, found)

@@ -1,0 +1,166 @@
+"""On which line each value of a TOML or JSON text stands: their parsers do not say."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from bisect import bisect_left
+from typing import TypeAlias
+
+from hotdesk.errors import printable
+
+Where: TypeAlias = tuple[str | int, ...]
+"""How a value is reached from the whole: `("deliverables", 0, "path")`."""
+
+BLANK = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*+")
+STRING = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'''  # several lines, with escapes
+    r"|'''(?:[^']|'(?!''))*+'{3,5}"  # several lines, as they are
+    r'|"(?:[^"\\\n]|\\.)*+"'
+    r"|'[^'\n]*+'",
+    re.DOTALL,
+)
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+SCALAR = re.compile(r"[^,\]}\n#]*+")
+
+
+def toml_lines(text: str) -> dict[Where, int]:
+    """Give the line of everything in a text that is TOML."""
+    scan = Scan(text)
+    scan.document()
+    return scan.lines
+
+
+def json_lines(text: str) -> dict[Where, int]:
+    """Give the line of everything in a text that is JSON; `ValueError` where only Python's parser takes it for such."""
+    scan = Scan(text, strict=True)
+    scan.skip()
+    scan.value(())
+    return scan.lines
+
+
+def nearest(lines: dict[Where, int], where: Where) -> int | None:
+    """Give the line of a value, or of the closest one around it."""
+    for length in range(len(where), 0, -1):
+        if where[:length] in lines:
+            return lines[where[:length]]
+    return None
+
+
+class Scan:
+    """Goes once through a text that a parser has read before, and so is well formed."""
+
+    def __init__(self, text: str, strict: bool = False) -> None:
+        self.text, self.at, self.strict = text, 0, strict
+        self.breaks = [match.start() for match in re.finditer("\n", text)]
+        self.lines: dict[Where, int] = {}
+        self.counts: dict[Where, int] = {}
+        """How many tables each list of tables has so far."""
+
+    def document(self) -> None:
+        """Read headers of tables, and what stands below each."""
+        table: Where = ()
+        self.skip()
+        while self.at < len(self.text):
+            if self.text[self.at] == "[":
+                table = self.header()
+            else:
+                self.pair(table)
+            self.skip()
+
+    def header(self) -> Where:
+        """Read `[table]` or `[[table]]`; give which it is."""
+        line, several = self.line(), self.text.startswith("[[", self.at)
+        self.at += 2 if several else 1
+        keys = self.keys()
+        where: Where = ()
+        self.at += 2 if several else 1
+        for number, key in enumerate(keys, 1):
+            where = (*where, key)
+            self.lines.setdefault(where, line)
+            if several and number == len(keys):
+                self.counts[where] = self.counts.get(where, 0) + 1
+            if where in self.counts:
+                where = (*where, self.counts[where] - 1)
+                self.lines.setdefault(where, line)
+        return where
+
+    def pair(self, table: Where) -> None:
+        """Read a key and its value."""
+        line = self.line()
+        for key in self.keys():
+            table = (*table, key)
+            if self.strict and table in self.lines:
+                raise ValueError(f", line {line}: {printable(key[:80])!r} is there twice; remove one of them")
+            self.lines.setdefault(table, line)
+        self.at += 1  # `=` or `:`
+        self.skip()
+        self.value(table)
+
+    def keys(self) -> tuple[str, ...]:
+        """Read a key with its dots."""
+        found: list[str] = []
+        while True:
+            self.skip()
+            found.append(self.key())
+            self.skip()
+            if self.text[self.at] != ".":
+                return tuple(found)
+            self.at += 1
+
+    def key(self) -> str:
+        """Read one key, bare or quoted."""
+        if self.text[self.at] not in "\"'":
+            return self.take(BARE_KEY)
+        word = self.take(STRING)
+        if word[0] == "'":
+            return word[1:-1]
+        try:
+            return str(json.loads(word))
+        except ValueError:
+            return str(tomllib.loads(f"key = {word}")["key"])
+
+    def value(self, where: Where) -> None:
+        """Read a value of any kind."""
+        match self.text[self.at]:
+            case '"' | "'":
+                self.take(STRING)
+            case "[" | "{" as bracket:
+                self.inside(where, bracket)
+            case _:
+                line, word = self.line(), self.take(SCALAR).strip()
+                if self.strict and word in NO_NUMBERS:
+                    raise ValueError(f", line {line}: {word} is nothing that JSON has; write a number")
+
+    def inside(self, where: Where, bracket: str) -> None:
+        """Read a list or a table that stands in one place; commas are blanks here."""
+        self.at += 1
+        self.skip()
+        count = 0
+        while self.text[self.at] not in "]}":
+            if bracket == "{":
+                self.pair(where)
+            else:
+                self.lines[(*where, count)] = self.line()
+                self.value((*where, count))
+            count += 1
+            self.skip()
+        self.at += 1
+
+    def skip(self) -> None:
+        """Go past blanks, line breaks and comments."""
+        self.take(BLANK)
+
+    def take(self, shape: re.Pattern[str]) -> str:
+        """Give what has a shape here, and go past it."""
+        found = shape.match(self.text, self.at)
+        if found is None:
+            raise ValueError(f"nothing of that shape at {self.at}")
+        self.at = found.end()
+        return found.group()
+
+    def line(self) -> int:
+        """Give the line we are at."""
+        return bisect_left(self.breaks, self.at) + 1

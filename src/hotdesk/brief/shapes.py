@@ -1,0 +1,74 @@
+"""What several fields of a brief are: texts, names, paths, numbers, sizes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from hotdesk.brief.keys import example
+from hotdesk.brief.value import Value
+from hotdesk.config import GIB, MIB, parse_size
+from hotdesk.errors import BriefError, printable
+
+MOST_BYTES = 1 << 50
+NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+def listed(told: Value, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)) -> list[Value]:
+    """Read a list of texts, or of what else is meant."""
+    if not isinstance(told.held, list) or len(told.held) > most:
+        raise told.wrong(f"{key} is no list of at most {most} {what}; write {example(told, key)}")
+    for each in told.each():
+        if not isinstance(each.held, kinds):
+            raise each.wrong(f"{key} is a list of {what}; write {example(told, key)}")
+    return told.each()
+
+
+def name(told: Value, key: str, instead: str) -> str:
+    """Read the name of an image or a check."""
+    if not isinstance(told.held, str) or not NAME_SHAPE.fullmatch(told.held):
+        remedy = told.write(key, instead)
+        raise told.wrong(f"{key} is no name of small letters, digits, `_` and `-`; write {remedy}")
+    return told.held
+
+
+def path(told: Value) -> str:
+    """Read a path that stays below its folder, and is the same for everybody who sees it."""
+    found = PurePosixPath(told.held) if isinstance(told.held, str) else PurePosixPath("/")
+    if found.is_absolute() or not found.parts or ".." in found.parts or not told.held.isprintable():
+        shown = printable(str(told.held)[:80])
+        raise told.wrong(f"{shown!r} is no path below a folder; write it like 'out/report.xlsx'")
+    return str(found)
+
+
+def number(table: Value, key: str, least: float, most: float) -> float | None:
+    """Read a number within bounds, under the last part of its key; None: it is not given."""
+    last = key.rpartition(".")[2]
+    told = table.get(last)
+    if not table.has(last):
+        return None
+    if isinstance(told.held, bool) or not isinstance(told.held, int | float) or not least <= told.held <= most:
+        raise told.wrong(f"{key} is no number from {least:.15g} to {most:.15g}; write {example(told, key)}")
+    return told.held
+
+
+def count(table: Value, key: str, most: int) -> int | None:
+    """Read a whole number from 1; None: it is not given."""
+    found = number(table, key, 1, most)
+    if isinstance(found, float):
+        told = table.get(key.rpartition(".")[2])
+        raise told.wrong(f"{key} is no whole number; write {example(told, key)}")
+    return found
+
+
+def size(table: Value, key: str, default: int, least: int) -> int:
+    """Read a number of bytes, also written as `2G`."""
+    told = table.get(key.rpartition(".")[2], default)
+    try:
+        found = parse_size(told.held) if isinstance(told.held, str) else told.held
+    except BriefError:
+        found = None
+    if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= MOST_BYTES:
+        bounds = f"{least // MIB}M to {MOST_BYTES // GIB}G"
+        raise told.wrong(f"{key} is no size from {bounds}; write {example(told, key)}")
+    return found

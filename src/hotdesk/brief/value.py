@@ -1,0 +1,96 @@
+"""One value of a brief and where it stands: whoever reads it can say what is wrong with it, on which line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from hotdesk.brief.lines import Where, nearest
+from hotdesk.errors import printable
+
+Form: TypeAlias = Literal["toml", "json", "python"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value, and where it is. What it raises is `ValueError`, beginning with a line or a colon."""
+
+    held: Any
+    where: Where = ()
+    form: Form = "python"
+    lines: dict[Where, int] = field(default_factory=dict)
+
+    def wrong(self, why: str) -> ValueError:
+        """Say what is wrong with it, and where it stands."""
+        if self.form == "python":
+            return ValueError(f": {spelt(self.where)}: {why}" if self.where else f": {why}")
+        line = nearest(self.lines, self.where)
+        return ValueError(f"{'' if line is None else f', line {line}'}: {why}")
+
+    def write(self, key: str, example: object) -> str:
+        """Write how a field is given, in the language of this brief."""
+        *tables, last = key.split(".")
+        if self.form == "toml":
+            return f"{key} = {toml_text(example)}"
+        told = f'"{last}": {json.dumps(example)}' if self.form == "json" else f"{last}={example!r}"
+        for table in reversed(tables):
+            told = f'"{table}": {{{told}}}' if self.form == "json" else f"{table}=dict({told})"
+        return told
+
+    def has(self, key: str) -> bool:
+        """Say whether a table has a key."""
+        return key in self.held
+
+    def get(self, key: str, default: object = None) -> Value:
+        """Give what a table has under a key."""
+        return replace(self, held=self.held.get(key, default), where=(*self.where, key))
+
+    def each(self) -> list[Value]:
+        """Give the values of a list."""
+        return [replace(self, held=held, where=(*self.where, at)) for at, held in enumerate(self.held)]
+
+    def table(self, what: str, keys: Iterable[str], example: str) -> Value:
+        """Give itself, if it is a table with no key but these: another one was meant to say something."""
+        if not isinstance(self.held, dict):
+            raise self.wrong(f"{what} is no table; write {example}")
+        for key in self.held:
+            if key not in keys:
+                raise self.get(key).wrong(f"{what} has no {printable(str(key)[:80])!r}; it has {', '.join(keys)}")
+        return self
+
+
+def spelt(where: Where) -> str:
+    """Write where a value is, as `deliverables[0].path`."""
+    told = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part[:80])}" for part in where)
+    return told.removeprefix(".")
+
+
+def toml_text(value: object) -> str:
+    """Write a value as TOML does on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_key(str(key))} = {toml_text(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_text, value)) + "]"
+    return json.dumps(value)
+
+
+def toml_key(key: str) -> str:
+    """Write a key, quoted where it must be."""
+    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def plain(value: object) -> bool:
+    """Say whether a value is such as JSON has in UTF-8: no date, no infinity, no half of a character."""
+    match value:
+        case dict():
+            return all(plain(key) and plain(each) for key, each in value.items())
+        case list():
+            return all(map(plain, value))
+        case str():
+            return not any("\ud800" <= character <= "\udfff" for character in value)
+        case float():
+            return math.isfinite(value)
+    return value is None or isinstance(value, int)

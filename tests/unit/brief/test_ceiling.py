@@ -1,0 +1,125 @@
+"""What no brief can exceed: one table of what is asked, what is allowed, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief.ceiling import admits, admitted, beyond, within
+from hotdesk.brief.job import Budget, Job
+from hotdesk.brief.reading import parse_job
+from hotdesk.config import APPROVALS, Ceiling
+from hotdesk.door.scope import scope_of
+from hotdesk.errors import BriefError
+
+LEAST = 'goal = "x"\n[[deliverables]]\npath = "a.xlsx"\n'
+OPEN = 'egress = ["erp.test"]\ngrants = ["erp-token@erp.test"]'
+
+
+def job_of(told: str) -> Job:
+    """Read a brief that says one thing more than it must."""
+    return parse_job(f"{told}\n{LEAST}".encode(), Path("/nowhere"), scope_of)
+
+
+@pytest.mark.parametrize(
+    ("told", "ceiling", "why"),
+    [
+        ("", Ceiling(), None),
+        ('wall = "local"', Ceiling(), None),
+        ('wall = "local"', Ceiling("container"), 'the wall local is weaker than container; write wall = "container"'),
+        ("", Ceiling("container"), None),
+        ("", Ceiling("gvisor"), 'the wall container is weaker than gvisor; write wall = "gvisor"'),
+        (OPEN, Ceiling(grants=("erp-*",)), None),
+        (OPEN, Ceiling(grants=("erp-token",)), None),
+        (OPEN, Ceiling(grants=("erp",)), "the secret erp-token may not be granted, only erp; leave it out"),
+        (OPEN, Ceiling(grants=()), "the secret erp-token may not be granted, none is; leave it out"),
+        ("", Ceiling(grants=()), None),
+        ('models.plan = "anthropic:a"', Ceiling(models=("anthropic:*",)), None),
+        ('models.plan = "openai:a"', Ceiling(models=("anthropic:*",)),
+         "the model openai:a may see nothing of here, only anthropic:*; name another"),
+        ('models = {plan = "anthropic:a", act = ["anthropic:a", "openai:b"]}', Ceiling(models=("anthropic:*",)),
+         "the model openai:b may see"),
+        ('look = "openai:b"', Ceiling(models=("anthropic:*",)), "the model openai:b may see"),
+        ('look = "openai:b"', Ceiling(models=()), "the model openai:b may see nothing of here, none is"),
+        ("budget.tokens = 10", Ceiling(tokens=10), None),
+        ("budget.tokens = 11", Ceiling(tokens=10), "11 tokens are more than 10; write budget.tokens = 10 or less"),
+        ("budget.dollars = 0.6", Ceiling(dollars=0.5), "0.6 dollars are more than 0.5; write budget.dollars = 0.5"),
+        ("budget.acts = 11", Ceiling(acts=10), "11 acts are more than 10; write budget.acts = 10 or less"),
+        ("seconds = 901", Ceiling(seconds=900), "901 seconds are more than 900; write seconds = 900 or less"),
+        ("seconds = 900", Ceiling(seconds=600), "900 seconds are more than 600"),
+        ("", Ceiling(tokens=1, dollars=1, acts=1, seconds=1, approve="every"), None),
+        ('approve = "auto"', Ceiling(approve="plan"), 'approve = "auto" is laxer than "plan"; write that'),
+        ('approve = "risky"', Ceiling(approve="plan"), 'approve = "risky" is laxer than "plan"'),
+        ('approve = "every"', Ceiling(approve="plan"), None),
+        ('names = {"erp.test" = "127.0.0.1:1"}', Ceiling(acts=5), "only the operator says where a name leads"),
+        ('names = {"erp.test" = "127.0.0.1:1"}', Ceiling(), None),
+    ],
+)  # fmt: skip
+def test_what_is_beyond_the_ceiling_is_said_with_a_remedy(told: str, ceiling: Ceiling, why: str | None) -> None:
+    found = beyond(job_of(told), ceiling)
+    assert len(found) == (why is not None)
+    assert why is None or (found[0].startswith(why) and "; " in found[0])
+
+
+def test_everything_that_is_beyond_is_said_at_once() -> None:
+    job = job_of(
+        f'{OPEN}\napprove = "auto"\nseconds = 60\nlook = "openai:a"\nbudget = {{tokens = 2, dollars = 2, acts = 2}}'
+    )
+    ceiling = Ceiling("gvisor", (), (), 1, 1.0, 1, 1.0, "plan")
+    assert all(getattr(ceiling, field.name) != field.default for field in fields(Ceiling))
+    assert len(beyond(job, ceiling)) == len(fields(Ceiling))
+    with pytest.raises(BriefError, match=r"more than this machine's operator allows: the wall .*; write seconds = 1"):
+        admitted(job, ceiling)
+
+
+def test_where_a_brief_is_silent_it_gets_the_ceiling() -> None:
+    job = admitted(job_of(""), Ceiling(tokens=10, dollars=1.5, acts=5, seconds=60, approve="plan"))
+    assert (job.budget, job.seconds, job.approve) == (Budget(10, 1.5, 5), 60.0, "plan")
+
+
+def test_the_ceiling_gives_nobody_more_than_they_asked_for_or_get_anyway() -> None:
+    ceiling = Ceiling(tokens=10, seconds=86400, approve="risky")
+    job = admitted(job_of('budget.tokens = 5\napprove = "plan"'), ceiling)
+    assert (job.budget, job.seconds, job.approve) == (Budget(5), 900.0, "plan")
+    assert within(job_of(""), Ceiling()) == job_of("")
+
+
+def test_a_job_made_without_a_brief_is_bounded_the_same() -> None:
+    job = Job("x", (), Path("/"), "", seconds=5000, approve="auto")
+    assert within(job, Ceiling(seconds=60, approve="every")).seconds == 60
+    assert within(job, Ceiling(seconds=60, approve="every")).approve == "every"
+    assert beyond(Job("x", (), Path("/"), "", budget=Budget(tokens=5)), Ceiling(tokens=1))
+
+
+def test_ways_to_approve_are_ordered_from_the_laxest() -> None:
+    for number, least in enumerate(APPROVALS):
+        refused = [told for told in APPROVALS if beyond(job_of(f'approve = "{told}"'), Ceiling(approve=least))]
+        assert tuple(refused) == APPROVALS[:number]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "yes"),
+    [
+        ("anthropic:a", "anthropic:*", True),
+        ("anthropic:", "anthropic:*", True),
+        ("openai:anthropic:a", "anthropic:*", False),
+        ("erp-token", "*", True),
+        ("erp-token", "*-token", True),
+        ("erp-token", "erp-*-token", False),
+        ("erp-a-token", "erp-*-token", True),
+        ("abcbc", "a*bc", True),
+        ("abab", "*ab*ab", True),
+        ("ab", "*ab*ab", False),
+        ("aXbXc", "a*b*c", True),
+        ("acb", "a*b*c", False),
+        ("a", "a.", False),
+        ("erp", "erp-token", False),
+    ],
+)
+def test_a_star_is_anything(name: str, pattern: str, yes: bool) -> None:
+    assert admits(name, [pattern]) is yes
+    assert admits(name, ["no-such", pattern]) is yes
+    assert admits(name, None)
+    assert not admits(name, [])
