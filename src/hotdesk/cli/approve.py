@@ -1,4 +1,4 @@
-"""`hotdesk approve`: what desks ask for, and yes to it. `hotdesk refuse` is the same with no."""
+"""`hotdesk approve`: what desks and jobs ask for, and yes to it. `hotdesk refuse` is the same with no."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 import anyio
 
 from hotdesk import config
-from hotdesk.cli import options
+from hotdesk.cli import decision, options
+from hotdesk.cli.decision import Case
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.confine import confine
@@ -21,12 +23,12 @@ from hotdesk.desk.remote import Unanswered, remote_runtime
 from hotdesk.errors import BriefError, HotdeskError, printable
 from hotdesk.event import Asked
 from hotdesk.host import server
+from hotdesk.job.card_text import shown
+from hotdesk.job.waiting import WORDS
 
 SECONDS = 5.0
 """How long one owner may take to say what waits: others have questions, too."""
-WORDS = 300
-LONGEST = 500
-"""Characters shown of a path or rule."""
+NOTHING = "nothing waits for an answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +43,82 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("question", nargs="?", metavar="ID", help="which; without it, what waits is listed")
     parser.add_argument("--digest", metavar="DIGEST", default="", help="only if it is still about this")
+    parser.add_argument("--edit", action="store_true", help="change a plan first, in $VISUAL or $EDITOR")
     options.add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Let a desk do what it asks for, just that. Without an id: list what waits.
+    """Let a desk or a job do what it asks for, just that, once. Without an id: list what waits.
 
     For example:
 
       hotdesk approve
       hotdesk approve 1a2b3c4d
+      hotdesk approve 1a2b3c4d --edit
       hotdesk approve --json | jq -r .[].id
     """
     return decide(arguments, approved=True)
 
 
 def decide(arguments: argparse.Namespace, approved: bool) -> int:
-    """List what waits, or answer one question."""
+    """List what waits, or decide one thing: a job's by the journal, a desk's at its owner."""
     settings = config.load()
+    if arguments.question is None:
+        return list_all(settings, arguments.json)
+    case = decision.find_case(settings, arguments.question)
+    if case is not None:
+        return decide_case(settings, case, arguments, approved)
+    if getattr(arguments, "edit", False) or getattr(arguments, "reason", ""):
+        raise BriefError(f"no job waits under {arguments.question!r}; `hotdesk approve` lists what does")
+    return decide_question(settings, arguments, approved)
+
+
+def list_all(settings: Config, as_data: bool) -> int:
+    """List what desks and jobs wait for, in one list, the most urgent first."""
+    now = int(time.time() * 1000)
+    cases = decision.open_cases(settings, now)
 
     async def work() -> int:
         confine([])
-        found = await everything(settings)
-        if arguments.question is None:
-            print(as_json([each.asked for each in found]) if arguments.json else listing(found))
-            return 0
-        waiting = chosen(found, arguments.question, arguments.digest)
+        found = [(each.asked.seconds, each) for each in await everything(settings)]
+        mixed: list[tuple[float, Waiting | Case]] = [*found, *(((c.pending.until - now) / 1000, c) for c in cases)]
+        every = [each for _, each in sorted(mixed, key=lambda one: one[0])]
+        if as_data:
+            print(json.dumps([as_dict(each) for each in every], indent=1))
+        else:
+            print("\n\n".join(text_of(each, now) for each in every) or NOTHING)
+        return 0
+
+    return run_interruptible(work)
+
+
+def as_dict(each: Waiting | Case) -> dict[str, object]:
+    """Give what waits as plain data."""
+    return each.as_dict() if isinstance(each, Case) else {"kind": "door", **asdict(each.asked)}
+
+
+def text_of(each: Waiting | Case, now: int) -> str:
+    """Lay out what waits."""
+    return each.text(now) if isinstance(each, Case) else card(each.asked)
+
+
+def decide_case(settings: Config, case: Case, arguments: argparse.Namespace, approved: bool) -> int:
+    """Decide what a job waits for."""
+    if not approved:
+        return decision.settle(settings, case, "refused", arguments.digest, words=arguments.reason, json=arguments.json)
+    if case.pending.kind == "question":
+        raise BriefError(f"{case.pending.id} is a question: `hotdesk answer {case.pending.id} TEXT`")
+    case.require_open(arguments.digest)
+    edited = decision.edit(case) if arguments.edit else ""
+    return decision.settle(settings, case, "approved", arguments.digest, edited=edited, json=arguments.json)
+
+
+def decide_question(settings: Config, arguments: argparse.Namespace, approved: bool) -> int:
+    """Answer what a desk asks, at its owner."""
+
+    async def work() -> int:
+        confine([])
+        waiting = chosen(await everything(settings), arguments.question, arguments.digest)
         async with remote_runtime(waiting.owner) as owner:
             done = await owner.answer(waiting.asked, approved)
         answer = "approved" if approved else "refused"
@@ -117,7 +169,7 @@ def chosen(found: list[Waiting], number: str, digest: str = "") -> Waiting:
 
 def listing(found: list[Waiting]) -> str:
     """Lay out what waits."""
-    return "\n\n".join(card(each.asked) for each in found) or "nothing waits for an answer"
+    return "\n\n".join(card(each.asked) for each in found) or NOTHING
 
 
 def card(asked: Asked) -> str:
@@ -134,14 +186,3 @@ def card(asked: Asked) -> str:
     lines = [f"  {name:8}{shown(value)}" for name, value in facts.items()]
     words = printable(asked.reason[:WORDS]).replace('"', "'")
     return "\n".join([asked.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])
-
-
-def shown(value: str) -> str:
-    """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
-    rest = len(value) - LONGEST
-    return printable(value[:LONGEST]) + (f" … and {rest} characters more: see --json" if rest > 0 else "")
-
-
-def as_json(found: list[Asked]) -> str:
-    """Write questions as JSON."""
-    return json.dumps([asdict(each) for each in found], indent=1)

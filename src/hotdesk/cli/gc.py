@@ -1,12 +1,15 @@
-"""`hotdesk gc`: clear away what killed processes and replaced images left."""
+"""`hotdesk gc`: clear away what killed processes, replaced images and old jobs left."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.decision import JOBS, journal_of
+from hotdesk.cli.forget import forget_all
 from hotdesk.cli.image import say
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -14,6 +17,8 @@ from hotdesk.desk import state, store
 from hotdesk.desk.build import require_root
 from hotdesk.desk.oci import bury as bury_orphans
 from hotdesk.errors import HostError
+from hotdesk.job.forgetting import DAYS, destroy, due, strays
+from hotdesk.job.tale import tales
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +27,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode.
+    """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode; forget old jobs.
+
+    A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30 days).
 
     For example:
 
@@ -33,6 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
     require_root()
     buried = bury(settings)
     swept = store.sweep(settings.images, say)
+    forgotten = forget_old(settings)
     layers = [each for each in swept if each.kind == "layer"]
     size = sum(each.size for each in swept)
     if arguments.json:
@@ -41,6 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
             "layers": [each.name for each in layers],
             "copies": [each.name for each in swept if each.kind == "copy"],
             "guest": [each.name for each in swept if each.kind == "guest"],
+            "jobs": forgotten,
             "bytes": size,
         }
         print(json.dumps(told, indent=1))
@@ -50,7 +59,21 @@ def main(arguments: argparse.Namespace) -> int:
     copies = [each for each in swept if each.kind == "copy"]
     print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
     print(f"guest bytecode: {len(swept) - len(layers) - len(copies)} stale removed")
+    print(f"jobs: {len(forgotten)} forgotten")
     return 0
+
+
+def forget_old(settings: Config) -> list[str]:
+    """Forget the jobs whose time is up; give their ids."""
+    days, now, jobs = float(getattr(settings, "retention_days", DAYS)), int(time.time() * 1000), settings.lib / JOBS
+    known = tales(journal_of(settings))
+    found = due(known, jobs, now, days)
+    if found:
+        forget_all(settings, found, f"nothing was heard of it for {days:g} days")
+    stray = strays((tale.job for tale in known), jobs, now, days)
+    for folder in stray:
+        destroy(folder)
+    return [*(tale.job for tale in found), *(folder.name for folder in stray)]
 
 
 def bury(settings: Config) -> list[str]:

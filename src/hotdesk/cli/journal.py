@@ -10,10 +10,12 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotdesk import config
 from hotdesk.cli import options
@@ -21,9 +23,12 @@ from hotdesk.cli.parser import dedent
 from hotdesk.drive.audit import Report
 from hotdesk.drive.audit import verify as prove
 from hotdesk.drive.chain import Head, Row, parse_head
+from hotdesk.drive.export import export as export_lines
+from hotdesk.drive.export import verify_export
 from hotdesk.drive.journal import FILE, export_head, follow, heads, read
 from hotdesk.drive.signing import fingerprint, load_public, public_of
 from hotdesk.errors import BriefError, printable
+from hotdesk.job.tale import find_job, tell
 
 PLAIN = re.compile(r'[^\s"=,]+')
 FAULTY = 1
@@ -31,8 +36,8 @@ FAULTY = 1
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    acts = parser.add_subparsers(dest="act", required=True, metavar="show|verify|head")
-    for act in (show, verify, head):
+    acts = parser.add_subparsers(dest="act", required=True, metavar="show|verify|head|export")
+    for act in (show, verify, head, export):
         made = acts.add_parser(
             act.__name__,
             help=(act.__doc__ or "").splitlines()[0],
@@ -62,12 +67,19 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key", type=Path, metavar="FILE", help="the public key you trust; else the one beside the journal"
     )
+    parser.add_argument("--export", metavar="FILE", help="prove what `export` wrote instead, with --key; - to read it")
     options.add_json(parser)
 
 
 def add_head(parser: argparse.ArgumentParser) -> None:
     """Describe what `head` takes."""
     parser.add_argument("--chain", help="only this chain's")
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Describe what `export` takes."""
+    parser.add_argument("--job", metavar="JOB", help="only this job's events, and those of its desks")
+    parser.add_argument("file", metavar="FILE", help="where to, or - for standard output")
 
 
 def whole(text: str) -> int:
@@ -77,7 +89,7 @@ def whole(text: str) -> int:
     return int(text)
 
 
-ARGUMENTS = {"show": add_show, "verify": add_verify, "head": add_head}
+ARGUMENTS = {"show": add_show, "verify": add_verify, "head": add_head, "export": add_export}
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -107,12 +119,15 @@ def verify(arguments: argparse.Namespace) -> int:
 
       hotdesk journal verify
       hotdesk journal verify --since heads.txt --key trusted.pub
+      hotdesk journal verify --export job.jsonl --key trusted.pub
 
     What was cut off at the end shows only against a head that you kept elsewhere: `hotdesk journal head`.
     """
     kept = [head for text in arguments.since or [] for head in read_heads(text)]
+    if arguments.export and not arguments.key:
+        raise BriefError("an export is proven against a key that you trust: --key FILE")
     key = load_public(arguments.key) if arguments.key else public_of(place().parent)
-    report = prove(place(), key, kept)
+    report = prove_export(arguments.export, key, kept) if arguments.export else prove(place(), key, kept)
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
     else:
@@ -130,6 +145,52 @@ def head(arguments: argparse.Namespace) -> int:
     for line in lines:
         print(printable(line))
     return 0
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write events as lines of JSON that can be proven whole without this machine.
+
+    hotdesk journal export journal.jsonl
+    hotdesk journal export --job $JOB - | gzip > job.jsonl.gz
+    """
+    chains = None
+    if arguments.job is not None:
+        tale = tell(place(), find_job(place(), arguments.job))
+        chains = [tale.job, *tale.desks]
+    lines = export_lines(place(), chains)
+    if arguments.file == "-":
+        return print_all(lines)
+    path = Path(arguments.file)
+    made = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    try:
+        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(made, path)
+    finally:
+        made.unlink(missing_ok=True)
+    return 0
+
+
+def print_all(lines: Iterator[str]) -> int:
+    """Print lines until nobody reads them."""
+    try:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return unheard()
+    return 0
+
+
+def prove_export(name: str, key: Ed25519PublicKey, kept: list[Head]) -> Report:
+    """Prove an export whole."""
+    if name == "-":
+        return verify_export(sys.stdin, key, kept)
+    try:
+        with Path(name).open(encoding="ascii", errors="replace", newline="\n") as file:
+            return verify_export(file, key, kept)
+    except OSError as e:
+        raise BriefError(f"the export {name[:200]!r} cannot be read: {e.strerror}") from e
 
 
 def place() -> Path:
@@ -157,9 +218,14 @@ def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str |
                     print(line)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has to go somewhere at exit
-            return 128 + signal.SIGPIPE
+            return unheard()
     return 0
+
+
+def unheard() -> int:
+    """Give the exit code when nobody reads any more; what is still buffered has to go somewhere at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 128 + signal.SIGPIPE
 
 
 def deaf() -> bool:

@@ -52,6 +52,8 @@ class Walk:
     faults: list[Fault] = field(default_factory=list)
     thorough: bool = False
     """Look at every signature, not only at the last of each chain."""
+    whole: bool = True
+    """Every event of the file is there; else of some chains every one."""
 
     def blame(self, what: What, chain: str, seq: int, why: str) -> None:
         """Note a fault."""
@@ -71,7 +73,9 @@ class Walk:
     def check_place(self, row: Row) -> None:
         """See that no number of the file is left out."""
         expected = 1 if self.last is None else self.last.id + 1
-        if row.id != expected:
+        if not self.whole and row.id < expected:
+            self.blame("order", row.chain, row.seq, f"number {row.id} of the file stands after {expected - 1}")
+        elif self.whole and row.id != expected:
             self.blame("gap", row.chain, row.seq, f"it is number {row.id} of the file and {expected} is missing")
 
     def check_link(self, row: Row, before: Row | None) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
 from hotdesk.drive.chain import Head, Row, check_names, digest, statement
+from hotdesk.drive.rows import select, wanted
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
     FILE as FILE,
@@ -18,7 +18,6 @@ from hotdesk.drive.table import (
     LAST,
     LOCK,
     ONE,
-    SELECT,
     connect,
     found,
     prepare,
@@ -34,8 +33,6 @@ from hotdesk.vault import private
 
 LARGEST = 1 << 20
 """Bytes of the largest event."""
-BATCH = 500
-"""Rows that are read at a time."""
 
 
 class Journal:
@@ -128,7 +125,7 @@ class Journal:
         if untouched and ours is not None:
             return ours
         last = found(self._db.execute(LAST, (chain,)))
-        if last is None and ours is None or last is not None and last == ours:
+        if last == ours:
             return last
         if ours is not None and not self._holds(ours):
             raise HostError(f"events of chain {chain} that were written are gone or changed; `hotdesk journal verify`")
@@ -198,63 +195,35 @@ def export_head(path: Path, chain: str) -> str:
 
 
 def read(
-    path: Path, chain: str | None = None, *, desk: str | None = None, after: int = 0, limit: int | None = None
+    path: Path,
+    chain: str | Collection[str] | None = None,
+    *,
+    desk: str | None = None,
+    names: Collection[str] = (),
+    after: int = 0,
+    limit: int | None = None,
 ) -> Generator[Row, None, None]:
-    """Give the events after a place, in order; with a limit the newest ones."""
+    """Give the events after a place, in order; with a limit the newest ones; with `names` only of these kinds."""
     with reading(path) as db:
-        yield from select(db, Wanted(chain, desk), after, limit)
+        yield from select(db, wanted(chain, desk, names), after, limit)
 
 
 def follow(
-    path: Path, chain: str | None = None, *, desk: str | None = None, limit: int | None = None, every: float = 0.3
+    path: Path,
+    chain: str | Collection[str] | None = None,
+    *,
+    desk: str | None = None,
+    limit: int | None = None,
+    every: float = 0.3,
 ) -> Generator[Row | None, None, None]:
     """Give the events there are and then those that come; None each time there is nothing new."""
-    wanted = Wanted(chain, desk)
+    asked = wanted(chain, desk)
     with reading(path) as db:
         (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
-        yield from select(db, wanted, 0, limit, until=after)
+        yield from select(db, asked, 0, limit, until=after)
         while True:
             yield None
             time.sleep(every)
-            for row in select(db, wanted, after):
+            for row in select(db, asked, after):
                 after = row.id
                 yield row
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which events are asked for."""
-
-    chain: str | None = None
-    desk: str | None = None
-
-    def where(self) -> tuple[str, dict[str, object]]:
-        """Write it as SQL has it."""
-        # `to_json` wrote the data: inside a text of it a quote has a backslash before it, so this is the field.
-        desk = None if self.desk is None else f'"desk":"{self.desk}"'
-        text = "WHERE id > :after AND id <= :until AND (:chain IS NULL OR chain = :chain)"
-        return f"{text} AND (:desk IS NULL OR instr(data, :desk))", {"chain": self.chain, "desk": desk}
-
-
-def select(
-    db: sqlite3.Connection, wanted: Wanted, after: int, limit: int | None = None, until: int = (1 << 63) - 1
-) -> Iterator[Row]:
-    """Give rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
-    where, names = wanted.where()
-    if limit is not None:
-        after = newest(db, wanted, after, limit, until)
-    while True:
-        query = SELECT + where + f" ORDER BY id LIMIT {BATCH}"
-        rows = db.execute(query, {**names, "after": after, "until": until}).fetchall()
-        yield from (Row(*told) for told in rows)
-        if len(rows) < BATCH:
-            return
-        after = rows[-1][0]
-
-
-def newest(db: sqlite3.Connection, wanted: Wanted, after: int, limit: int, until: int) -> int:
-    """Give the place after which so many rows are left."""
-    where, names = wanted.where()
-    query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"
-    found = db.execute(query, {**names, "after": after, "until": until, "limit": limit}).fetchone()
-    return after if found is None else int(found[0])

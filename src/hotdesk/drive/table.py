@@ -33,6 +33,7 @@ TABLE = """CREATE TABLE events (
  UNIQUE (chain, seq)
 ) STRICT"""
 SELECT = "SELECT id, chain, seq, at, actor, name, version, data, hash, signature FROM events "
+IDS = "SELECT id FROM events "
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 LAST = SELECT + "WHERE chain = ? ORDER BY seq DESC LIMIT 1"
 ONE = SELECT + "WHERE chain = ? AND seq = ?"

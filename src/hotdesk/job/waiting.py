@@ -7,14 +7,18 @@ import json
 import secrets
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
-from hotdesk.event import Decided, Event, JobEnded, Pending
+from hotdesk.event import Decided, Event, Forgotten, JobEnded, Pending
 from hotdesk.job.papers import Papers
 
+KINDS = tuple(kind.__name__ for kind in (Pending, Decided, JobEnded, Forgotten))
+"""What waiting is made of."""
 WORDS = 300
 """Characters of a worker's words that a card shows."""
 
@@ -56,16 +60,36 @@ class Waiting:
 
     pending: dict[str, Pending] = field(default_factory=dict)
     decided: dict[str, Decided] = field(default_factory=dict)
+    """The first decision in the chain holds; what comes after it decides nothing."""
+    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Of everything that ever waited: its kind, and in which step."""
+    decided_at: dict[str, int] = field(default_factory=dict)
+    """Milliseconds since 1970, by the journal."""
+    last: int = 0
+    """The place in the file up to which it was read."""
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event, at: int = 0) -> None:
         """Take an event in."""
         match event:
             case Pending():
                 self.pending[event.id] = event
+                self.asked[event.id] = (event.kind, event.step)
             case Decided():
                 self.decided.setdefault(event.id, event)
-            case JobEnded():
+                self.decided_at.setdefault(event.id, at)
+            case JobEnded() | Forgotten():
                 self.pending.clear()
+
+    def take_row(self, row: Row) -> None:
+        """Take an event as it is kept; one of a later version waits for nobody."""
+        self.last = max(self.last, row.id)
+        with suppress(ValueError, RecursionError):
+            self.take(row.event(), row.at)
+
+    def read_on(self, journal: Path, job: str) -> None:
+        """Take in what was written since."""
+        for row in read(journal, job, names=KINDS, after=self.last):
+            self.take_row(row)
 
     @property
     def open(self) -> list[Pending]:
@@ -76,9 +100,36 @@ class Waiting:
 def waiting_in(journal: Path, job: str) -> Waiting:
     """Read what waits in a job."""
     found = Waiting()
-    for row in read(journal, job):
-        found.take(row.event())
+    found.read_on(journal, job)
     return found
+
+
+def waiting_everywhere(journal: Path) -> dict[str, Waiting]:
+    """Read what waits in every job, in one pass; a journal that is not there has none."""
+    found: dict[str, Waiting] = {}
+    for row in read(journal, names=KINDS) if journal.exists() else ():
+        found.setdefault(row.chain, Waiting()).take_row(row)
+    return found
+
+
+def require_open(pending: Pending, waiting: Waiting, digest: str, now: int) -> None:
+    """Refuse to decide what was decided, what is about something else, and what is too late."""
+    if (earlier := waiting.decided.get(pending.id)) is not None:
+        raise BriefError(said_already(earlier, waiting.decided_at[pending.id]))
+    if not pending.digest.startswith(digest):
+        raise BriefError(f"{pending.id} is about {pending.digest[:16]}, not {digest[:80]}; nothing is decided")
+    if now >= pending.until:
+        raise BriefError(f"{pending.id} waited until {clock(pending.until)} and is {pending.otherwise} since")
+
+
+def said_already(decided: Decided, at: int) -> str:
+    """Say who was first."""
+    return f"{decided.id} was {decided.answer} by {decided.by or 'nobody: its time was up'} at {clock(at)}"
+
+
+def clock(at: int) -> str:
+    """Write a moment, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
 
 
 def new_pending(job: str, kind: str, card: Card, papers: Papers, seconds: float, step: str = "") -> Pending:

@@ -1,0 +1,127 @@
+"""A journal, or one job of it, as lines that anybody can prove whole without it.
+
+The first line says what it is, then comes one event a line, exactly as it was hashed and signed, and last the head of
+every chain. Whoever cuts an export and its heads alike is found by a head that was kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotdesk.drive.audit import MOST, Report, Walk
+from hotdesk.drive.chain import Head, Row, parse_head
+from hotdesk.drive.journal import heads_of
+from hotdesk.drive.rows import select, wanted
+from hotdesk.drive.table import reading
+from hotdesk.errors import BriefError
+
+FORMAT = 1
+LARGEST = 4 << 20
+"""Characters of the longest line."""
+FIELDS = {
+    "id": int, "chain": str, "seq": int, "at": int, "actor": str, "event": str, "version": int, "data": str,
+    "hash": str, "signature": str,
+}  # fmt: skip
+
+
+def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
+    """Write a journal's events, or those of some chains, a line each; they are of one moment."""
+    with reading(path) as db:
+        db.execute("BEGIN")
+        if chains is not None:
+            known = {chain for (chain,) in db.execute("SELECT DISTINCT chain FROM events")}
+            chains = [chain for chain in chains if chain in known]
+        yield json.dumps({"hotdesk-journal": FORMAT, "whole": chains is None})
+        for row in select(db, wanted(chains), 0):
+            yield as_line(row)
+        yield from (json.dumps({"head": str(head)}) for head in chosen_heads(db, chains))
+
+
+def chosen_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
+    """Give the heads of these chains."""
+    return (head for head in heads_of(db) if chains is None or head.chain in chains)
+
+
+def as_line(row: Row) -> str:
+    """Write an event so that it can be hashed again."""
+    told = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at, "actor": row.actor, "event": row.name}
+    told |= {"version": row.version, "data": row.data, "hash": row.hash.hex()}
+    return json.dumps(told | ({"signature": row.signature.hex()} if row.signature is not None else {}))
+
+
+def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> Report:
+    """Prove an export whole against a key, the heads in it, and those somebody kept; `BriefError` for what is none."""
+    told = iter(lines)
+    whole = parse_title(next(told, ""))
+    walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=True, whole=whole)
+    ended: dict[str, Head] = {}
+    for number, line in enumerate(told, 2):
+        if len(walk.faults) >= MOST:
+            break
+        match parse_line(line):
+            case Row() as row if not ended:
+                walk.step(row)
+            case Head() as head if head.chain not in ended:
+                ended[head.chain] = head
+            case _:
+                walk.blame("unreadable", "", 0, f"line {number} is no event and no head, or not where it belongs")
+    check_ends(walk, ended)
+    walk.finish(since)
+    return Report(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+
+
+def check_ends(walk: Walk, ended: dict[str, Head]) -> None:
+    """See that every chain ends where its head says."""
+    for chain in walk.ends.keys() | ended.keys():
+        last, head = walk.ends.get(chain), ended.get(chain)
+        if head is None:
+            walk.blame("head", chain, last.seq if last else 0, "the chain's head is missing")
+        elif not walk.is_signed(head.chain, head.seq, head.hash, head.signature):
+            walk.blame("head", chain, head.seq, "this key never signed that head")
+        elif last is None or last.seq < head.seq:
+            walk.blame("cut", chain, head.seq, "the chain reached here once and no longer does")
+        elif (last.seq, last.hash) != (head.seq, head.hash):
+            walk.blame("head", chain, head.seq, "the chain ends in another event than its head says")
+
+
+def parse_title(line: str) -> bool:
+    """Read the first line; say whether all of a journal follows."""
+    match loaded(line):
+        case {"hotdesk-journal": 1, "whole": bool(whole), **rest} if not rest:
+            return whole
+    raise BriefError("that is no export of a journal; `hotdesk journal export` writes one")
+
+
+def parse_line(line: str) -> Row | Head | None:
+    """Read an event or a head; None for what is neither."""
+    told = loaded(line)
+    try:
+        if isinstance(told, dict) and told.keys() == {"head"}:
+            return parse_head(str(told["head"]))
+        return parse_row(told)
+    except (ValueError, BriefError):
+        return None
+
+
+def parse_row(told: object) -> Row | None:
+    """Read an event."""
+    if not isinstance(told, dict) or told.keys() | {"signature"} != FIELDS.keys():
+        return None
+    if any(type(value) is not FIELDS[name] for name, value in told.items()):
+        return None
+    number, chain, seq, at, actor, name, version, data, hashed = (told[field] for field in list(FIELDS)[:9])
+    signature = bytes.fromhex(told["signature"]) if "signature" in told else None
+    return Row(number, chain, seq, at, actor, name, version, data, bytes.fromhex(hashed), signature)
+
+
+def loaded(line: str) -> object:
+    """Read a line of JSON; None for what is none."""
+    try:
+        return json.loads(line) if len(line) <= LARGEST else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,55 @@
+"""Who works at a job: whoever holds its lock. It goes with the process, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hotdesk.errors import BriefError
+
+LOCK = "lock"
+PATIENCE = 0.5
+"""Seconds to try: somebody who only looks holds it for a moment."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a job's lock; `BriefError` when somebody works at it, or nothing is kept of it."""
+    try:
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as e:
+        raise BriefError(f"nothing is kept of job {folder.name}: {e.strerror}") from e
+    try:
+        end = time.monotonic() + PATIENCE
+        while not taken(fd):
+            if time.monotonic() > end:
+                raise BriefError(f"somebody works at job {folder.name}; wait for it, or stop it with Ctrl-C there")
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_held(folder: Path) -> bool:
+    """Say whether somebody works at a job."""
+    try:
+        fd = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not taken(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
+def taken(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Take a lock, unless somebody has it."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

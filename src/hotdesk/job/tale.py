@@ -1,0 +1,291 @@
+"""What became of a job so far, folded from its events for people to read: one fold, for a line and for a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.errors import BriefError
+from hotdesk.event import (
+    Acted,
+    Amended,
+    Checkpointed,
+    Decided,
+    Event,
+    Forgotten,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Observed,
+    Pending,
+    Planned,
+    Preflight,
+    Resumed,
+    RolledBack,
+    StepBegun,
+    StepEnded,
+    Thought,
+    Verified,
+)
+from hotdesk.job.waiting import Waiting
+
+State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
+"""`killed`: it was begun, is not over, and nobody works at it."""
+LINE = (
+    JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, JobPaused, Resumed, JobEnded,
+    Forgotten,
+)  # fmt: skip
+"""All a line about a job is made of: few among its events."""
+LEAST = 4
+"""Characters of an id that is not written whole."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """What models took."""
+
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Replies of which no price is known."""
+    replies: int = 0
+    input: int = 0
+    output: int = 0
+    up: int = 0
+
+    def take(self, event: Thought) -> None:
+        """Add a reply."""
+        self.replies += 1
+        self.dollars += max(event.dollars, 0.0)
+        self.unpriced += event.dollars < 0
+        self.input, self.output, self.up = self.input + event.input, self.output + event.output, self.up + event.up
+
+    def __str__(self) -> str:
+        """Write it for people; what nobody knows is said."""
+        if not self.replies:
+            return "-"
+        if self.unpriced == self.replies:
+            return "unknown"
+        return f"${self.dollars:.4f}" + (" and more, unknown" if self.unpriced else "")
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try at a step."""
+
+    begun: int
+    """Milliseconds since 1970."""
+    desk: str
+    model: str
+    ended: int = 0
+    outcome: Literal["", "done", "failed"] = ""
+    note: str = ""
+    """May be a desk's word."""
+    rolled_back: bool = False
+
+
+@dataclass(slots=True)
+class StepTale:
+    """What became of a step."""
+
+    name: str
+    intent: str = ""
+    attempts: list[Attempt] = field(default_factory=list)
+    acts: Counter[str] = field(default_factory=Counter)
+    """How often each tool was used."""
+    failed: int = 0
+    unknown: set[int] = field(default_factory=set)
+    """Acts of which nobody knows the outcome."""
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def outcome(self) -> Literal["", "done", "failed", "begun"]:
+        """Say how it stands; empty: nobody began it."""
+        return (self.attempts[-1].outcome or "begun") if self.attempts else ""
+
+    @property
+    def ms(self) -> int:
+        """Give how long it took."""
+        return sum(each.ended - each.begun for each in self.attempts if each.ended)
+
+
+@dataclass(slots=True)
+class Tale:
+    """One job."""
+
+    job: str
+    begun: int = 0
+    last: int = 0
+    """When anything was last heard of it."""
+    goal: str = ""
+    brain: str = ""
+    by: str = ""
+    brief: str = ""
+    plan: str = ""
+    """The digest of the plan that holds."""
+    plan_paper: str = ""
+    planned: tuple[str, ...] = ()
+    steps: dict[str, StepTale] = field(default_factory=dict)
+    step: str = ""
+    """The step that was begun last."""
+    waiting: Waiting = field(default_factory=Waiting)
+    preflight: Preflight | None = None
+    paused: str | None = None
+    resumed: int = 0
+    ended: JobEnded | None = None
+    over: int = 0
+    checks: list[Verified] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    receipt: JobBurnt | None = None
+    forgotten: Forgotten | None = None
+    checkpoints: int = 0
+    cost: Cost = field(default_factory=Cost)
+    desks: dict[str, None] = field(default_factory=dict)
+    strange: int = 0
+    """Events of a later version, which were passed over."""
+
+    def take_row(self, row: Row) -> None:
+        """Take an event as it is kept; one of a later version is counted."""
+        try:
+            self.take(row.event(), row.at)
+        except (ValueError, RecursionError):
+            self.strange += 1
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        self.last = max(self.last, at)
+        self.waiting.take(event, at)
+        match event:
+            case JobBegun():
+                self.begun, self.goal, self.brain, self.by, self.brief = (
+                    at, event.goal, event.brain, event.by, event.brief,
+                )  # fmt: skip
+            case Planned() | Amended():
+                self.plan, self.plan_paper, self.planned = event.digest, event.paper, event.steps
+            case Preflight():
+                self.preflight = event
+            case JobPaused():
+                self.paused = event.why
+            case Resumed():
+                self.paused, self.ended, self.resumed = None, None, self.resumed + 1
+            case JobEnded():
+                self.ended, self.over = event, at
+            case JobBurnt():
+                self.receipt = event
+            case Forgotten():
+                self.forgotten = event
+            case Kept():
+                self.kept.append(event)
+            case Verified():
+                self.checks.append(event)
+                self.desks[event.desk] = None
+            case _:
+                self.take_step(event, at)
+
+    def take_step(self, event: Event, at: int) -> None:
+        """Take in what belongs to a step."""
+        match event:
+            case StepBegun():
+                self.step, step = event.step, self.at(event.step)
+                step.intent = event.what
+                step.attempts.append(Attempt(at, event.desk, event.model))
+                if event.desk:
+                    self.desks[event.desk] = None
+            case StepEnded():
+                step = self.at(event.step)
+                if step.attempts:
+                    last = step.attempts[-1]
+                    last.ended, last.outcome, last.note = at, event.outcome, event.note
+            case RolledBack():
+                if attempts := self.at(event.step).attempts:
+                    attempts[-1].rolled_back = True
+            case Thought():
+                self.cost.take(event)
+                if event.step:
+                    self.at(event.step).cost.take(event)
+            case Acted():
+                step = self.at(event.step)
+                step.acts[event.tool] += 1
+                step.unknown.add(event.act)
+            case Observed():
+                step = self.at(event.step)
+                step.unknown.discard(event.act)
+                step.failed += event.outcome == "failed"
+            case Checkpointed():
+                self.checkpoints += 1
+
+    def at(self, step: str) -> StepTale:
+        """Give a step's tale."""
+        return self.steps.setdefault(step, StepTale(step))
+
+    def checklist(self) -> list[StepTale]:
+        """Give the steps of the plan in order, and after them what was done beside it."""
+        return [self.at(name) for name in self.planned] + [
+            step for step in self.steps.values() if step.name not in self.planned and step.attempts
+        ]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Give at which step of how many it stands."""
+        if self.step in self.planned:
+            return self.planned.index(self.step) + 1, len(self.planned)
+        done = sum(self.steps[name].outcome == "done" for name in self.planned if name in self.steps)
+        return done, len(self.planned)
+
+    def state(self, live: bool, now: int) -> tuple[State, str]:
+        """Say how it stands, and what for or why: an id that is waited for, why it paused or failed."""
+        if self.ended is not None:
+            return self.ended.outcome, self.ended.why
+        open_now = [each for each in self.waiting.open if live or each.until > now]
+        if open_now:
+            return "waiting", open_now[0].id
+        if live:
+            return "running", ""
+        return ("killed", "") if self.paused is None else ("paused", self.paused)
+
+
+def tales(journal: Path) -> list[Tale]:
+    """Tell of every job of a journal as much as a line needs, in one pass, the oldest first."""
+    found: dict[str, Tale] = {}
+    for row in rows_of(journal):
+        if row.name == JobBegun.__name__ or row.chain in found:
+            found.setdefault(row.chain, Tale(row.chain)).take_row(row)
+    return list(found.values())
+
+
+def rows_of(journal: Path) -> Iterator[Row]:
+    """Give what lines about jobs are made of; a journal that is not there has none."""
+    if not journal.exists():
+        return iter(())
+    return read(journal, names=[kind.__name__ for kind in LINE])
+
+
+def tell(journal: Path, job: str) -> Tale:
+    """Tell all of one job."""
+    tale = Tale(job)
+    for row in read(journal, job):
+        tale.take_row(row)
+    return tale
+
+
+def find_job(journal: Path, text: str) -> str:
+    """Give the one job whose id begins so; `BriefError` when there is none, or several."""
+    known = list(dict.fromkeys(row.chain for row in begun(journal)))
+    if text in known:
+        return text
+    found = [job for job in known if len(text) >= LEAST and job.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    why = f"{len(found)} jobs begin with" if found else "there is no job"
+    raise BriefError(f"{why} {text[:40]!r}; `hotdesk jobs` lists them")
+
+
+def begun(journal: Path) -> Iterator[Row]:
+    """Give the first event of every job."""
+    return read(journal, names=[JobBegun.__name__]) if journal.exists() else iter(())
