@@ -1,0 +1,190 @@
+"""Whether a brief's rules wholly cover another rule: what a plan lists must be. Pure, and unsure means no.
+
+A rule is covered by one that admits every request it admits. That is not enough where a deny or an ask stands beside
+it: a narrower rule decides before a wider one, so that `read example.test/data/secret` would undo a
+`deny example.test/data/*` that undoes `read example.test`. Such a rule is not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import TypeAlias
+from urllib.parse import unquote_plus
+
+from hotdesk.brief.data import ANY, READ, Rule
+from hotdesk.brief.names import is_address
+from hotdesk.brief.paths import compile_glob, compile_value, readings
+from hotdesk.brief.rules import PORTS
+
+COMMON = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
+"""Methods of which it is sure that `write` admits them."""
+Rank: TypeAlias = tuple[tuple[int, int], tuple[object, ...]]
+
+
+def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
+    """Give the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
+    held = tuple(rules)
+    for each in sorted((each for each in held if covers(each, rule)), key=decides, reverse=True):
+        if not any(undone(rule, each, other) for other in held):
+            return each
+    return None
+
+
+def covers(wide: Rule, narrow: Rule) -> bool:
+    """Say whether a rule surely admits or asks whatever another admits or asks, were there no third."""
+    if "deny" in (wide.verdict, narrow.verdict) or wide.tunnel != narrow.tunnel:
+        return False
+    return (
+        covers_host(wide.host, narrow.host)
+        and ends(narrow) <= ends(wide)
+        and covers_methods(wide.methods, narrow.methods)
+        and covers_path(wide.path, narrow.path)
+        and covers_query(wide.query, narrow.query)
+        and covers_budgets(wide, narrow)
+        and (wide.private or not narrow.private)
+    )
+
+
+def undone(rule: Rule, cover: Rule, other: Rule) -> bool:
+    """Say whether a rule might admit what a deny or ask beside its cover would have caught."""
+    if other is cover or other.tunnel or other.verdict == "allow" or not overlap(rule, other):
+        return False
+    if rule.tunnel:
+        return True
+    if other.verdict == "ask" and "ask" in (cover.verdict, rule.verdict):
+        return False
+    return not (decides(other) > decides(replace(rule, step="")) or decides(cover) > decides(other))
+
+
+def overlap(rule: Rule, catch: Rule) -> bool:
+    """Say whether there might be a request that a rule admits and a deny or ask catches."""
+    if not (shares_host(rule.host, catch.host) and ends(rule) & ends(catch)):
+        return False
+    if rule.tunnel:
+        return True
+    methods = ANY in (rule.methods, catch.methods) or bool({*rule.methods} & {*catch.methods})
+    return methods and not apart(rule.path, catch.path)
+
+
+def decides(rule: Rule) -> Rank:
+    """Give what says which of two rules decides: the higher does, and with equal ones it is not sure."""
+    whole = rule.verdict == "deny" and rule.methods == ANY and rule.path == "/**" and rule.query is None
+    prefix, star, _ = rule.path.partition("*")
+    path = (len(prefix), not star, len(rule.path) - rule.path.count("*"), -rule.path.count("**"))
+    methods = {READ: 1, ANY: 0}.get(rule.methods, 2)
+    named = (rule.scheme is not None) + (rule.port is not None)
+    parameters = -1 if rule.query is None else 1000 - len(rule.query)
+    return host_rank(rule.host), (whole, *path, rule.verdict == "deny", methods, named, parameters)
+
+
+def host_rank(host: str) -> tuple[int, int]:
+    """Say how specific a host is: more is higher."""
+    if "/" in host:
+        return 0, ip_network(host).prefixlen
+    return (1, len(host)) if host.startswith("*.") else (2, 0)
+
+
+def ends(rule: Rule) -> frozenset[tuple[str, int]]:
+    """Give the schemes and ports a rule is for."""
+    schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
+    return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
+
+
+def covers_host(wide: str, narrow: str) -> bool:
+    """Say whether one pattern of hosts holds whatever another holds."""
+    if wide == narrow:
+        return True
+    if is_address(wide) or is_address(narrow):
+        return is_address(wide) and is_address(narrow) and holds(ip_network(wide), ip_network(narrow))
+    return wide.startswith("*.") and narrow.removeprefix("*.").endswith(wide[1:])
+
+
+def holds(wide: IPv4Network | IPv6Network, narrow: IPv4Network | IPv6Network) -> bool:
+    """Say whether one network holds another."""
+    if isinstance(wide, IPv4Network) and isinstance(narrow, IPv4Network):
+        return narrow.subnet_of(wide)
+    return isinstance(wide, IPv6Network) and isinstance(narrow, IPv6Network) and narrow.subnet_of(wide)
+
+
+def shares_host(one: str, other: str) -> bool:
+    """Say whether two patterns have a host in common: only if one holds the other."""
+    return covers_host(one, other) or covers_host(other, one)
+
+
+def covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
+    """Say whether methods are all among others."""
+    return set(narrow) <= set(wide) or (wide == ANY and set(narrow) <= COMMON)
+
+
+def covers_path(wide: str, narrow: str) -> bool:
+    """Say whether one glob of paths surely matches whatever another does."""
+    if wide in ("/**", narrow):
+        return True
+    outer, inner = wide[1:].split("/"), narrow[1:].split("/")
+    if outer[-1] == "**":
+        outer.pop()
+        long = len(inner) > len(outer)
+    else:
+        long = len(inner) == len(outer)
+    pairs = list(zip(outer, inner, strict=False))
+    return long and not any("**" in pair for pair in pairs) and all(covers_segment(*pair) for pair in pairs)
+
+
+def covers_segment(wide: str, narrow: str) -> bool:
+    """Say whether a segment's glob surely matches whatever another does; `%2F` may be a slash, and then is none."""
+    if wide == narrow:
+        return True
+    if "%2F" in wide + narrow:
+        return False
+    if "*" not in narrow:
+        return compile_glob(f"/{wide}").fullmatch(readings(f"/{narrow}")[0]) is not None
+    return wide.count("*") == 1 and wide.endswith("*") and narrow.startswith(wide[:-1])
+
+
+def apart(one: str, other: str) -> bool:
+    """Say whether two globs surely have no path in common."""
+    if "%2F" in one + other:
+        return False
+    left, right = one[1:].split("/"), other[1:].split("/")
+    for first, second in zip(left, right, strict=False):
+        if "**" in (first, second):
+            return False
+        if apart_segments(first, second):
+            return True
+    return "**" not in left + right and len(left) != len(right)
+
+
+def apart_segments(one: str, other: str) -> bool:
+    """Say whether two segments' globs surely have nothing in common."""
+    if "*" not in one and "*" not in other:
+        return one != other
+    heads, tails = (one.split("*")[0], other.split("*")[0]), (one.split("*")[-1], other.split("*")[-1])
+    if "*" not in one or "*" not in other:
+        glob, plain = (one, other) if "*" in one else (other, one)
+        return compile_glob(f"/{glob}").fullmatch(readings(f"/{plain}")[0]) is None
+    begin = heads[0].startswith(heads[1]) or heads[1].startswith(heads[0])
+    end = tails[0].endswith(tails[1]) or tails[1].endswith(tails[0])
+    return not (begin and end)
+
+
+def covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[str, str], ...] | None) -> bool:
+    """Say whether parameters are all among others, with values that may be sent there."""
+    if wide is None or narrow is None:
+        return wide is None
+    known = {unquote_plus(name): value for name, value in wide}
+    return all(covers_value(known.get(unquote_plus(name)), value) for name, value in narrow)
+
+
+def covers_value(wide: str | None, narrow: str) -> bool:
+    """Say whether a value's glob surely matches whatever another does."""
+    if wide is None or wide in ("*", narrow):
+        return wide is not None
+    return "*" not in narrow and compile_value(wide).fullmatch(unquote_plus(narrow)) is not None
+
+
+def covers_budgets(wide: Rule, narrow: Rule) -> bool:
+    """Say whether a rule wants no more than another has; one that says nothing gets what there is."""
+    pairs = ((wide.up, narrow.up), (wide.down, narrow.down), (wide.rate, narrow.rate))
+    return all(have is None or want is None or want <= have for have, want in pairs)
