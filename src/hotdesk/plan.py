@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 StepKind: TypeAlias = Literal["work", "program", "choose"]
 Risk: TypeAlias = Literal["low", "high"]
 Where: TypeAlias = Literal["", "fresh", "same"]
+MOST_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,241 @@
+"""What is wrong with a plan, as far as code can say. Pure; each finding is a sentence for a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from hotdesk.brain.permits import allowed_tools, compile_scope, granted, held, matches, soils, writes
+from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
+from hotdesk.brief.job import Job
+from hotdesk.brief.rules import STEP_SHAPE
+from hotdesk.brief.wire import MOST_GRANTS, MOST_RULES
+from hotdesk.brief.within import covers_host, ends, within
+from hotdesk.errors import BriefError, printable
+from hotdesk.plan import MOST_STEPS, Plan, Step
+from hotdesk.tool import Tool, Wrong
+
+OURS = ("plan", "approve", "desk", "verify", "keep")
+"""Steps of a job's own: a worker's step of such a name would tell a false story."""
+SHOWN = 8
+"""Names or rules a finding lists."""
+
+
+def audit(plan: Plan, job: Job, tools: Sequence[Tool]) -> tuple[str, ...]:
+    """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief."""
+    found = [*audit_names(plan, job), *audit_files(plan, job)]
+    for index, step in enumerate(plan.steps):
+        each = [*audit_tools(step, job, tools), *audit_hosts(step, job.scope), *audit_grants(step, job.scope)]
+        each += [*audit_kind(step, job, tools), *audit_desk(plan, index, job)]
+        found += [f"Step {printable(step.name[:64])!r}: {finding}" for finding in each]
+    return tuple(found or audit_size(plan, job))
+
+
+def audit_names(plan: Plan, job: Job) -> Iterator[str]:
+    """Check how many steps there are, and what they are called."""
+    if not 0 < len(plan.steps) <= MOST_STEPS:
+        yield f"The plan has {len(plan.steps)} steps; it needs 1 to {MOST_STEPS}. Join steps that belong together."
+    if job.budget.acts is not None and len(plan.steps) > job.budget.acts:
+        yield (
+            f"The plan has {len(plan.steps)} steps, but the budget has {job.budget.acts} uses of tools in all. "
+            "Plan fewer, larger steps."
+        )
+    for name, times in Counter(step.name for step in plan.steps).items():
+        shown = printable(name[:64])
+        if times > 1:
+            yield f"{times} steps are called {shown!r}; permissions go by name. Give each step its own."
+        if not name or not STEP_SHAPE.fullmatch(name):
+            yield f"{shown!r} is no name for a step. Use letters, digits, `.`, `_` and `-`, at most 64 of them."
+        if name in OURS:
+            yield f"A step cannot be called {shown!r}: the job itself has one of that name. Choose another."
+
+
+def audit_tools(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
+    """Check that each tool is one there is, and one the brief allows."""
+    allowed = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
+    for name in step.tools or ():
+        if not any(matches(each, (name,)) for each in allowed):
+            known = any(matches(each.name, (name,)) for each in tools)
+            why = "the brief does not allow that tool" if known else "there is no such tool"
+            yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {listed(sorted(allowed))}."
+
+
+def audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
+    """Check that where it goes is within the brief, and that what it writes is named."""
+    for text in step.hosts or ():
+        try:
+            rule = parse_rule(text)
+        except BriefError as e:
+            yield f"{e}."
+        else:
+            yield from audit_rule(rule, step, scope)
+
+
+def audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
+    """Check one place it goes to."""
+    shown = repr(rule_text(rule))
+    brief = [rule_text(each) for each in held(step.name, scope.rules)]
+    if rule.verdict == "deny":
+        yield f"{shown} denies. A plan lists only where a step goes; leave it out."
+    elif rule.step not in ("", step.name):
+        yield f"{shown} is for another step. List it there."
+    elif within(rule, held(step.name, scope.rules)) is None:
+        yield (
+            f"{shown} is not covered by one rule of the brief. For this step the brief has: {listed(brief)}. "
+            "List hosts, methods and paths inside one of these, and outside what it denies."
+        )
+    elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not is_explicit(rule.path)):
+        yield (
+            f"{shown} writes without saying what. Name the methods and the path of each write, "
+            f"as in 'POST {rule.host}/orders'."
+        )
+
+
+def is_explicit(path: str) -> bool:
+    """Say whether a glob of paths names anything."""
+    return path == "/" or bool(path.replace("*", "").replace("/", ""))
+
+
+def audit_grants(step: Step, scope: Scope) -> Iterator[str]:
+    """Check that each secret is granted by the brief, and can be used where the step goes."""
+    mine = [each for each in scope.grants if each.step in ("", step.name)]
+    for name in step.grants or ():
+        hosts = [(each.host, each.port) for each in mine if each.secret == name]
+        if not hosts:
+            known = listed(sorted({each.secret for each in mine}))
+            yield f"the brief grants no secret {printable(name[:64])!r} to this step. It grants: {known}."
+        elif not any(reachable(step, scope, *each) for each in hosts):
+            places = ", ".join(host for host, _ in hosts)
+            yield f"the secret {name!r} is for {places}, where this step does not go. List that host, or drop it."
+
+
+def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
+    """Say whether a step goes to a host over https."""
+    return any(
+        rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in ends(rule)
+        for rule in listed_rules(step, scope)
+    )
+
+
+def listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
+    """Give the rules a step lists, but for those that are none."""
+    if step.hosts is None:
+        return held(step.name, scope.rules)
+    found = []
+    for text in step.hosts:
+        try:
+            found.append(parse_rule(text))
+        except BriefError:
+            continue
+    return tuple(found)
+
+
+def audit_kind(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
+    """Check what belongs to the kind of a step."""
+    if step.kind == "program":
+        if not step.program.strip():
+            yield "it is a `program` step without a program. Write the shell command in `program`."
+        if step.tools:
+            yield "a `program` step runs its program and reads nothing, so it uses no tools. Leave `tools` empty."
+    elif step.program:
+        yield "it has a program, but its kind is not `program`. Set the kind, or leave the program out."
+    if step.kind == "choose":
+        yield from audit_actions(step, job, tools)
+    elif step.actions:
+        yield "it has actions, but its kind is not `choose`. Set the kind, or leave the actions out."
+
+
+def audit_actions(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
+    """Check what may be chosen: fixed now, so it must be right now."""
+    if len(step.actions) < 2:
+        yield "a `choose` step needs two actions or more to choose from."
+    if len({each.name for each in step.actions}) < len(step.actions) or not all(each.name for each in step.actions):
+        yield "two of its actions have one name, or one has none. Give each its own."
+    allowed = allowed_tools(step, job, tools)
+    known = {each.name: each for each in tools if each.name in allowed}
+    for each in step.actions:
+        if each.tool not in known:
+            yield (
+                f"the action {printable(each.name[:64])!r} uses {printable(each.tool[:64])!r}, which this step cannot "
+                f"use. It may use: {listed(sorted(known))}."
+            )
+            continue
+        try:
+            known[each.tool].check(each.arguments)
+        except Wrong as e:
+            yield f"the action {printable(each.name[:64])!r} is not well formed: {e}"
+
+
+def audit_desk(plan: Plan, index: int, job: Job) -> Iterator[str]:
+    """Check where a step is taken, and what it takes over from the one before."""
+    step = plan.steps[index]
+    if step.keeps and index == 0:
+        yield "it is the first step, so there is nothing to keep. Set `keeps` to false."
+    if step.keeps and step.desk == "fresh":
+        yield "it keeps what the step before left running, and has a fresh desk: it cannot have both."
+    if step.live and step.desk == "fresh":
+        yield "it makes live state at a desk that is gone when it ends. Leave `desk` empty, or make a file."
+    soiled = any(soils(plan, earlier, bool(job.inputs), job.scope) for earlier in range(index))
+    if step.kind == "program" and soiled and granted(step, job.scope) and (step.keeps or step.desk == "same"):
+        yield (
+            "a program with secrets must not run where foreign content was read before. "
+            "Leave `desk` empty and `keeps` false, and name the files it needs in `files`."
+        )
+
+
+def audit_files(plan: Plan, job: Job) -> Iterator[str]:
+    """Check that files come from somewhere, and that every deliverable is made."""
+    there = list(job.inputs)
+    for step in plan.steps:
+        for path in (*step.files, *step.makes):
+            if not is_path(path):
+                yield (
+                    f"Step {printable(step.name[:64])!r}: {printable(path[:80])!r} is no path below the home folder. "
+                    "Write it like 'out/report.xlsx', without patterns."
+                )
+        for path in step.files:
+            if is_path(path) and not any(below(path, each) or below(each, path) for each in there):
+                yield (
+                    f"Step {printable(step.name[:64])!r} reads {printable(path[:80])!r}, which is no input and which "
+                    f"no earlier step makes. There are: {listed(there)}. Add it to `makes` of the step that makes it."
+                )
+        there += step.makes
+    if not says_nothing(plan):
+        for item in job.deliverables:
+            if not any(below(item.path, each) for step in plan.steps for each in step.makes):
+                yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
+
+
+def says_nothing(plan: Plan) -> bool:
+    """Say whether a plan lists nothing at all: a script's, which has what the brief has."""
+    return all(each == Step(each.name, each.intent) for each in plan.steps)
+
+
+def is_path(text: str) -> bool:
+    """Say whether a text is a path below a folder, and the same for everybody who sees it."""
+    path = PurePosixPath(text)
+    plain = text == printable(text) and text.isprintable() and "*" not in text
+    return plain and not path.is_absolute() and bool(path.parts) and ".." not in path.parts
+
+
+def below(path: str, folder: str) -> bool:
+    """Say whether a path is a folder or lies below it."""
+    return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
+
+
+def audit_size(plan: Plan, job: Job) -> list[str]:
+    """Check that what it permits can be told to a door."""
+    scope = compile_scope(plan, job.scope)
+    if len(scope.rules) <= MOST_RULES and len(scope.grants) <= MOST_GRANTS:
+        return []
+    return [
+        f"The plan comes to {len(scope.rules)} rules and {len(scope.grants)} grants, step by step; a door takes "
+        f"{MOST_RULES} and {MOST_GRANTS}. Join steps that go to the same hosts."
+    ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """List a few names."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(printable(each[:120]) for each in names[:SHOWN])}{more}" if names else "nothing"

@@ -1,0 +1,188 @@
+"""What a plan permits: each step its own rules, grants and tools, never more than the brief has. Pure.
+
+In a step the door admits what the plan lists for it, and asks about everything else the brief admits: the first write
+nobody planned, a host nobody planned. What the brief asks is asked, what it denies is denied, and what it does not
+name is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
+from hotdesk.brief.job import Job
+from hotdesk.brief.names import is_address
+from hotdesk.brief.within import decides, overlap, shares_host, within
+from hotdesk.plan import Plan, Step
+from hotdesk.tool import Tool
+
+AS_ROOT = "packages"
+"""The tool that does something as root."""
+Thing = TypeVar("Thing", Rule, Grant)
+
+
+def compile_scope(plan: Plan, scope: Scope) -> Scope:
+    """Give the scope that holds while a plan is carried out; what it lists beyond the brief is left out."""
+    shares = Counter(cover for step in plan.steps for _, cover in planned(step, scope))
+    rules = [tuple(dict.fromkeys(step_rules(step, scope, shares))) for step in plan.steps]
+    grants = [granted(step, scope) for step in plan.steps]
+    denies = [each for each in scope.rules if each.verdict == "deny"]
+    return replace(
+        scope,
+        rules=tuple(dict.fromkeys([*denies, *bound(plan, rules)])),
+        grants=tuple(dict.fromkeys(bound(plan, grants))),
+    )
+
+
+def bound(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
+    """Bind what steps have to them; what all of them have unchanged is for all."""
+    common = set[Thing]().union(*each[:1]).intersection(*each[1:])
+    for step, things in zip(plan.steps, each, strict=True):
+        for thing in things:
+            yield thing if thing.step or thing in common else replace(thing, step=step.name)
+
+
+def step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rule]:
+    """Give the rules of one step but for denies: those of its plan, and asks for the rest."""
+    if step.hosts is None:
+        yield from (each for each in held(step.name, scope.rules) if each.verdict != "deny")
+        return
+    allowed = [shaped(rule, cover, shares[cover], step.name) for rule, cover in planned(step, scope)]
+    yield from allowed
+    for each in held(step.name, scope.rules):
+        if each.verdict == "ask":
+            yield each
+        elif each.verdict == "allow" and not each.tunnel:
+            yield from asks(each, allowed, scope)
+
+
+def planned(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
+    """Give each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
+    for text in step.hosts or ():
+        rule = parse_rule(text)
+        cover = within(rule, held(step.name, scope.rules)) if rule.step in ("", step.name) else None
+        if cover is not None and "ask" not in (rule.verdict, cover.verdict):
+            yield rule, cover
+
+
+def held(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Give the rules that hold for a step."""
+    return tuple(each for each in rules if each.step in ("", step))
+
+
+def shaped(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
+    """Give a planned rule what the brief's has: its private networks, and its part of the bytes."""
+    return replace(
+        rule,
+        private=cover.private,
+        up=least(rule.up, None if cover.up is None else max(1, cover.up // shares)),
+        down=least(rule.down, None if cover.down is None else max(1, cover.down // shares)),
+        rate=rule.rate if cover.rate is None else min(rule.rate or cover.rate, cover.rate),
+        step=step,
+    )
+
+
+def least(one: int | None, other: int | None) -> int | None:
+    """Give the lesser of two limits; None is no limit."""
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def asks(rule: Rule, allowed: Sequence[Rule], scope: Scope) -> Iterator[Rule]:
+    """Give what is asked of a rule of the brief's in a step whose plan lists other rules, or a part of it.
+
+    An ask catches more than an allow admits: it stays away where it would stand before a deny or before the plan.
+    """
+    for piece in pieces(rule):
+        ask = replace(piece, verdict="ask", query=piece.query or None)
+        before = [each for each in allowed if each.tunnel and shares_host(each.host, ask.host)]
+        before += [each for each in allowed if overlap(each, ask) and not decides(each) > decides(ask)]
+        hidden = [
+            each
+            for each in scope.rules
+            if each.verdict == "deny" and shares_host(each.host, ask.host) and not decides(each) > decides(ask)
+        ]
+        if not before and not hidden:
+            yield ask
+
+
+def pieces(rule: Rule) -> Iterator[Rule]:
+    """Split a rule so that each method can be planned by itself."""
+    if rule.methods in (ANY, READ):
+        yield rule
+    else:
+        yield from (replace(rule, methods=(method,)) for method in rule.methods)
+
+
+def granted(step: Step, scope: Scope) -> tuple[Grant, ...]:
+    """Give the brief's grants that live in a step."""
+    mine = (each for each in scope.grants if each.step in ("", step.name))
+    return tuple(each for each in mine if step.grants is None or each.secret in step.grants)
+
+
+def allowed_tools(step: Step, job: Job, tools: Sequence[Tool]) -> frozenset[str]:
+    """Name the tools that may be used in a step."""
+    names = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
+    return frozenset(name for name in names if step.tools is None or matches(name, step.tools))
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Say whether a tool is one of those named; `browser_*` is every one so called."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def reaches(step: Step, scope: Scope) -> tuple[Rule, ...]:
+    """Give what a step may reach without being asked."""
+    if step.hosts is None:
+        return tuple(each for each in held(step.name, scope.rules) if each.verdict == "allow")
+    return tuple(rule for rule, _ in planned(step, scope))
+
+
+def writes(rule: Rule) -> bool:
+    """Say whether a rule admits more than reading."""
+    return rule.tunnel or not set(rule.methods) <= {*READ}
+
+
+def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
+    """Say what is at stake in a plan or a step, as facts; nothing: it only reads, and as nobody."""
+    if isinstance(what, Plan):
+        return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
+    grants, rules = granted(what, scope), reaches(what, scope)
+    trusted = {(each.host, each.port) for each in grants}
+    facts = [f"uses the secret {each.secret} at {each.host}" for each in grants]
+    facts += [f"passes TLS unread: {rule_text(rule)}" for rule in rules if rule.tunnel]
+    for rule in rules:
+        if writes(rule) and not rule.tunnel:
+            known = any(host == rule.host for host, _ in trusted)
+            facts.append(f"may write{'' if known else ' as nobody'}: {rule_text(rule)}")
+    facts += [
+        f"reaches a private network: {rule_text(each)}" for each in rules if each.private or is_address(each.host)
+    ]
+    if grants and what.desk == "same":
+        facts.append("stays at a desk that may have read foreign content, though it has secrets")
+    if grants and what.keeps:
+        facts.append("goes on with the processes of the step before, though it has secrets")
+    if what.tools is not None and matches(AS_ROOT, what.tools):
+        facts.append("may install packages, as root where the desk has root")
+    return tuple(dict.fromkeys(facts))
+
+
+def needs_fresh(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:
+    """Say whether a step must have a desk of its own: it has grants, and what lies at this one may be foreign."""
+    step = plan.steps[index]
+    if step.desk or step.keeps:
+        return step.desk == "fresh"
+    return bool(granted(step, scope)) and any(soils(plan, earlier, has_inputs, scope) for earlier in range(index))
+
+
+def soils(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:
+    """Say whether a step may leave something foreign at the desk that later steps are taken at."""
+    step = plan.steps[index]
+    reads = step.hosts is None or bool(step.hosts)
+    reaching = bool(held(step.name, scope.rules)) if step.hosts is None else reads
+    if needs_fresh(plan, index, has_inputs, scope):
+        return bool(step.makes) and (reaching or has_inputs)
+    return reaching or has_inputs

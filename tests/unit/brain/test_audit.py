@@ -1,0 +1,133 @@
+"""What is wrong with a plan: one table of plans that keep within their brief but for one thing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brain.audit import audit
+from hotdesk.brief import Scope, parse_grant, parse_rule
+from hotdesk.brief.job import Budget, Deliverable, Job
+from hotdesk.plan import Action, Plan, Step
+from hotdesk.tool import Parameter, Tool
+
+RULES = (
+    "read erp.test",
+    "POST erp.test/orders/*",
+    "read shop.test step=buy",
+    "write any.test",
+    "deny erp.test/admin/**",
+)
+GRANTS = ("erp@erp.test bearer", "shop@shop.test bearer step=buy")
+JOB = Job(
+    "Compare the invoices with the orders.",
+    (Deliverable("out/report.xlsx", "xlsx"),),
+    Path(),
+    "",
+    inputs=("invoices",),
+    scope=Scope(tuple(parse_rule(each) for each in RULES), tuple(parse_grant(each) for each in GRANTS)),
+    tools=("shell", "browser_*"),
+)
+TOOLS = (
+    Tool("shell", "", (Parameter("command", "text", "what", required=True),)),
+    Tool("browser_goto", ""),
+    Tool("packages", ""),
+)
+READ = Step(
+    "read", "Read.", ("shell", "browser_*"), ("GET erp.test/orders/*",), ("erp",), ("invoices/1.pdf",), ("a.csv",)
+)
+MAKE = Step("make", "Make.", ("shell",), (), (), ("a.csv",), ("out",))
+CHOOSE = replace(
+    MAKE,
+    kind="choose",
+    actions=(Action("yes", "shell", {"command": "true"}), Action("no", "shell", {"command": "false"})),
+)
+PROGRAM = replace(MAKE, kind="program", program="make-report", tools=None)
+
+
+@pytest.mark.parametrize("last", [MAKE, CHOOSE, PROGRAM])
+def test_a_plan_within_its_brief_has_no_findings(last: Step) -> None:
+    assert audit(Plan((READ, last)), JOB, TOOLS) == ()
+
+
+def test_a_script_that_lists_nothing_has_what_the_brief_has() -> None:
+    assert audit(Plan((Step("count", "Count."), Step("buy", "Buy."))), JOB, TOOLS) == ()
+
+
+def test_a_rule_for_one_step_holds_for_a_step_of_that_name() -> None:
+    buys = Step("buy", "Buy.", hosts=("GET shop.test/x",), grants=("shop",), files=("invoices",))
+    assert audit(Plan((READ, MAKE, buys)), JOB, TOOLS) == ()
+    assert audit(Plan((READ, MAKE, replace(buys, name="look"))), JOB, TOOLS) != ()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"name": "read"}, "2 steps are called 'read'"),
+        ({"name": "a b"}, "no name for a step"),
+        ({"name": ""}, "no name for a step"),
+        ({"name": "verify"}, "cannot be called 'verify'"),
+        ({"tools": ("fly",)}, "there is no such tool"),
+        ({"tools": ("packages",)}, "the brief does not allow that tool"),
+        ({"tools": ("screen_*",)}, "there is no such tool"),
+        ({"hosts": ("GET ,",)}, "write it like"),
+        ({"hosts": ("GET evil.test",)}, "not covered by one rule of the brief"),
+        ({"hosts": ("GET erp.test/admin/x",)}, "not covered by one rule of the brief"),
+        ({"hosts": ("GET shop.test",)}, "not covered by one rule of the brief"),
+        ({"hosts": ("deny erp.test",)}, "A plan lists only where a step goes"),
+        ({"hosts": ("GET erp.test step=read",)}, "is for another step"),
+        ({"hosts": ("write any.test/x",)}, "writes without saying what"),
+        ({"hosts": ("POST any.test",)}, "writes without saying what"),
+        ({"hosts": ("POST any.test/*/**",)}, "writes without saying what"),
+        ({"grants": ("gold",)}, "grants no secret 'gold'"),
+        ({"grants": ("shop",)}, "grants no secret 'shop'"),
+        ({"grants": ("erp",)}, "where this step does not go"),
+        ({"grants": ("erp",), "hosts": ("GET http://erp.test",)}, "where this step does not go"),
+        ({"makes": ("other",)}, "No step makes the deliverable 'out/report.xlsx'"),
+        ({"files": ("b.csv",)}, "no earlier step makes"),
+        ({"files": ("/etc/passwd",)}, "no path below the home folder"),
+        ({"files": ("../x",)}, "no path below the home folder"),
+        ({"files": ("*.csv",)}, "no path below the home folder"),
+        ({"makes": ("out", "x\u202ey")}, "no path below the home folder"),
+        ({"keeps": True, "desk": "fresh"}, "cannot have both"),
+        ({"live": True, "desk": "fresh"}, "live state"),
+        ({"kind": "program"}, "without a program"),
+        ({"kind": "program", "program": "x"}, "uses no tools"),
+        ({"program": "x"}, "its kind is not `program`"),
+        ({"actions": CHOOSE.actions}, "its kind is not `choose`"),
+        ({"kind": "choose", "actions": CHOOSE.actions[:1]}, "two actions or more"),
+        ({"kind": "choose", "actions": CHOOSE.actions * 2}, "have one name"),
+        ({"kind": "choose", "actions": (*CHOOSE.actions, Action("go", "packages"))}, "which this step cannot use"),
+        ({"kind": "choose", "actions": (*CHOOSE.actions, Action("go", "shell", {}))}, "command is missing"),
+    ],
+)
+def test_what_is_wrong_is_found_and_said(change: dict[str, object], expected: str) -> None:
+    findings = audit(Plan((READ, replace(MAKE, **change))), JOB, TOOLS)  # type: ignore[arg-type]
+    assert any(expected in each for each in findings), findings
+
+
+def test_a_program_with_secrets_does_not_run_where_foreign_content_was_read() -> None:
+    pays = replace(PROGRAM, hosts=("GET erp.test",), grants=("erp",))
+    assert audit(Plan((READ, pays)), JOB, TOOLS) == ()
+    for kept in (replace(pays, keeps=True), replace(pays, desk="same")):
+        assert "foreign content" in "".join(audit(Plan((READ, kept)), JOB, TOOLS))
+
+
+def test_the_first_step_has_nothing_to_keep() -> None:
+    assert "nothing to keep" in "".join(audit(Plan((replace(READ, keeps=True), MAKE)), JOB, TOOLS))
+
+
+def test_more_steps_than_acts_are_no_plan() -> None:
+    tight = replace(JOB, budget=Budget(acts=1))
+    assert "fewer, larger steps" in "".join(audit(Plan((READ, MAKE)), tight, TOOLS))
+    assert "1 to 100" in "".join(audit(Plan(()), JOB, TOOLS))
+
+
+def test_a_plan_that_no_door_could_be_told_is_found() -> None:
+    hosts = [f"h{number}.test" for number in range(100)]
+    wide = replace(JOB, scope=Scope(tuple(parse_rule(f"read {host}") for host in hosts)))
+    gets = tuple(f"GET {host}" for host in hosts)
+    steps = [Step(f"s{number}", "", (), gets, (), ("invoices",), ("out",)) for number in range(10)]
+    assert "Join steps" in "".join(audit(Plan(tuple(steps)), wide, TOOLS))
