@@ -1,0 +1,12 @@
+"""What a person sees while a job runs.
+
+How it works: `state.py` folds events into what is worth knowing now, `words.py` gives one line for each event worth a
+line, `area.py` lays out the live area as rows of spans, `cells.py` alone turns spans into what a terminal gets:
+escaped, cut, coloured. `live.py` is the board itself; `receipt.py` is what is said at the end; `stream.py` is the same
+for programs.
+"""
+
+from hotdesk.cli.board.live import Board as Board
+from hotdesk.cli.board.receipt import receipt_lines as receipt_lines
+from hotdesk.cli.board.state import Limits as Limits
+from hotdesk.cli.board.stream import JsonLines as JsonLines

@@ -1,0 +1,211 @@
+"""How the live area is laid out: rows of spans for one state, one width, one height, one moment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from hotdesk.cli.board.amounts import clock, lasting, money, plural, size, tokens
+from hotdesk.cli.board.cells import Line, Look, Span, cells, cut
+from hotdesk.cli.board.state import State
+from hotdesk.cli.board.words import KINDS, how_to_answer, target
+from hotdesk.drive.course import Stand, Taken
+
+WIDEST = 120
+"""Columns: what is far apart is not read together."""
+NAMES = 24
+"""Columns of the longest step's name."""
+MARKS: dict[Stand, Span] = {
+    "done": ("good", "✓"),
+    "current": ("now", "▸"),
+    "to come": ("dim", "·"),
+    "failed": ("bad", "✗"),
+    "rolled back": ("warn", "↺"),
+}
+FEWEST = 5
+"""Rows the plan has before other rows have theirs."""
+ALWAYS = 0
+Row: TypeAlias = tuple[int, Line]
+"""How dispensable a row is, and what it shows."""
+
+
+def lay(state: State, width: int, height: int, now: float, look: Look) -> list[str]:
+    """Lay the area out, no row wider than `width`, no more than `height` of them."""
+    width, height = max(min(width, WIDEST), 1), max(height, 1)
+    rest = [row for row in facts(state, now) if row[1]]
+    rest = fewest(rest, height - 2 - min(len(state.course.steps), FEWEST))
+    plan = checklist(state, width, height - 2 - len(rest), now, look)
+    lines = [[("dim", "─" * width)], header(state, width, now, look), *plan, *(line for _, line in rest)]
+    return [look.paint(line, width) for line in lines[:height]]
+
+
+def fewest(rows: list[Row], most: int) -> list[Row]:
+    """Drop the most dispensable rows until no more are left than fit."""
+    rows = list(rows)
+    while len(rows) > max(most, 0) and any(rank > ALWAYS for rank, _ in rows):
+        worst = max(rank for rank, _ in rows)
+        rows.reverse()
+        rows.remove(next(row for row in rows if row[0] == worst))
+        rows.reverse()
+    return rows
+
+
+def header(state: State, width: int, now: float, look: Look) -> Line:
+    """Say which job, what for, and how long."""
+    elapsed, limit = state.course.elapsed(now), state.limits.seconds
+    right = f"{clock(elapsed)} of {clock(limit)}" if limit else clock(elapsed)
+    late = "warn" if limit and elapsed > 0.8 * limit else "strong"
+    return spread([("dim", f" {state.job}  "), ("strong", state.goal)], (late, right), width, look)
+
+
+def spread(left: Sequence[Span], right: Span, width: int, look: Look) -> Line:
+    """Put a text at the right end of a row; what is at the left gives way."""
+    room = width - cells(right[1]) - 2
+    kept: list[Span] = []
+    for style, text in left:
+        text = cut(look.clean(text), max(room, 0))
+        room -= cells(text)
+        kept.append((style, text))
+    return [*kept, ("", " " * (max(room, 0) + 1)), right] if right[1] else kept
+
+
+def checklist(state: State, width: int, height: int, now: float, look: Look) -> list[Line]:
+    """Show the plan, or as much of it as fits round the current step."""
+    steps = list(state.course.steps.values())
+    if not steps or height < 1:
+        return []
+    names = min(max(cells(look.clean(step.name)) for step in steps), NAMES)
+    first, last = window(steps, height)
+    rows = [row_of(step, names, width, now - state.course.step_since, look) for step in steps[first:last]]
+    above, below = steps[:first], steps[last:]
+    if height < 3:  # then the current step is more than a count of the others
+        return rows
+    if above:
+        rows[0] = [("dim", f" … {summary(above + steps[first : first + 1])}")]
+    if below:
+        rows[-1] = [("dim", f" … {summary(steps[last - 1 : last] + below)}")]
+    return rows
+
+
+def window(steps: Sequence[Taken], height: int) -> tuple[int, int]:
+    """Choose which steps are shown: the current one, or the first to come, and those around it."""
+    if len(steps) <= height:
+        return 0, len(steps)
+    active = ("current", "rolled back", "to come")
+    at = next((i for stand in active for i, step in enumerate(steps) if step.stand == stand), len(steps) - 1)
+    first = min(max(at - height // 2, 0), len(steps) - height)
+    return first, first + height
+
+
+def summary(steps: Sequence[Taken]) -> str:
+    """Count steps that are not shown."""
+    stands = [step.stand for step in steps]
+    return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
+
+
+def row_of(step: Taken, names: int, width: int, running: float, look: Look) -> Line:
+    """Show one step of the checklist."""
+    style, mark = MARKS[step.stand]
+    name = cut(look.clean(step.name), names)
+    again = f"attempt {step.attempts}  " if step.attempts > 1 else ""
+    seconds = step.seconds + (running if step.stand == "current" else 0)
+    took = lasting(seconds) if step.attempts else ""
+    shade = style if step.stand in ("current", "failed", "rolled back") else "dim" if step.stand == "to come" else ""
+    left = [(style, f" {mark} "), (shade, name + " " * (names - cells(name) + 2)), (shade, step.what)]
+    return spread(left, ("dim" if step.stand != "current" else "now", f"{again}{took}"), width, look)
+
+
+def facts(state: State, now: float) -> list[Row]:
+    """List the rows below the plan, each with how dispensable it is."""
+    return [
+        (3, thought(state)),
+        (2, tool(state, now)),
+        (5, brain(state)),
+        (1, spend(state)),
+        (6, told(state)),
+        (4, door(state)),
+        *((ALWAYS, line) for line in waits(state, now)),
+    ]
+
+
+def entry(word: str, *spans: Span) -> Line:
+    """Begin a row with what it is about."""
+    return [("dim", f" {word:7}"), *spans]
+
+
+def thought(state: State) -> Line:
+    """Show what the worker thinks."""
+    return entry("thinks", ("", f'"{state.thought}"')) if state.thought else []
+
+
+def tool(state: State, now: float) -> Line:
+    """Show which tools are at work, or the last one and how long it took."""
+    course, most = state.course, state.limits.budget.acts
+    running = [f"{name} {lasting(max(now - since, 0))}" for name, since in course.running.values()]
+    acts = f"  act {course.acts:,} of {most:,}" if most else f"  act {course.acts:,}" if course.acts else ""
+    if running:
+        return entry("does", ("now", ", ".join(running)), ("dim", acts))
+    if not state.tool:
+        return []
+    style = "" if state.outcome == "done" else "bad"
+    way = f", by {state.fallback}" if state.fallback else ""
+    return entry("did", ("", state.tool), (style, f" {state.outcome}, {lasting(state.ms / 1000)}{way}"), ("dim", acts))
+
+
+def brain(state: State) -> Line:
+    """Show who thinks."""
+    if not state.brain and not state.model:
+        return []
+    other = f"  now {state.model}" if state.model and state.model not in state.brain else ""
+    return entry("brain", ("", state.brain), ("dim", other))
+
+
+def spend(state: State) -> Line:
+    """Show what models cost, who plans and who acts apart."""
+    parts = [
+        f"{word} {money(costs)}"
+        for part, word in (("plan", "planning"), ("act", "acting"))
+        if (costs := [cost for cost in state.course.costs.values() if cost.part == part])
+    ]
+    most = state.limits.budget.dollars
+    limit = f", of ${most:,.2f}" if most is not None else ""
+    return entry("spend", ("", f"{', '.join(parts)}{limit}")) if parts else []
+
+
+def told(state: State) -> Line:
+    """Show how much models were told, and said."""
+    costs, most = list(state.course.costs.values()), state.limits.budget.tokens
+    used = sum(cost.input + cost.output + cost.cached for cost in costs)
+    limit = f" of {tokens(most)}" if most is not None else ""
+    sent = size(sum(cost.up for cost in costs))
+    return entry("told", ("", f"{sent} to the provider"), ("dim", f"  {tokens(used)}{limit} tokens")) if costs else []
+
+
+def door(state: State) -> Line:
+    """Show what went through the door, what did not, and what is safe."""
+    spans: list[Span] = []
+    if state.admitted or state.refused:
+        spans.append(("", f"{state.admitted:,} admitted  "))
+    if state.refused:
+        spans.append(("warn", f"{state.refused:,} refused, last {state.refused_host[:60]}  "))
+    if state.alarms:
+        spans.append(("bad", f"{plural(state.alarms, 'alarm')}  "))
+    if state.checkpoints:
+        spans.append(("dim", f"{plural(state.checkpoints, 'checkpoint')}, last {size(state.checkpoint)}"))
+    return entry("door", *spans) if spans else []
+
+
+def waits(state: State, now: float) -> list[Line]:
+    """Show what waits for a person, and how it is answered."""
+    rows: list[Line] = []
+    for each in state.waiting.open:
+        left = f", {clock(each.until / 1000 - now)} left"
+        rows.append(entry("WAITS", ("warn", f"{shortest(how_to_answer(each))}  "), ("", f"{KINDS[each.kind]}{left}")))
+    for asked in state.asked.values():
+        rows.append(entry("ASKS", ("warn", f"hotdesk approve {asked.id}  "), ("", target(asked))))
+    return rows
+
+
+def shortest(commands: str) -> str:
+    """Give the first of several commands: all were said when the question came."""
+    return commands.partition(" | ")[0]

@@ -1,0 +1,127 @@
+"""How wide text is on a terminal, and how it is cut, wrapped and painted there. Nothing reaches a terminal but by here.
+
+What was not written by us is escaped here, so that the only control bytes a terminal gets are our own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hotdesk.errors import escaped, printable
+
+STYLES = {"good": "32", "bad": "31", "warn": "33", "now": "1;36", "strong": "1", "dim": "2", "": ""}
+"""What a style is in ANSI; the empty one is none."""
+MARKS_IN_A_ROW = 2
+"""Accents one letter may carry: more of them grow over the lines around it."""
+ASCII = str.maketrans(
+    {"✓": "+", "▸": ">", "·": "-", "✗": "x", "↺": "<", "…": "~", "─": "-", "│": "|", "╭": "+", "╰": "+"}
+)
+"""Our own signs, for a terminal that has only ASCII."""
+OWN = re.compile(r"\x1b\[[0-9;]*m")
+"""A style as we write it."""
+Span: TypeAlias = tuple[str, str]
+"""A style's name, and text as it is."""
+Line: TypeAlias = Sequence[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a terminal can show."""
+
+    colours: bool = False
+    unicode: bool = True
+
+    def clean(self, text: str) -> str:
+        """Make text safe to show: nothing in it steers a terminal."""
+        if not self.unicode:
+            text = text.translate(ASCII)
+            return printable(text).encode("ascii", "backslashreplace").decode()
+        return printable(text) if text.isascii() else "".join(sparse(printable(text)))
+
+    def paint(self, line: Line, width: int | None = None) -> str:
+        """Write a line, cut to a width."""
+        spans = [(style, self.clean(text)) for style, text in line]
+        if width is not None:
+            spans = cut_spans(spans, width, "…" if self.unicode else "~")
+        return "".join(self.styled(style, text) for style, text in spans if text)
+
+    def styled(self, style: str, text: str) -> str:
+        """Put a style round clean text."""
+        return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colours and style else text
+
+
+def visible(painted: str) -> int:
+    """Give how many columns a painted line takes."""
+    return cells(OWN.sub("", painted))
+
+
+def sparse(text: str) -> Iterator[str]:
+    """Give a text's characters; accents beyond what a letter may carry are escaped."""
+    marks = 0
+    for c in text:
+        marks = marks + 1 if cell(c) == 0 else 0
+        yield c if marks <= MARKS_IN_A_ROW else escaped(c)
+
+
+def cell(character: str) -> int:
+    """Give how many columns a printable character takes, rather one too many than one too few."""
+    if character.isascii():
+        return 1
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cells(text: str) -> int:
+    """Give how many columns a text takes."""
+    return len(text) if text.isascii() else sum(map(cell, text))
+
+
+def cut(text: str, width: int, sign: str = "…") -> str:
+    """Cut a clean text to a width; a sign says where."""
+    if cells(text) <= width:
+        return text
+    return "" if width < 1 else head(text, width - 1) + sign
+
+
+def head(text: str, width: int) -> str:
+    """Give as much of a text's beginning as a width holds."""
+    if text.isascii():
+        return text[:width]
+    taken, used = 0, 0
+    for c in text:
+        used += cell(c)
+        if used > width:
+            break
+        taken += 1
+    return text[:taken]
+
+
+def cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
+    """Cut the spans of a line to a width."""
+    spans = list(spans)
+    if sum(cells(text) for _, text in spans) <= width:
+        return spans
+    kept: list[Span] = []
+    for style, text in spans:
+        if cells(text) >= width:
+            return [*kept, (style, head(text, width - 1) + sign if width > 0 else "")]
+        kept.append((style, text))
+        width -= cells(text)
+    return kept
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Part a clean text into lines of a width, at spaces where there are any; nothing of it is lost."""
+    lines = []
+    while cells(text) > width > 1:
+        line = head(text, width)
+        space = line.rfind(" ")
+        line = line[: space + 1] if space > width // 2 else line
+        lines.append(line.rstrip(" "))
+        text = text[len(line) :]
+    return [*lines, text]

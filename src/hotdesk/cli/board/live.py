@@ -1,0 +1,151 @@
+"""The board: a job on a terminal, redrawn in place; elsewhere one line for each event a person should hear of.
+
+Nothing is switched on in the terminal that would have to be switched off: whoever is killed leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TextIO
+
+from hotdesk.cli.board import words
+from hotdesk.cli.board.area import lay
+from hotdesk.cli.board.cells import Line, Look, visible
+from hotdesk.cli.board.state import Limits, State
+from hotdesk.drive.course import OURS
+from hotdesk.event import Event, Exchange, StepBegun
+from hotdesk.job.papers import Papers
+
+OFTEN = 0.05
+"""Seconds between two drawings, where no line has to be said."""
+REFUSED_SHOWN = 20
+"""Refused targets a line is said for; a desk may try any number, and the receipt counts them."""
+UNWRAPPED, WRAPPED = "\x1b[?7l", "\x1b[?7h"
+"""A row that is wider than we think is cut by the terminal, and does not move the others."""
+TO_END_OF_ROW, TO_END = "\x1b[K", "\x1b[J"
+
+
+class Board:
+    """Shows one job as it goes on."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        papers: Papers | None,
+        clock: Callable[[], float],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.stream = stream
+        self.clock = clock
+        self.live = stream.isatty() and environment.get("TERM", "dumb") not in ("", "dumb")
+        unicode = "utf" in (stream.encoding or "").lower().replace("-", "")
+        self.look = Look(colours=self.live and not environment.get("NO_COLOR"), unicode=unicode)
+        self.state = State(papers if self.live else None, limits)
+        self.lines: list[Line] = []
+        """What is to be said above the area."""
+        self.area: list[str] = []
+        """What the area shows, plain: how many rows it takes depends on the width."""
+        self.refused: set[tuple[str, str]] = set()
+        self.drawn = 0.0
+        self.held = False
+        self.deaf = False
+
+    def recall(self, events: Iterable[tuple[float, Event]]) -> None:
+        """Take in what happened before, each with its time in seconds since 1970; nothing is said of it."""
+        for at, event in events:
+            self.state.take(event, at)
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        self.state.take(event, self.clock())
+        if not self.hidden(event):
+            self.lines += [[(style, text)] for style, text in words.say(event, self.state)]
+        if self.lines or self.clock() - self.drawn >= OFTEN:
+            self.draw()
+
+    def say(self, *lines: str) -> None:
+        """Say lines of our own among those of events."""
+        self.lines += [[("", line)] for line in lines]
+        self.draw()
+
+    def tick(self) -> None:
+        """Show how time passes."""
+        self.draw()
+
+    def close(self) -> None:
+        """Say what is still to be said, and take the area away."""
+        self.held = False
+        self.draw(last=True)
+        self.live = False
+
+    def interrupted(self) -> None:
+        """Say what is left of a job that was broken off."""
+        left = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
+        self.say(f"hotdesk: the job was broken off; {f'desks are left: {left}' if left else 'its desks are burnt'}")
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the terminal to somebody else for a while; what is to be said waits."""
+        self.draw(last=True)
+        self.held = True
+        try:
+            yield
+        finally:
+            self.held = False
+            self.draw()
+
+    def hidden(self, event: Event) -> bool:
+        """Say whether the area shows an event well enough, or enough of its kind were told of."""
+        match event:
+            case StepBegun():
+                return self.live and event.step not in OURS
+            case Exchange(verdict="deny" | "broken") if event.step:
+                known = (event.method, event.host) in self.refused
+                if not known and len(self.refused) < REFUSED_SHOWN:
+                    self.refused.add((event.method, event.host))
+                    return False
+                return True
+        return False
+
+    def draw(self, last: bool = False) -> None:
+        """Write what is to be said and the area as it is now, in one piece."""
+        if self.held:
+            return
+        if not self.live:
+            self.write("".join(f"{self.look.paint(line)}\n" for line in self.lines))
+            self.lines.clear()
+            return
+        self.drawn = self.clock()
+        width, height = self.size()
+        said = "".join(f"{self.look.paint(line)}{TO_END_OF_ROW}\n" for line in self.lines)
+        self.lines.clear()
+        area = [] if last else lay(self.state, width, height - 1, self.drawn, self.look)
+        rows = "\n".join(f"{row}{TO_END_OF_ROW}" for row in area)
+        self.write(f"{self.back(width)}{said}{UNWRAPPED}{rows}{TO_END}{WRAPPED}")
+        self.area = area
+
+    def back(self, width: int) -> str:
+        """Go to where the area begins; a terminal that became narrower has wrapped its rows."""
+        rows = sum(max(-(-visible(row) // max(width, 1)), 1) for row in self.area)
+        return f"\r\x1b[{rows - 1}A" if rows > 1 else "\r"
+
+    def size(self) -> tuple[int, int]:
+        """Ask the terminal how large it is, each time."""
+        try:
+            found = os.get_terminal_size(self.stream.fileno())
+        except (OSError, ValueError):
+            return 80, 24
+        return found.columns or 80, found.lines or 24
+
+    def write(self, text: str) -> None:
+        """Write to whoever watches; nobody there is no reason to stop a job."""
+        if self.deaf or not text:
+            return
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except (OSError, ValueError):
+            self.deaf = True

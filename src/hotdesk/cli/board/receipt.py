@@ -1,0 +1,100 @@
+"""A receipt as people read it: what was made, how it was checked, what went where, what it cost, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hotdesk.cli.board.amounts import lasting, money, plural, size
+from hotdesk.drive.course import Cost, Taken
+from hotdesk.drive.receipt import Receipt, Requests
+from hotdesk.errors import printable
+
+MOST = 20
+"""Lines of one kind of request: a desk may try any number of hosts."""
+
+
+def receipt_lines(receipt: Receipt) -> list[str]:
+    """Write a receipt, a line a fact, with nothing in it that could steer a terminal."""
+    why = f", {receipt.why}" if receipt.why else ""
+    lines = [f"receipt of job {receipt.job}: {receipt.outcome}{why}"]
+    lines += (f"  {word:8} {text}" for word, text in (*made(receipt), *went(receipt), *took(receipt), *burnt(receipt)))
+    return [printable(line) for line in lines]
+
+
+def made(receipt: Receipt) -> Iterator[tuple[str, str]]:
+    """Tell of what was made."""
+    for item in receipt.kept:
+        yield "kept", f"{item.path}, {item.size} bytes, sha256 {item.sha256}"
+    for check in receipt.checks:
+        yield "checked", f"{check.path} by {check.check}: {check.outcome}"
+
+
+def went(receipt: Receipt) -> Iterator[tuple[str, str]]:
+    """Tell of the door: what it admitted and what it refused."""
+    refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
+    yield from listed("door", [each for each in receipt.requests if each not in refused], receipt.job)
+    yield from listed("refused", refused, receipt.job)
+    for alarm in receipt.alarms[:MOST]:
+        yield "ALARM", f"{alarm.what} of {alarm.secret} at {alarm.host} {alarm.note}".rstrip()
+
+
+def listed(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
+    """List requests, the most frequent ones where there are many."""
+    shown = requests if len(requests) <= MOST else sorted(requests, key=lambda each: -each.count)[:MOST]
+    for each in shown:
+        grants = f" with {', '.join(each.grants)}" if each.grants else ""
+        yield word, f"{each.count} x {each.verdict} {each.method[:40]} {each.host[:253]}{grants}"
+    if rest := len(requests) - len(shown):
+        yield word, f"and {rest:,} kinds more: hotdesk show {job} --door"
+
+
+def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
+    """Tell of what it took: who, money, time."""
+    if receipt.brain:
+        yield "brain", receipt.brain
+    for cost in receipt.costs:
+        yield "cost", cost_of(cost)
+    for step in receipt.steps:
+        yield "step", course_of(step)
+    if receipt.seconds:
+        yield "time", f"{lasting(receipt.seconds)}, {plural(receipt.acts, 'act')}"
+    for act in receipt.unknown:
+        yield "unknown", f"act {act}: it was begun, and nobody wrote down what came of it"
+
+
+def cost_of(cost: Cost) -> str:
+    """Tell of one model's cost."""
+    part = "planning" if cost.part == "plan" else "acting"
+    cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
+    read = f"{cost.input:,} tokens read{cached}, {cost.output:,} written"
+    told = f"{plural(cost.replies, 'reply')}, {size(cost.up)} sent to its provider"
+    return f"{part}, {cost.model}: {money([cost])}; {read}; {told}"
+
+
+def course_of(step: Taken) -> str:
+    """Tell of one step."""
+    told = "not taken" if not step.attempts else "broken off" if step.stand in ("to come", "current") else step.stand
+    attempts = f" at attempt {step.attempts}" if step.attempts > 1 else ""
+    back = f", rolled back {plural(step.rolled_back, 'time')}" if step.rolled_back else ""
+    time = f", {lasting(step.seconds)}, {plural(step.acts, 'act')}" if step.attempts else ""
+    return f"{step.name}: {told}{attempts}{back}{time}"
+
+
+def burnt(receipt: Receipt) -> Iterator[tuple[str, str]]:
+    """Tell of the ashes."""
+    for desk in receipt.burnt:
+        yield "burnt", f"desk {desk}"
+    for desk in receipt.left:
+        yield "LEFT", f"desk {desk}; `hotdesk burn {desk}`"
+    if receipt.ashes is None:
+        return
+    for each in receipt.ashes.destroyed:
+        if not any(desk in each for desk in receipt.burnt):
+            yield "destroyed:", each
+    for each in receipt.ashes.kept:
+        yield "kept on purpose:", each
+    for each in receipt.ashes.left:
+        if not any(desk in each for desk in receipt.left):
+            yield "FOUND LEFT:", each
+    if not receipt.left and not receipt.ashes.left:
+        yield "found left:", "nothing"

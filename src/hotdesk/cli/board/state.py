@@ -1,0 +1,163 @@
+"""What a person wants to know of a job at this moment, folded from its events and those of its desks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from hotdesk.brief.job import Budget
+from hotdesk.drive.course import Course
+from hotdesk.errors import HostError
+from hotdesk.event import (
+    Acted,
+    Alarm,
+    Amended,
+    Answered,
+    Asked,
+    Burnt,
+    Checkpointed,
+    Event,
+    Exchange,
+    JobBegun,
+    JobEnded,
+    Observed,
+    Planned,
+    StepBegun,
+    StepEnded,
+    Thought,
+    Used,
+)
+from hotdesk.job.papers import Papers
+from hotdesk.job.waiting import Waiting
+
+LONGEST = 2000
+"""Characters of a thought that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the job may use, as far as a person is told."""
+
+    seconds: float | None = None
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(slots=True)
+class State:
+    """One job as it stands."""
+
+    papers: Papers | None = None
+    limits: Limits = Limits()
+    course: Course = field(default_factory=Course)
+    waiting: Waiting = field(default_factory=Waiting)
+    asked: dict[str, Asked] = field(default_factory=dict)
+    """What its desks ask, and nobody answered."""
+    desks: dict[str, None] = field(default_factory=dict)
+    """Desks that are open."""
+    job: str = ""
+    goal: str = ""
+    brain: str = ""
+    model: str = ""
+    """Who takes the step."""
+    thought: str = ""
+    """A model's words."""
+    tool: str = ""
+    """The tool that was used last, what came of it, and how long it took."""
+    outcome: str = ""
+    ms: int = 0
+    fallback: str = ""
+    admitted: int = 0
+    refused: int = 0
+    refused_host: str = ""
+    """The last one; a desk's word."""
+    alarms: int = 0
+    checkpoints: int = 0
+    checkpoint: int = 0
+    """Bytes of the last one."""
+
+    def take(self, event: Event, at: float) -> None:
+        """Take an event in; `at` is seconds since 1970."""
+        tools = dict(self.course.running)
+        self.course.take(event, at)
+        self.waiting.take(event)
+        match event:
+            case JobBegun():
+                self.job, self.goal, self.brain = event.job, event.goal, event.brain
+            case Planned(findings=()) | Amended():
+                self.read_plan(event.paper)
+            case StepBegun(step="desk"):
+                self.desks[event.desk] = None
+            case StepEnded(step="desk", outcome="done"):
+                self.desks.pop(event.desk, None)
+            case StepBegun() if event.model:
+                self.model = event.model
+            case Thought():
+                self.thought = words_of(self.paper(event.paper)) or self.thought
+            case Acted():
+                self.tool, self.outcome, self.fallback = event.tool, "", ""
+            case Observed():
+                self.tool = tools.get(event.act, (self.tool, 0.0))[0]
+                self.outcome, self.ms = event.outcome, event.ms
+            case Checkpointed():
+                self.checkpoints, self.checkpoint = self.checkpoints + 1, event.size
+            case JobEnded():
+                self.asked.clear()
+            case _:
+                self.take_desk(event)
+
+    def take_desk(self, event: Event) -> None:
+        """Take in what happened at a desk."""
+        match event:
+            case Exchange() if event.step:  # before its first step a desk only tries its own way out
+                self.admitted += event.verdict == "allow"
+                if event.verdict in ("deny", "broken"):
+                    self.refused, self.refused_host = self.refused + 1, event.host
+            case Used():
+                self.fallback = event.fallback
+                if not self.course.acts:
+                    self.tool, self.outcome, self.ms = event.tool, event.outcome, event.ms
+            case Alarm():
+                self.alarms += 1
+            case Asked():
+                self.asked[event.id] = event
+            case Answered():
+                self.asked.pop(event.id, None)
+            case Burnt():
+                self.asked = {name: each for name, each in self.asked.items() if each.desk != event.desk}
+
+    def paper(self, name: str) -> str:
+        """Give what a paper says; nothing where it cannot be had: a board shows, it does not judge."""
+        if self.papers is None:
+            return ""
+        try:
+            return self.papers.text(name)
+        except (HostError, ValueError):
+            return ""
+
+    def read_plan(self, paper: str) -> None:
+        """Learn what each step of a plan is meant to do."""
+        for name, intent in intents(self.paper(paper)).items():
+            if name in self.course.steps:
+                self.course.steps[name].what = intent
+
+
+def intents(paper: str) -> dict[str, str]:
+    """Give the steps' intents from a plan's paper; none from what is no plan."""
+    try:
+        return {str(step["name"]): str(step["intent"]) for step in json.loads(paper)["steps"]}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def words_of(paper: str) -> str:
+    """Give what a reply says for people in one line: what it shows of its thinking, else its text."""
+    try:
+        told = json.loads(paper)
+    except ValueError:
+        told = {"text": paper}
+    if isinstance(told, dict):
+        told = told.get("reply", told)
+    if not isinstance(told, dict):
+        return ""
+    said = next((told[key] for key in ("thought", "text") if isinstance(told.get(key), str) and told[key].strip()), "")
+    return " ".join(said[:LONGEST].split())

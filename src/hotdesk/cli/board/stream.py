@@ -1,0 +1,39 @@
+"""A job for programs: each event as one line of JSON, the receipt last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TextIO
+
+from hotdesk.drive.receipt import Receipt
+from hotdesk.event import Event, as_dict
+
+
+class JsonLines:
+    """Writes events as they come: `{"at": milliseconds since 1970, "event": name, "data": {…}}`."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        self.stream = stream
+        self.clock = clock
+        self.deaf = False
+
+    def show(self, event: Event) -> None:
+        """Write one event."""
+        self.write(type(event).__name__, as_dict(event))
+
+    def finish(self, receipt: Receipt, paths: Mapping[str, str]) -> None:
+        """Write the receipt, and where its results are."""
+        self.write("Receipt", {**asdict(receipt), "paths": dict(paths)})
+
+    def write(self, name: str, data: Mapping[str, object]) -> None:
+        """Write one line of plain ASCII; nobody who reads it is no reason to stop a job."""
+        if self.deaf:
+            return
+        line = json.dumps({"at": int(self.clock() * 1000), "event": name, "data": data}).replace("\x7f", "\\u007f")
+        try:
+            self.stream.write(f"{line}\n")
+            self.stream.flush()
+        except (OSError, ValueError):
+            self.deaf = True

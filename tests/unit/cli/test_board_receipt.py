@@ -1,0 +1,110 @@
+"""A receipt as people read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hotdesk.cli.board import receipt_lines
+from hotdesk.drive.receipt import Receipt, Requests, fold_timed
+from hotdesk.event import (
+    Acted,
+    Alarm,
+    Event,
+    Exchange,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    Kept,
+    Observed,
+    Planned,
+    RolledBack,
+    StepBegun,
+    StepEnded,
+    Thought,
+    Verified,
+)
+
+JOB, DESK = "i1", "i2"
+
+
+def exchange(verdict: str, host: str, *grants: str) -> Exchange:
+    """Make a request at the door."""
+    return Exchange(DESK, "ask", verdict, "r", "GET", "https", host, 443, "/", 200, 1, 2, 3, grants)  # type: ignore[arg-type]
+
+
+EVENTS: list[Event] = [
+    JobBegun(JOB, "compare", "cd" * 32, "recorded script 1a2b3c4d"),
+    Thought(JOB, "", 1, "anthropic:large", "p", 1200, 340, 5000, 2048, 900, 0.0312),
+    Planned(JOB, "ab" * 32, ("ask", "write", "send"), "p"),
+    StepBegun(JOB, "desk", "with the inputs", DESK),
+    StepBegun(JOB, "ask", "Ask.", DESK),
+    Thought(JOB, "ask", 1, "anthropic:small", "p", 10, 3, 0, 100, 20, -1.0),
+    RolledBack(JOB, "ask", 1, "no answer"),
+    StepBegun(JOB, "ask", "Ask.", DESK, 2),
+    Acted(JOB, "ask", 1, "shell", "p"),
+    Observed(JOB, "ask", 1, "done", 5, "p"),
+    StepEnded(JOB, "ask", "done", "", DESK),
+    StepBegun(JOB, "write", "Write.", DESK),
+    Acted(JOB, "write", 2, "browser_open", "p"),
+    Verified(JOB, "i3", "a.xlsx", "ab" * 32, "xlsx", "passed", ("5 rows",)),
+    Kept(JOB, "a.xlsx", "ab" * 32, 4711),
+    StepEnded(JOB, "desk", "done", "burnt", DESK),
+    StepBegun(JOB, "desk", "clean", "i3"),
+    JobEnded(JOB, "failed", "the time was up"),
+    JobBurnt(JOB, ("desk i2", "2 checkpoints"), ("papers in jobs/i1, to show, until 2027-01-01",), ("desk i3",)),
+    exchange("allow", "erp.test", "token in header authorization"),
+    exchange("allow", "erp.test", "token in header authorization"),
+    exchange("deny", "evil.test"),
+    Alarm(DESK, "placeholder", "token", "evil.test"),
+]
+
+
+def receipt() -> Receipt:
+    """Fold the events, one a second."""
+    return fold_timed(JOB, ((float(second), event) for second, event in enumerate(EVENTS)))
+
+
+def test_a_receipt_has_a_line_for_each_fact() -> None:
+    assert receipt_lines(receipt()) == [
+        "receipt of job i1: failed, the time was up",
+        f"  kept     a.xlsx, 4711 bytes, sha256 {'ab' * 32}",
+        "  checked  a.xlsx by xlsx: passed",
+        "  door     2 x allow GET erp.test with token in header authorization",
+        "  refused  1 x deny GET evil.test",
+        "  ALARM    placeholder of token at evil.test",
+        "  brain    recorded script 1a2b3c4d",
+        "  cost     planning, anthropic:large: ~$0.0312; 1,200 tokens read (5,000 more cached), 340 written;"
+        " 1 reply, 2.0 KiB sent to its provider",
+        "  cost     acting, anthropic:small: unknown price; 10 tokens read, 3 written;"
+        " 1 reply, 100 bytes sent to its provider",
+        "  step     ask: done at attempt 2, rolled back 1 time, 5.0 s, 1 act",
+        "  step     write: broken off, 6.0 s, 1 act",
+        "  step     send: not taken",
+        "  time     17.0 s, 2 acts",
+        "  unknown  act 2 browser_open: it was begun, and nobody wrote down what came of it",
+        "  burnt    desk i2",
+        "  LEFT     desk i3; `hotdesk burn i3`",
+        "  destroyed: 2 checkpoints",
+        "  kept on purpose: papers in jobs/i1, to show, until 2027-01-01",
+    ]
+
+
+def test_a_receipt_says_that_nothing_was_found_left() -> None:
+    clean = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ()))
+    assert receipt_lines(clean)[-1] == "  found left: nothing"
+    found = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ("a mount",)))
+    assert receipt_lines(found)[-1] == "  FOUND LEFT: a mount"
+
+
+def test_many_refused_hosts_do_not_bury_the_rest() -> None:
+    many = tuple(Requests(n, "deny", "GET", f"h{n}.test", ()) for n in range(1, 1001))
+    lines = [line for line in receipt_lines(replace(receipt(), requests=many)) if "refused" in line]
+    assert lines[0] == "  refused  1000 x deny GET h1000.test"
+    assert lines[20:] == ["  refused  and 980 kinds more: hotdesk show i1 --door"]
+
+
+def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:
+    hostile = Requests(1, "deny", "GET\x1b[2J", "a\n  kept     all.xlsx", ())
+    lines = receipt_lines(replace(receipt(), requests=(hostile,), why="\x1b]0;x\x07\u202e"))
+    assert all(line.isprintable() for line in lines)
+    assert not any(line.startswith("  kept     all") for line in lines)
