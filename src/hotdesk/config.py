@@ -314,9 +314,8 @@ def parse_size(text: str) -> int:
 
 def parse_seconds(value: object) -> float | None:
     """Read a time as a number of seconds, or as `90s`, `15m`, `2h`, `1d`; None: it is none."""
-    unit = 1
     if isinstance(value, str) and TIME_SHAPE.fullmatch(value):
-        value, unit = int(value[:-1]), UNITS[value[-1]]
+        return float(int(value[:-1]) * UNITS[value[-1]])
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e12:
         return None
-    return float(value * unit)
+    return float(value)

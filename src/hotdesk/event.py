@@ -357,6 +357,8 @@ class Amended:
     paper: str
     step: str = ""
     """The step that asked for it."""
+    rules: tuple[str, ...] = ()
+    """What was approved beyond the brief, all told, as text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import anyio
 
 from hotdesk.cli.carrying import Chosen, brain_of, read_chosen
 from hotdesk.config import Config
+from hotdesk.desk.seam import new_id
 from hotdesk.event import Event
 from hotdesk.job import papers
 from hotdesk.job.local import LocalMachine, local_machine
@@ -65,7 +66,8 @@ async def carry_out(home: Path, script: Path, life: int, job: str) -> str:
     wanted = chosen.job()
     brain, exact = brain_of(chosen, wanted, settings)
     async with doomed(settings, life) as machine:
-        receipt = await work(Order(machine, wanted, job, kept=chosen.as_bytes(), exact=exact), brain)
+        order = Order(machine, wanted, job or new_id(), bool(job), kept=chosen.as_bytes(), exact=exact)
+        receipt = await work(order, brain)
     return receipt.outcome
 
 

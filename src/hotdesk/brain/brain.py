@@ -57,7 +57,7 @@ class Brain:
             return await run_fixed(situation, stage, log)
         models = self.takers(situation.attempt)
         window = min(model.window for model in models)
-        native = all(model.computer for model in models)
+        native = all(model.native_screen for model in models)
         loop = Loop(situation, stage, log, asking(models), window, self.notes, self.job.digest[:16], native)
         return await loop.take()
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 
-from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.models.seam import Reply, Request, Usage
 from hotdesk.brain.seam import Ended, Log, Situation
 from hotdesk.tool import Call, Stage
 
 PLANNED = "the plan"
+FREE = Usage(dollars=0.0)
 
 
 async def run_fixed(situation: Situation, stage: Stage, log: Log) -> Ended:
     """Run the plan's own program; all that is told on is whether it ended well."""
     step, began = situation.step, time.monotonic()
     call = Call("program", "run", {"command": step.program})
-    (act,) = log.thought(step.name, Request("", ()), Reply(calls=(call,), stop="calls", model=PLANNED), 0)
+    (act,) = log.thought(step.name, Request("", ()), Reply(calls=(call,), stop="calls", usage=FREE, model=PLANNED), 0)
     seen = await stage.use(call)
     log.observed(step.name, act, call, seen, int((time.monotonic() - began) * 1000))
     if not seen.ok:

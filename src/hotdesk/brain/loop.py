@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from hotdesk.brain.loops import Watcher
-from hotdesk.brain.memory import fit
+from hotdesk.brain.memory import WorkingSet
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.notes import Notes
-from hotdesk.brain.own_tools import FOR_WORKERS, choose_tool
+from hotdesk.brain.own_tools import OWN, choose_tool
 from hotdesk.brain.prompts import first_words, instructions
 from hotdesk.brain.seam import Ended, Log, Situation
 from hotdesk.errors import alone
-from hotdesk.tool import Call, Observation, Stage, Tool, Wrong
+from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
 
 NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
 """What a reply without a call is answered with."""
@@ -39,31 +39,31 @@ class Loop:
     native: bool = False
     """Whether those who are asked have a computer tool of their own."""
     watcher: Watcher = field(default_factory=Watcher)
-    history: list[Item] = field(default_factory=list)
 
     async def take(self) -> Ended:
         """Go round until the step is finished, given up, or turns in circles."""
-        self.history = [Told(first_words(self.situation)), *self.situation.history]
+        begun = (Told(first_words(self.situation)), *self.situation.history)
+        memory = WorkingSet(int(self.window * SHARE), begun)
         while True:
             self.log.check()
-            reply, acts = await self.think()
-            self.history.append(reply)
+            reply, acts = await self.think(tuple(memory.items()))
+            memory.add(reply)
             if not reply.calls:
-                self.history.append(Told(NUDGE))
-                if self.watcher.silent() == "stop":
+                if self.watcher.said_nothing() == "stop":
                     return Ended(False, "it said things and did nothing")
+                memory.add(Told(NUDGE))
                 continue
             seen, ended = await self.act(reply.calls, acts)
-            self.history.append(Results(tuple(zip(reply.calls, seen, strict=True))))
+            memory.add(Results(tuple(zip(reply.calls, seen, strict=True))))
             if ended is not None:
                 return ended
 
-    async def think(self) -> tuple[Reply, list[int]]:
+    async def think(self, history: Sequence[Item]) -> tuple[Reply, list[int]]:
         """Have the model say what comes next; what it wants is on disk before it is done."""
         began = time.monotonic()
         request = Request(
             system=instructions(self.situation),
-            history=fit(self.history, int(self.window * SHARE)),
+            history=history,
             tools=self.tools(),
             screen=self.stage.screen if self.native else None,
             step=self.situation.step.name,
@@ -79,7 +79,7 @@ class Loop:
         hidden = "screen_" if self.native and self.stage.screen else None
         theirs = [tool for tool in self.stage.tools if not (hidden and tool.name.startswith(hidden))]
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
-        return [*theirs, *FOR_WORKERS, *choices]
+        return [*theirs, *OWN, *choices]
 
     async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], Ended | None]:
         """Use what is wanted: at once where no use sees another, else in order."""
@@ -89,14 +89,14 @@ class Loop:
         async def one(place: int) -> None:
             began = time.monotonic()
             observation, end = await self.use(calls[place])
-            verdict, words = self.watcher.saw(calls[place], observation)
-            if words:
-                observation = replace(observation, text=f"{observation.text}\n\n{words}")
+            verdict = self.watcher.saw(calls[place], observation)
+            if verdict:
+                observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
-                end = Ended(False, f"it went in circles: {words}")
+                end = Ended(False, f"it went in circles: {self.watcher.why}")
             spent = int((time.monotonic() - began) * 1000)
-            self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
-            self.notes.add("observation", self.situation.step.name, acts[place], calls[place].tool, observation.text)
+            paper = self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
+            self.notes.observed(self.situation.step.name, acts[place], calls[place].tool, observation.text, paper)
             seen[place] = observation
             if end is not None:
                 ended.append(end)
@@ -124,7 +124,7 @@ class Loop:
 
     async def use(self, call: Call) -> tuple[Observation, Ended | None]:
         """Use one tool; say also whether the step ends with it."""
-        own = next((tool for tool in FOR_WORKERS if tool.name == call.tool), None)
+        own = next((tool for tool in OWN if tool.name == call.tool), None)
         if own is None:
             seen = await self.stage.use(call)
             chosen = call.tool == "choose" and seen.ok
@@ -139,11 +139,11 @@ class Loop:
             case "give_up":
                 return Observation("Given up."), Ended(False, str(given["why"]))
             case "remember":
-                self.notes.add("note", self.situation.step.name, 0, "", str(given["text"]))
+                self.notes.remember(self.situation.step.name, str(given["text"]))
                 return Observation("Noted."), None
             case "recall":
-                return Observation(self.notes.recall(str(given["query"]))), None
-        return await self.stage.use(call), None
+                return Observation(self.notes.recall(str(given["query"]), integer_of(given, "limit"))), None
+        return await self.stage.use(replace(call, arguments=given)), None
 
     async def finish(self, summary: str) -> tuple[Observation, Ended | None]:
         """End the step, if what it promised is so."""

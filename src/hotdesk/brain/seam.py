@@ -65,8 +65,8 @@ class Log(Protocol):
         """
         ...
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> None:
-        """Note what came of a call."""
+    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+        """Note what came of a call; give the paper that says it."""
         ...
 
     def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:

@@ -116,15 +116,16 @@ def choose(arguments: argparse.Namespace) -> Chosen:
     )  # fmt: skip
 
 
-def brain_of(chosen: Chosen, job: Job, settings: Config) -> tuple[Brain, bool]:
+def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None) -> tuple[Brain, bool]:
     """Give who thinks, and whether it is a script."""
-    from hotdesk.brain.models import adversaries, names
+    from hotdesk.brain.models import names
     from hotdesk.brain.models.scripted import ScriptedModel
 
     script: Model | None = None
     if chosen.source:
         script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script))
     if chosen.adversary:
+        from hotdesk.brain.models import adversaries
         script = adversaries.find_adversary(chosen.adversary, script)
     if script is not None:
         return Brain(job, [script], [script]), True
@@ -133,8 +134,8 @@ def brain_of(chosen: Chosen, job: Job, settings: Config) -> tuple[Brain, bool]:
             "nobody was named who thinks: write [models] plan = \"anthropic:MODEL\" into the brief, or give --model, "
             "or --script FILE for a recorded one"
         )
-    planners = [names.find(name, settings.prices) for name in job.models.plan]
-    workers = [names.find(name, settings.prices) for name in job.models.act] or planners
+    planners = [names.find(name, prices=settings.prices) for name in job.models.plan]
+    workers = [names.find(name, prices=settings.prices) for name in job.models.act] or planners
     return Brain(job, planners, workers), False
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from hotdesk.brain.models.seam import Reply, Request
-from hotdesk.brain.models.written import observation_to_json, reply_to_json
+from hotdesk.brain.models.written import call_to_json, observation_to_json, reply_to_json
 from hotdesk.brain.seam import Halted, Spent
 from hotdesk.brief.job import Budget
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
@@ -96,7 +96,7 @@ class JobLog:
         """Note a reply, and that its calls are about to be used."""
         used = reply.usage
         told = Thought(
-            self.job, step, self.spent.turns + 1, reply.model, self.papers.write(reply_to_json(reply)),
+            self.job, step, self.spent.turns + 1, reply.model, self.papers.write(json.dumps(reply_to_json(reply))),
             used.input, used.output, used.cached + used.stored, used.up, ms, -1.0 if used.dollars is None else used.dollars,
         )  # fmt: skip
         self.spent.take(told)
@@ -106,21 +106,22 @@ class JobLog:
             raise Spent(why)
         first = self.spent.acts + 1
         acts = [
-            Acted(self.job, step, first + place, named(call.tool), self.papers.write(call_to_json(call)))
+            Acted(self.job, step, first + place, named(call.tool), self.papers.write(json.dumps(call_to_json(call))))
             for place, call in enumerate(calls)
         ]
         self.spent.acts += len(acts)
         self.note(told, *acts)
         return [act.act for act in acts]
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> None:
-        """Note what came of a call, and what the tool noted of it, in one commit."""
+    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+        """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""
         uses, self.uses = self.uses, []
-        paper = self.papers.write(observation_to_json(seen))
+        paper = self.papers.write(json.dumps(observation_to_json(seen)))
         told = Observed(self.job, step, act, "done" if seen.ok else "failed", ms, paper)
         self.machine.note(*uses, told)
         for event in (*uses, told):
             self.heard(event)
+        return paper
 
     def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Note a plan, and what is said against it."""
@@ -132,8 +133,3 @@ class JobLog:
 def named(tool: str) -> str:
     """Give a tool's name as an event has it: what a model calls a tool may be any text."""
     return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"
-
-
-def call_to_json(call: Call) -> str:
-    """Write a call."""
-    return json.dumps({"id": call.id, "tool": call.tool, "arguments": call.arguments})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from hotdesk.brain.amending import amended, difference, policy
+from hotdesk.brain.amending import amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
-from hotdesk.brain.permits import compile_scope, is_risky
+from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
 from hotdesk.brain.seam import Brain, Task
-from hotdesk.brief import CLOSED, READ, Scope, grant_text, rule_text
+from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.job import Job
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
@@ -21,7 +21,7 @@ from hotdesk.job.people import People
 from hotdesk.job.preflight import preflight
 from hotdesk.job.sanitised import shown_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
-from hotdesk.tool import Observation, Tool
+from hotdesk.tool import Arguments, Observation, Tool
 
 
 class Stopped(Exception):  # noqa: N818 - the end of a line is a result, and caught where it is written down
@@ -40,8 +40,14 @@ class Plans:
     past: Past
     tools: Sequence[Tool]
     plan: Plan = field(default_factory=lambda: Plan(()))
+    allowed: Scope = CLOSED
+    """What the brief has, and what people approved beyond it."""
     scope: Scope = CLOSED
     """What the plan permits, step by step."""
+
+    def __post_init__(self) -> None:
+        more = tuple(map(parse_rule, self.past.amended.rules)) if self.past.amended is not None else ()
+        self.allowed = replace(self.job.scope, rules=(*self.job.scope.rules, *more)) if more else self.job.scope
 
     @property
     def task(self) -> Task:
@@ -61,13 +67,18 @@ class Plans:
             limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
         )
 
+    @property
+    def bounded(self) -> Job:
+        """Give the job with all that people approved."""
+        return replace(self.job, scope=self.allowed)
+
     async def make(self) -> None:
         """Have the brain think before it acts; a plan that was made before is the plan."""
         if paper := self.known():
             self.plan = from_json(self.log.papers.text(paper))
         else:
             self.plan = await self.brain.plan(self.task, self.log)
-            if findings := audit(self.plan, self.job, self.tools):
+            if findings := audit(self.plan, self.bounded, self.tools):
                 raise Stopped(f"the plan cannot be carried out: {'; '.join(findings)}")
         self.compile()
 
@@ -80,7 +91,11 @@ class Plans:
 
     def compile(self) -> None:
         """Work out what the plan permits."""
-        self.scope = compile_scope(self.plan, self.job.scope) if self.job.scope != CLOSED else CLOSED
+        self.scope = compile_scope(self.plan, self.allowed) if self.allowed != CLOSED else CLOSED
+
+    def needs_fresh(self, index: int) -> bool:
+        """Say whether a step must not meet what others left."""
+        return needs_fresh(self.plan, index, bool(self.job.inputs), self.allowed)
 
     async def approve(self) -> None:
         """Have policy or a person admit the plan, once it was tried."""
@@ -103,8 +118,7 @@ class Plans:
 
     def is_waved_through(self) -> bool:
         """Say whether no person is needed for the plan."""
-        risky = any(is_risky(step, self.job.scope) for step in self.plan.steps)
-        return self.job.approve == "auto" or (self.job.approve == "risky" and not risky)
+        return self.job.approve == "auto" or (self.job.approve == "risky" and not is_risky(self.plan, self.allowed))
 
     async def approve_step(self, step: Step) -> None:
         """Have a person admit a step, where the brief says so of every one."""
@@ -112,23 +126,26 @@ class Plans:
             card = step_card(step, self.plan, self.job)
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
-    async def amend(self, step: Step, wanted: Mapping[str, object]) -> Observation:
-        """Widen the plan from this step on, if policy or a person lets it."""
+    async def amend(self, step: Step, wanted: Arguments) -> Observation:
+        """Widen the plan in this step, if policy or a person lets it."""
         try:
-            new = amended(self.plan, step.name, wanted)
+            asked = read_amendment(step.name, wanted)
+            new = amend(self.plan, asked)
         except BriefError as e:
             return Observation(f"The plan was not amended: {e}", ok=False)
-        verdict = policy(self.plan, new, step.name, self.job, self.job.approve, self.machine.config.ceiling)
-        card = amendment_card(self.plan, new, step, self.job, str(wanted.get("reason", "")))
+        ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
+        verdict = policy(asked, self.plan, self.job, self.job.approve, ceiling)
         if verdict == "refused":
-            return Observation("The plan was not amended: no person here may allow that.", ok=False)
-        if verdict == "ask":
+            return Observation("The plan was not amended: that is beyond what anybody here may allow.", ok=False)
+        card = amendment_card(self.plan, new, asked)
+        if verdict == "approved":
+            self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
+        else:
             decided = await self.people.decide("amendment", card, step.name)
             if decided.answer != "approved":
                 return Observation(f"The plan was not amended: that was {decided.answer}.", ok=False)
+            self.allowed = widened(self.allowed, asked)
             new = self.edited(decided) if decided.paper else new
-        else:
-            self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
         changes = difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
@@ -136,14 +153,15 @@ class Plans:
     def edited(self, decided: Decided) -> Plan:
         """Give the plan a person wrote in place of ours, if it is one."""
         plan = from_json(self.log.papers.text(decided.paper))
-        if findings := audit(plan, self.job, self.tools):
+        if findings := audit(plan, self.bounded, self.tools):
             raise Stopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
         return plan
 
     def adopt(self, plan: Plan, step: str = "") -> None:
         """Have another plan from now on."""
         names = tuple(each.name for each in plan.steps)
-        self.log.note(Amended(self.log.job, plan.digest, names, self.log.papers.write(to_json(plan)), step))
+        more = tuple(rule_text(rule) for rule in self.allowed.rules if rule not in self.job.scope.rules)
+        self.log.note(Amended(self.log.job, plan.digest, names, self.log.papers.write(to_json(plan)), step, more))
         self.plan = plan
         self.compile()
 

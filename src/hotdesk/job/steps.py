@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import anyio
 
 from hotdesk.brain.models.seam import Item, Results, Told
 from hotdesk.brain.models.written import observation_from_json, reply_from_json
-from hotdesk.brain.permits import allowed_tools, is_risky, needs_fresh
+from hotdesk.brain.permits import allowed_tools, is_risky
 from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk
@@ -100,7 +101,7 @@ class Steps:
     async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
         stage = self.stage = await self.enter(step)
-        risky = step.risk == "high" or bool(is_risky(step, self.plans.job.scope))
+        risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
         snapshot = await stage.desk.snapshot() if risky else None
         self.log.note(StepBegun(self.log.job, step.name, step.intent, stage.desk.id, attempt, self.brain.name))
         situation = Situation(
@@ -171,7 +172,7 @@ class Steps:
             await self.clear(self.desks.main)
         assert self.desks.main is not None
         desk = self.desks.side or self.desks.main
-        if not stays and (step.desk == "fresh" or needs_fresh(self.plans.plan, index, bool(self.plans.job.inputs))):
+        if not stays and (step.desk == "fresh" or self.plans.needs_fresh(index)):
             desk = await self.desks.begin_side(for_step(self.plans.scope, step.name), step.files)
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
@@ -296,10 +297,10 @@ class Steps:
         """Give what was said and seen in the current attempt, as far as the workspace has it."""
         text = self.log.papers.text
         for turn in self.past.held:
-            reply = reply_from_json(text(turn.thought.paper))
+            reply = reply_from_json(json.loads(text(turn.thought.paper)))
             yield reply
             if reply.calls:
-                seen = (observation_from_json(text(turn.seen[each.act].paper)) for each in turn.acts)
+                seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)
                 yield Results(tuple(zip(reply.calls, seen, strict=True)))
 
 

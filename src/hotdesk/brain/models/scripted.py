@@ -54,6 +54,8 @@ def step(act: Act, **given: object) -> Scene:
 class ScriptedModel:
     """Does what a script says. The script is read once: a job that goes on does so with the same bytes."""
 
+    native_screen = False
+
     def __init__(self, source: bytes, path: Path) -> None:
         self.source = source
         self.path = path

@@ -101,7 +101,7 @@ class Model(Protocol):
         ...
 
     @property
-    def computer(self) -> bool:
+    def native_screen(self) -> bool:
         """Say whether it has a computer tool of its own."""
         ...
 

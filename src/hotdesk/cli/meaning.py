@@ -1,0 +1,136 @@
+"""What a brief means, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from hotdesk.brief import grant_text, rule_text
+from hotdesk.brief.job import DRIVE, Deliverable, Job
+from hotdesk.cli.terminal import aligned
+
+MOST_SHOWN = 20
+"""Lines of one field."""
+APPROVALS = {
+    "auto": "whoever starts it admits the plan by that",
+    "risky": "a person admits the plan where something is at stake",
+    "plan": "a person admits the plan",
+    "every": "a person admits the plan, and each step",
+}
+
+
+def shown(job: Job) -> list[str]:
+    """Write what a brief means, in two columns."""
+    rows = [(field if number == 0 else "", line) for field, lines in meaning(job) for number, line in enumerate(lines)]
+    return aligned(rows)
+
+
+def meaning(job: Job) -> Iterator[tuple[str, list[str]]]:
+    """Give each field's name and lines."""
+    yield "goal", [shortened(job.goal)]
+    yield "inputs", some([told_input(job.folder, name) for name in job.inputs]) or ["none"]
+    yield "deliverables", some([told_deliverable(item) for item in job.deliverables])
+    yield "may go to", some([rule_text(rule) for rule in job.scope.rules]) or ["nowhere"]
+    yield "secrets", some([grant_text(grant) for grant in job.scope.grants]) or ["none"]
+    if job.scope.names:
+        yield "names", some([f"{name} leads to {upstream}" for name, upstream in job.scope.names.items()])
+    yield "tools", [", ".join(job.tools) or "all its desk has"]
+    yield "models", told_models(job)
+    yield "budget", [told_budget(job)]
+    yield "approvals", [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then it is no"]
+    size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
+    yield "desk", [f"{job.image} behind the wall {job.wall}, {size}"]
+
+
+def told_input(folder: Path, name: str) -> str:
+    """Write an input, and how large it is."""
+    if name.startswith(DRIVE):
+        return f"{name}, from the drive"
+    count, size = measured(folder / name)
+    return f"{name}, {count} file{'s' * (count != 1)}, {amount(size)}"
+
+
+def measured(path: Path) -> tuple[int, int]:
+    """Count the files of an input, and their bytes; links are followed nowhere."""
+    if path.is_file():
+        return 1, path.stat().st_size
+    found = [os.path.join(place, name) for place, _, names in os.walk(path) for name in names]
+    return len(found), sum(os.lstat(each).st_size for each in found)
+
+
+def told_deliverable(item: Deliverable) -> str:
+    """Write a deliverable, and what it must pass."""
+    told = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
+    return f"{item.path} ({item.kind}), " + (f"checked by {', '.join(told)}" if told else "not checked: no verdict")
+
+
+def told_models(job: Job) -> list[str]:
+    """Write who thinks."""
+    lines = [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["whoever the command line names"]
+    if job.models.act:
+        lines.append(f"acts: {', then '.join(job.models.act)}")
+    return [*lines, f"is shown pictures: {job.look}"] if job.look else lines
+
+
+def told_budget(job: Job) -> str:
+    """Write what it may use."""
+    limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
+    told = [f"{most:.15g} {name}" if most is not None else f"any number of {name}" for name, most in limits.items()]
+    return ", ".join([f"{job.seconds:.15g} s", *told])
+
+
+def shortened(text: str) -> str:
+    """Write a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:200]}… ({len(line)} characters)"
+
+
+def some(lines: list[str]) -> list[str]:
+    """Give the first lines, and how many more there are."""
+    more = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], f"and {more} more: see --json"] if more > 0 else lines
+
+
+def amount(size: int) -> str:
+    """Write a number of bytes as people do."""
+    value, unit = float(size), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    if size == 1:
+        return "1 byte"
+    return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+
+
+def as_json(job: Job) -> dict[str, object]:
+    """Give what a brief means as JSON has it."""
+    return {
+        "goal": job.goal,
+        "digest": job.digest,
+        "folder": str(job.folder),
+        "inputs": [input_json(job.folder, name) for name in job.inputs],
+        "deliverables": [asdict(item) for item in job.deliverables],
+        "egress": [rule_text(rule) for rule in job.scope.rules],
+        "grants": [grant_text(grant) for grant in job.scope.grants],
+        "names": dict(job.scope.names),
+        "tools": list(job.tools),
+        "models": {**asdict(job.models), "look": job.look},
+        "budget": {**asdict(job.budget), "seconds": job.seconds},
+        "approve": job.approve,
+        "wait": job.wait,
+        "image": job.image,
+        "wall": job.wall,
+        "size": asdict(job.size),
+    }
+
+
+def input_json(folder: Path, name: str) -> Mapping[str, object]:
+    """Give an input as JSON has it."""
+    if name.startswith(DRIVE):
+        return {"name": name}
+    count, size = measured(folder / name)
+    return {"name": name, "files": count, "bytes": size}

@@ -1,0 +1,2 @@
+"""Preflight (stand-in)."""
+async def preflight(plan, job, machine): return (), ()
