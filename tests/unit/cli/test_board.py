@@ -66,7 +66,7 @@ PLAN = Plan(
 class Terminal(io.StringIO):
     """A terminal of 80 columns and 24 rows, as far as anybody can tell."""
 
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def isatty(self) -> bool:
         """Be one."""
@@ -326,7 +326,7 @@ def test_while_somebody_else_has_the_terminal_nothing_is_written_and_nothing_is_
 
 def test_colours_are_for_terminals_whose_owner_wants_them() -> None:
     def has_colours(stream: Any, **environment: str) -> bool:
-        board = board_on(stream, **environment)
+        board = board_on(stream, None, **environment)
         board.show(Kept(JOB, "a.xlsx", "ab" * 32, 1))
         return "\x1b[32m" in stream.getvalue()
 

@@ -61,8 +61,8 @@ def test_a_plan_with_findings_is_not_the_plan() -> None:
 
 
 def test_an_amendment_keeps_what_was_done() -> None:
-    done = [(1.0, PLANNED), (2.0, StepBegun(JOB, "read", "Read.")), (3.0, StepEnded(JOB, "read", "done"))]
-    course = course_of(*done, (4.0, Amended(JOB, "ef" * 32, ("read", "ask", "write"), "p")))
+    course = course_of((1, PLANNED), (2, StepBegun(JOB, "read", "Read.")), (3, StepEnded(JOB, "read", "done")))
+    course.take(Amended(JOB, "ef" * 32, ("read", "ask", "write"), "p"), 4)
     assert list(course.steps) == ["read", "ask", "write"]
     assert stands(course) == ["done", "to come", "to come"]
 

@@ -1,0 +1,239 @@
+"""A question put to whoever sits at the terminal: a card apart from all else, and one line of answer.
+
+Nobody says yes by accident: what was typed before the question stood there is thrown away, an empty line is no answer,
+and what a desk or a worker wrote cannot look like our own words. The answer may come from elsewhere meanwhile: then
+nobody is asked any more.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from hotdesk.cli.board.amounts import clock
+from hotdesk.cli.board.cells import Look, cells, cut, wrap
+from hotdesk.cli.board.words import KINDS
+from hotdesk.event import Pending
+from hotdesk.job.waiting import WORDS, Card
+
+TERMINAL = "/dev/tty"
+SETTLE = 0.4
+"""Seconds between the card and the question: what is typed meanwhile was not meant for it."""
+LONGEST = 500
+"""Characters of one fact."""
+LINE = 4096
+"""Bytes of an answer."""
+WIDEST, NARROWEST = 100, 20
+Answer: TypeAlias = Literal["approve", "refuse", "edit", "later", "answer", "expired", "gone"]
+LETTERS: dict[str, Answer] = {"a": "approve", "r": "refuse", "e": "edit", "l": "later"}
+EDITED = ("plan", "amendment")
+"""What may be edited before it is approved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of asking. `later`: they left it; `expired`: its time was up; `gone`: nobody needs to be asked."""
+
+    answer: Answer
+    words: str = ""
+    """Of an `answer`."""
+
+
+def open_terminal(path: str = TERMINAL) -> int | None:
+    """Open the terminal somebody sits at; None: nobody does. To be done before a process is confined."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.tcgetpgrp(fd) == os.getpgrp():
+            return fd
+    except OSError:
+        pass  # it is not ours to ask at
+    os.close(fd)
+    return None
+
+
+async def ask(terminal: int, card: Card, pending: Pending, *, look: Look | None = None) -> Said:
+    """Ask at a terminal, in a thread of its own; whoever cancels this ends the asking at once."""
+    stop, poke = os.pipe()
+
+    async def end_when_cancelled() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            os.write(poke, b"\0")
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end_when_cancelled)
+            prompt = Prompt(terminal, stop, pending.until / 1000, look or Look())
+            said = await anyio.to_thread.run_sync(prompt.ask, card, pending)
+            tasks.cancel_scope.cancel()
+    finally:
+        os.close(stop)
+        os.close(poke)
+    await anyio.lowlevel.checkpoint_if_cancelled()  # what was said then no longer counts
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One question at one terminal."""
+
+    terminal: int
+    stop: int
+    """Readable when nobody needs to be asked any more."""
+    until: float
+    look: Look
+
+    def ask(self, card: Card, pending: Pending) -> Said:
+        """Show the card, then ask until there is an answer."""
+        try:
+            if os.tcgetpgrp(self.terminal) != os.getpgrp():  # who asks from the background is stopped for it
+                return Said("later")
+            with line_mode(self.terminal):
+                self.write("\n".join(["", *frame(card, pending, self.width(), time.time(), self.look), ""]))
+                early = self.wait(SETTLE, typed=False)
+                said = early or self.question(pending)
+                self.write(CLOSING.get(said.answer, ""))
+                return said
+        except (OSError, termios.error):  # the terminal is gone, and with it whoever sat there
+            return Said("later")
+
+    def question(self, pending: Pending) -> Said:
+        """Read lines until one is an answer."""
+        text, choices = invitation(pending)
+        while True:
+            termios.tcflush(self.terminal, termios.TCIFLUSH)
+            self.write(text)
+            if ended := self.wait(None, typed=True):
+                return ended
+            line = os.read(self.terminal, LINE)
+            if said := understood(line, choices):
+                return said
+            text = f"  {' or '.join(choices)} is an answer: " if choices else text
+
+    def wait(self, seconds: float | None, *, typed: bool) -> Said | None:
+        """Wait for a line, or only let time pass; give why there is nothing to wait for any more."""
+        end = self.until if seconds is None else min(time.time() + seconds, self.until)
+        poll = select.poll()
+        poll.register(self.stop, select.POLLIN)
+        if typed:
+            poll.register(self.terminal, select.POLLIN)
+        while True:
+            left = end - time.time()
+            if time.time() >= self.until:
+                return Said("expired")
+            if left <= 0:
+                return None
+            ready = [fd for fd, _ in poll.poll(min(left, 60) * 1000 + 1)]
+            if self.stop in ready:
+                return Said("gone")
+            if self.terminal in ready:
+                return None
+
+    def width(self) -> int:
+        """Ask how wide the terminal is."""
+        return max(min(os.get_terminal_size(self.terminal).columns or 80, WIDEST), NARROWEST)
+
+    def write(self, text: str) -> None:
+        """Write to the terminal."""
+        data = text.encode("utf-8", "backslashreplace")
+        while data:
+            data = data[os.write(self.terminal, data) :]
+
+
+CLOSING = {
+    "gone": "\n  it was answered elsewhere\n",
+    "expired": "\n  its time is up\n",
+    "later": "  it waits on\n",
+}
+
+
+def invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
+    """Give what is asked, and which letters answer it; no letters: any words do."""
+    if pending.kind == "question":
+        return "  your answer, or an empty line for later: ", ()
+    letters = tuple(letter for letter in LETTERS if letter != "e" or pending.kind in EDITED)
+    return f"  {'  '.join(f'[{letter}]{LETTERS[letter][1:]}' for letter in letters)}: ", letters
+
+
+def understood(line: bytes, letters: tuple[str, ...]) -> Said | None:
+    """Read an answer; None: it is none."""
+    if not line:
+        return Said("later")
+    if not line.endswith(b"\n"):  # Ctrl-D amid a line, or one that is too long
+        return None
+    text = line.decode("utf-8", "replace").strip()
+    if not letters:
+        return Said("answer", text) if text else Said("later")
+    word = text.lower()
+    letter = word if word in letters else next((each for each in letters if LETTERS[each] == word), "")
+    return Said(LETTERS[letter]) if letter else None
+
+
+def frame(card: Card, pending: Pending, width: int, now: float, look: Look) -> list[str]:
+    """Draw a card: our words outside, each of its lines behind a bar, the worker's words last and marked."""
+    sides = "╭", "│", "╰", "─"
+    top, bar, bottom, rule = (look.clean(side) for side in sides)
+    inside = width - 2
+
+    def edge(corner: str, text: str) -> str:
+        words = look.clean(cut(look.clean(f" {text} "), width - 3))
+        return f"{corner}{rule}{words}{rule * (width - 2 - cells(words))}"
+
+    lines = [part for line in body(card) for part in wrap(look.clean(line), inside)]
+    left = f"{clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
+    return [
+        edge(top, f"{KINDS[pending.kind]} waits for you, {pending.id}"),
+        *(f"{bar} {line}".rstrip() for line in lines),
+        edge(bottom, left),
+    ]
+
+
+def body(card: Card) -> Iterator[str]:
+    """Give a card's lines, facts first."""
+    yield shortened(card.title)
+    widest = min(max(map(len, ("digest", *card.facts))), 16)
+    for name, value in card.facts.items():
+        yield f"  {name:{widest}}  {shortened(value)}"
+    for line in card.lines:
+        yield f"  {shortened(line)}"
+    yield f"  {'digest':{widest}}  {card.digest[:16]}"
+    if card.words:
+        words = card.words[:WORDS].replace('"', "'")
+        yield ""
+        yield f'the worker says (unchecked): "{words}"'
+
+
+def shortened(text: str) -> str:
+    """Give as much of a fact as is shown; what is left out is said."""
+    rest = len(text) - LONGEST
+    return text[:LONGEST] + (f" … and {rest:,} characters more: hotdesk approve --json" if rest > 0 else "")
+
+
+@contextmanager
+def line_mode(terminal: int) -> Iterator[None]:
+    """Have the terminal give whole lines and show what is typed, whoever used it before."""
+    before = termios.tcgetattr(terminal)
+    ours = termios.tcgetattr(terminal)
+    ours[0] |= termios.ICRNL
+    ours[1] |= termios.OPOST
+    ours[3] |= termios.ICANON | termios.ECHO | termios.ISIG
+    termios.tcsetattr(terminal, termios.TCSANOW, ours)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
