@@ -68,6 +68,7 @@ class Loop:
             screen=self.stage.screen if self.native else None,
             step=self.situation.step.name,
             cache=self.job,
+            attempt=self.situation.attempt,
         )
         reply = await self.ask(request)
         spent = int((time.monotonic() - began) * 1000)

@@ -75,7 +75,7 @@ class Loop:
         history: list[Item] = [Told(step.intent)]
         for _ in range(MOST):
             reply = await self.renewed().ask(
-                Request("", tuple(history), tools=box.tools, step=step.name, extra={"attempt": number})
+                Request("", tuple(history), tools=box.tools, step=step.name, attempt=number)
             )
             ended = next((call for call in reply.calls if call.tool in ("finish", "give_up")), None)
             if ended is not None:

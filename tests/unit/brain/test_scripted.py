@@ -80,7 +80,7 @@ def model(tmp_path: Path) -> ScriptedModel:
 
 async def ask(model: ScriptedModel, step: str, *history: Item, attempt: int = 1) -> Reply:
     """Ask for the next reply of a step."""
-    return await model.ask(Request("", [*BEGUN, *history], step=step, extra={"attempt": attempt}))
+    return await model.ask(Request("", [*BEGUN, *history], step=step, attempt=attempt))
 
 
 def answered(reply: Reply, *texts: str, ok: bool = True) -> tuple[Item, Item]:

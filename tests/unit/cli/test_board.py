@@ -297,6 +297,24 @@ def test_what_waits_for_a_person_stands_there_with_its_command_until_it_is_answe
     assert "ASKS" not in shown(board)
 
 
+def test_a_desk_that_asks_often_hides_neither_the_plan_nor_what_the_job_asks(papers: Papers) -> None:
+    board = board_on(Terminal(), papers)
+    board.show(planned(papers))
+    for number in range(50):
+        board.show(Asked(DESK, f"{number:08}", "ab" * 32, "r", "POST", "erp.test", "/x", 60.0))
+    board.show(Pending(JOB, "7f3a9c01", "step", "ab" * 32, "p", int(Clock.now + 65) * 1000))
+    board.tick()
+    area = shown(board).splitlines()[-9:]
+    assert area[0] == "─" * 80
+    assert area[2] == " · read   Read the invoices."
+    assert area[-4:] == [
+        " WAITS  hotdesk approve 7f3a9c01  a step, 1:05 left",
+        " ASKS   hotdesk approve 00000000  POST erp.test/x",
+        " ASKS   hotdesk approve 00000001  POST erp.test/x",
+        " WAITS  hotdesk approve  48 more",
+    ]
+
+
 def test_a_board_that_is_closed_leaves_its_lines_and_no_area(papers: Papers) -> None:
     board = board_on(Terminal(), papers)
     board.show(BEGUN)

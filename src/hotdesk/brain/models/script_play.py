@@ -117,8 +117,7 @@ class Player:
     def play(self, request: Request, act: Act, results: Sequence[Results]) -> Reply:
         """Run a function from its beginning, up to where the history ends."""
         self.close()
-        attempt = request.extra.get("attempt", 1)
-        playing = self.playing = Play(request.step, self.name, act, Hands(attempt if type(attempt) is int else 1))
+        playing = self.playing = Play(request.step, self.name, act, Hands(request.attempt))
         reply = playing.begin()
         for place, each in enumerate(results, 1):
             if not same(each, playing.calls):

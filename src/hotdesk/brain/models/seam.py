@@ -84,7 +84,10 @@ class Request:
     """The step that is taken; empty: the job is planned."""
     cache: str = ""
     """What requests that begin alike have in common: the job."""
+    attempt: int = 1
+    """Which attempt at the step this is."""
     extra: dict[str, Any] = field(default_factory=dict)
+    """More for one dialect, by its name; it goes into the request as it is."""
 
 
 class Model(Protocol):

@@ -24,6 +24,8 @@ MARKS: dict[Stand, Span] = {
 }
 FEWEST = 5
 """Rows the plan has before other rows have theirs."""
+WAITS = 4
+"""Rows of what waits for a person: a desk may ask often, and must not hide the rest."""
 ALWAYS = 0
 Row: TypeAlias = tuple[int, Line]
 """How dispensable a row is, and what it shows."""
@@ -203,7 +205,9 @@ def waits(state: State, now: float) -> list[Line]:
         rows.append(entry("WAITS", ("warn", f"{shortest(how_to_answer(each))}  "), ("", f"{KINDS[each.kind]}{left}")))
     for asked in state.asked.values():
         rows.append(entry("ASKS", ("warn", f"hotdesk approve {asked.id}  "), ("", target(asked))))
-    return rows
+    if len(rows) <= WAITS:
+        return rows
+    return [*rows[: WAITS - 1], entry("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - WAITS + 1} more"))]
 
 
 def shortest(commands: str) -> str:

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from hotdesk.errors import escaped, printable
@@ -67,6 +68,7 @@ def sparse(text: str) -> Iterator[str]:
         yield c if marks <= MARKS_IN_A_ROW else escaped(c)
 
 
+@lru_cache(4096)
 def cell(character: str) -> int:
     """Give how many columns a printable character takes, rather one too many than one too few."""
     if character.isascii():

@@ -18,7 +18,7 @@ from hotdesk.drive.course import OURS
 from hotdesk.event import Event, Exchange, StepBegun
 from hotdesk.job.papers import Papers
 
-OFTEN = 0.05
+OFTEN = 0.1
 """Seconds between two drawings, where no line has to be said."""
 REFUSED_SHOWN = 20
 """Refused targets a line is said for; a desk may try any number, and the receipt counts them."""
@@ -122,7 +122,7 @@ class Board:
         width, height = self.size()
         said = "".join(f"{self.look.paint(line)}{TO_END_OF_ROW}\n" for line in self.lines)
         self.lines.clear()
-        area = [] if last else lay(self.state, width, height - 1, self.drawn, self.look)
+        area = [] if last else lay(self.state, width, height - max(height // 4, 1), self.drawn, self.look)
         rows = "\n".join(f"{row}{TO_END_OF_ROW}" for row in area)
         self.write(f"{self.back(width)}{said}{UNWRAPPED}{rows}{TO_END}{WRAPPED}")
         self.area = area

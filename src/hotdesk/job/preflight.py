@@ -1,2 +1,0 @@
-"""Preflight (stand-in)."""
-async def preflight(plan, job, machine): return (), ()
