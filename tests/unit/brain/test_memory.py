@@ -1,0 +1,192 @@
+"""What of a long conversation is sent: it fits, stays whole, and changes seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.brain.conversations import FIRST, conversation, turn
+
+from hotdesk.brain.memory import BEGINNING, GONE, HIGH, PICTURES, PICTURES_KEPT, WorkingSet, fit, tokens
+from hotdesk.brain.models.seam import Item, Reply, Results, Told
+from hotdesk.brain.notes import Notes
+from hotdesk.tool import Call, Observation
+
+WINDOW = 20_000
+
+
+def cost(items: Sequence[Item]) -> int:
+    """Estimate what a request's history costs."""
+    return sum(map(tokens, items))
+
+
+def assert_whole(items: Sequence[Item]) -> None:
+    """See that each reply with calls is followed by exactly its results, and no results stand alone."""
+    assert isinstance(items[0], Told)
+    for before, item in zip([None, *items], [*items, None], strict=True):
+        calls = before.calls if isinstance(before, Reply) else ()
+        assert (tuple(call for call, _ in item.seen) if isinstance(item, Results) else ()) == calls
+
+
+def pictures(items: Sequence[Item]) -> int:
+    """Count pictures."""
+    return sum(bool(seen.image) for item in items if isinstance(item, Results) for _, seen in item.seen)
+
+
+def digest(items: Sequence[Item]) -> str:
+    """Give what the dropped turns became."""
+    found = [item.text for item in items if isinstance(item, Told) and item.text.startswith(BEGINNING)]
+    assert len(found) <= 1
+    return "".join(found)
+
+
+def test_what_fits_is_sent_as_it_is() -> None:
+    history = conversation(5)
+    assert fit(history, WINDOW) == tuple(history)
+
+
+def test_a_conversation_ten_times_the_window_fits_at_every_turn_and_its_first_fact_is_found() -> None:
+    history: list[Item] = [FIRST]
+    notes = Notes()
+    seen = Observation("the gate code is 7391-Alpha\n" + "row of goods\n" * 200)
+    first = Call("c", "shell", {"command": "cat gate.txt"})
+    history += [Reply(calls=(first,)), Results(((first, seen),))]
+    notes.observed("gather", 1, "shell", seen.text)
+    for number in range(110):
+        history += turn(number, 6000)
+        sent = fit(history, WINDOW)
+        assert cost(sent) <= WINDOW
+        assert_whole(sent)
+        assert sent[0] == FIRST
+        assert sent[-4:] == tuple(history[-4:]), "the newest turns are verbatim"
+    assert cost(history) > 10 * WINDOW
+    assert "7391-Alpha" not in str(sent)
+    assert "[step gather, act 1, shell] > the gate code is 7391-Alpha" in notes.recall("gate code")
+
+
+def test_old_observations_become_a_line_before_any_turn_goes() -> None:
+    history = conversation(15)
+    sent = fit(history, WINDOW)
+    assert digest(sent) == ""
+    assert [item for item in sent if isinstance(item, Reply)] == [item for item in history if isinstance(item, Reply)]
+    results = sent[2]
+    assert isinstance(results, Results)
+    line = '[shell: ok, 3,018 characters; recall("invoice 0 lists many things row") finds it]'
+    assert results.seen[0][1].text == line
+    assert results.seen[1][1].text == "note 0", "what is short stays"
+
+
+def test_the_words_a_line_names_find_the_observation() -> None:
+    notes = Notes()
+    for number in range(15):
+        (_, results) = turn(number)
+        assert isinstance(results, Results)
+        notes.observed("s", number + 1, "shell", results.seen[0][1].text)
+    assert notes.recall("invoice 7 lists many things row").splitlines()[1].startswith("- [step s, act 8, shell]")
+
+
+def test_dropped_turns_become_a_line_each_that_says_nothing_a_desk_showed() -> None:
+    history = conversation(100)
+    sent = fit(history, WINDOW)
+    assert isinstance(sent[1], Told)
+    lines = digest(sent).splitlines()
+    assert "- " in lines[1]
+    assert lines[2].startswith('- shell {"command": "cat invoice-')
+    assert "lists many things" not in digest(sent)
+    left = sum(isinstance(item, Reply) for item in sent)
+    unlisted = int(lines[1].split()[1]) if "turns before these" in lines[1] else 0
+    assert left + unlisted + len([line for line in lines[1:] if line.startswith("- shell")]) == 100
+
+
+def test_a_persons_answer_stays_in_the_line() -> None:
+    ask = Call("q", "ask_person", {"question": "Ulm or Graz?"})
+    history: list[Item] = [FIRST, Reply(calls=(ask,)), Results(((ask, Observation("Graz, please")),))]
+    sent = fit([*history, *conversation(40)[1:]], WINDOW)
+    assert 'ask_person {"question": "Ulm or Graz?"}: Graz, please' in digest(sent)
+
+
+def test_replies_that_stay_are_the_very_ones() -> None:
+    history = conversation(60)
+    known = {id(item) for item in history if isinstance(item, Reply)}
+    assert all(id(item) in known for item in fit(history, WINDOW) if isinstance(item, Reply))
+
+
+def test_a_cut_is_large_and_seldom() -> None:
+    history: list[Item] = [FIRST]
+    before: tuple[Item, ...] = ()
+    cuts = 0
+    for number in range(120):
+        history += turn(number)
+        sent = fit(history, WINDOW)
+        cuts += sent[: len(before)] != before
+        before = sent
+    assert 0 < cuts <= 30
+
+
+def test_pictures_but_the_newest_go_when_there_are_many() -> None:
+    history = conversation(PICTURES, 20, b"png")
+    assert pictures(fit(history, 10**6)) == PICTURES
+    history += turn(PICTURES, 20, b"png")
+    sent = fit(history, 10**6)
+    assert pictures(sent) == PICTURES_KEPT
+    assert str(sent).count(GONE[1:-1]) == PICTURES + 1 - PICTURES_KEPT
+    assert len(sent) == len(history)
+
+
+def test_an_observation_larger_than_the_window_is_clipped_even_if_it_is_the_newest() -> None:
+    history = [*conversation(3), *turn(3, 500_000)]
+    sent = fit(history, WINDOW)
+    assert cost(sent) <= HIGH * WINDOW
+    last = sent[-1]
+    assert isinstance(last, Results)
+    text = last.seen[0][1].text
+    assert text.startswith("invoice 3")
+    assert text.endswith("row of goods\n")
+    assert "characters are left out here" in text
+    assert_whole(sent)
+
+
+def test_words_said_amid_a_step_stay_with_their_turn() -> None:
+    told = Told("You made the same call 3 times.")
+    history = [*conversation(3), told, *turn(9)]
+    assert fit(history, WINDOW) == tuple(history)
+    long = fit([*history, *conversation(80)[1:]], WINDOW)
+    assert told not in long
+    assert_whole(long)
+
+
+def test_a_window_hardly_larger_than_the_newest_turn_holds_that_turn() -> None:
+    history = conversation(30)
+    sent = fit(history, 2200)
+    assert sent[0] == FIRST
+    assert sent[-2:] == tuple(history[-2:])
+    assert cost(sent) <= 2200
+
+
+def test_results_before_any_reply_are_no_conversation() -> None:
+    with pytest.raises(ValueError, match="before any reply"):
+        fit([FIRST, Results(())], WINDOW)
+
+
+sizes = st.lists(st.tuples(st.integers(0, 9000), st.booleans(), st.integers(0, 2000)), min_size=15, max_size=40)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes, st.integers(8000, 40_000))
+def test_every_request_fits_and_what_was_cut_may_be_cut_again(shapes: list[tuple[int, bool, int]], window: int) -> None:
+    history: list[Item] = [FIRST]
+    carried: tuple[Item, ...] = (FIRST,)
+    working = WorkingSet(window, [FIRST])
+    for number, (size, picture, thought) in enumerate(shapes):
+        new = turn(number, size, b"png" if picture else b"", thought)
+        history += new
+        sent = fit(history, window)
+        carried = fit([*carried, *new], window)
+        for item in new:
+            working.add(item)
+        assert sent == carried == tuple(working.items())
+        assert cost(sent) <= window
+        assert_whole(sent)
+        assert (sent[0], sent[-2]) == (FIRST, new[0])
