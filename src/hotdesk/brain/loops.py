@@ -1,0 +1,94 @@
+"""Whether a worker goes round in circles: pure, from its calls and what came of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from typing import Literal, TypeAlias
+
+from hotdesk.tool import Call, Observation
+
+Verdict: TypeAlias = Literal["", "warn", "stop"]
+
+WARN, STOP = 3, 6
+"""Rounds of the same calls with the same outcome."""
+PERIODS = range(1, 5)
+"""Calls a round may have."""
+FAILED_WARN, FAILED_STOP = 8, 16
+"""Calls in a row that did nothing."""
+SILENT = 3
+"""Replies in a row without a call."""
+
+
+class Watcher:
+    """Watches over one step."""
+
+    def __init__(self) -> None:
+        self.why = ""
+        """What the last verdict is for, in words for a model."""
+        self.marks: deque[bytes] = deque(maxlen=STOP * PERIODS[-1])
+        self.failed = 0
+        self.silences = 0
+
+    def saw(self, call: Call, seen: Observation) -> Verdict:
+        """Judge after a call."""
+        self.silences = 0
+        self.failed = 0 if seen.ok else self.failed + 1
+        self.marks.append(mark(call, seen))
+        found = [self.round(period) for period in PERIODS] + [self.failures()]
+        verdict, self.why = max(found, key=lambda each: ("", "warn", "stop").index(each[0]))
+        return verdict
+
+    def said_nothing(self) -> Verdict:
+        """Judge after a reply without a call."""
+        self.silences += 1
+        self.why = (
+            "Your reply used no tool, so nothing happened. Use a tool; when the step is done use finish, and when it "
+            "cannot be done give_up."
+        )
+        return "stop" if self.silences >= SILENT else "warn"
+
+    def round(self, period: int) -> tuple[Verdict, str]:
+        """Judge whether the last calls are the same round again and again."""
+        marks = list(self.marks)
+        alike = 0
+        while alike + period < len(marks) and marks[-1 - alike] == marks[-1 - alike - period]:
+            alike += 1
+        what = "the same call" if period == 1 else f"the same {period} calls"
+        times = alike // period + 1
+        why = (
+            f"You made {what} {times} times, and the same came of it each time: it will not change. Look at what it "
+            "says, and try another way: other arguments, another tool, or ask_person. If the step cannot be done use "
+            "give_up and say why."
+        )
+        if alike >= period * (STOP - 1):
+            return "stop", why
+        return ("warn", why) if alike == period * (WARN - 1) else ("", "")
+
+    def failures(self) -> tuple[Verdict, str]:
+        """Judge whether nothing works any more."""
+        why = (
+            f"Your last {self.failed} calls were all refused or failed. Read what the last one says: it names what is "
+            "expected and what is allowed. What this step lacks can be asked for with amend_plan; if it cannot be done "
+            "use give_up and say why."
+        )
+        if self.failed >= FAILED_STOP:
+            return "stop", why
+        return ("warn", why) if self.failed == FAILED_WARN else ("", "")
+
+
+def mark(call: Call, seen: Observation) -> bytes:
+    """Give what is alike for the same call with the same outcome, whatever the order of its arguments."""
+    told = [call.tool, canonical(call.arguments), seen.ok, seen.text, seen.note]
+    digest = hashlib.sha256(json.dumps(told).encode())
+    digest.update(seen.image)
+    return digest.digest()
+
+
+def canonical(arguments: object) -> str:
+    """Write arguments in the one way."""
+    try:
+        return json.dumps(arguments, sort_keys=True, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return repr(arguments)
