@@ -1,4 +1,4 @@
-"""What every provider's driver does alike: the real libraries against servers that hold them to the providers' rules."""
+"""What every provider's driver does alike: the real libraries against servers that keep the providers' rules."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ async def test_nobody_there_is_told_kindly(kind: Kind) -> None:
     async with asked(kind) as pair:
         url = pair.server.base_url
     model = kind.make("m-1", base_url=url, key=KEY, patience=replace(QUICK, retries=0))
-    with pytest.raises(ModelError, match="does not answer.*is it up"):
+    with pytest.raises(ModelError, match=r"does not answer.*is it up"):
         await model.ask(request())
     await model.close()
 

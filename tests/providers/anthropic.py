@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from tests.providers.server import Body, Provider, Refused, Script, only, serving
@@ -123,7 +124,7 @@ class Anthropic(Provider):
                 return {"type": "redacted_thinking", "data": data}, []
         name = f"toolu_{self.number()}"
         written = block.get("raw") or json.dumps(block["input"])
-        start = {key: block[key] for key in ("type", "name", "toolset_name") if key in block}
+        start: Body = {key: block[key] for key in ("type", "name", "toolset_name") if key in block}
         start |= {"id": name, "input": {}, "caller": {"type": "direct"}}
         self.sealed[name] = start
         halves = (written[: len(written) // 2], written[len(written) // 2 :])
@@ -144,12 +145,7 @@ class Anthropic(Provider):
             raise Refused(f"a maximum of {MOST_MARKS} blocks with cache_control may be provided")
         self.check_thinking(body.get("thinking"), body["max_tokens"])
         roles = [message["role"] for message in body["messages"]]
-        if (
-            not roles
-            or roles[0] != "user"
-            or roles[-1] != "user"
-            or any(a == b for a, b in zip(roles, roles[1:], strict=False))
-        ):
+        if not roles or roles[0] != "user" or roles[-1] != "user" or any(a == b for a, b in pairwise(roles)):
             raise Refused(f"messages: roles must alternate, from user to user; they are {roles}")
         waiting: list[Body] = []
         for number, message in enumerate(body["messages"]):

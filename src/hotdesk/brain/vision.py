@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from hotdesk.brain.models import allowed
 from hotdesk.errors import BriefError, HostError, printable
 from hotdesk.tool import Vision
 
@@ -87,6 +88,7 @@ class Eyes:
         picture = base64.b64encode(image).decode()
         try:
             async with self.make(timeout=SECONDS, max_retries=RETRIES) as client:
+                allowed.check(str(client.base_url), self.model.model)
                 with anyio.fail_after(LONGEST):
                     text = await self.model.tell(client, picture, media, question)
         except Exception as e:

@@ -114,3 +114,14 @@ async def test_without_a_key_nobody_is_asked(server: Upstream, maker: str, monke
 def test_a_name_that_names_no_model_is_refused(name: str) -> None:
     with pytest.raises(BriefError, match="anthropic:MODEL or openai:MODEL"):
         vision(name)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+async def test_nobody_elsewhere_is_asked_in_a_test(
+    server: Upstream, maker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{maker.upper()}_BASE_URL", "http://model.test/v1")
+    monkeypatch.setenv("HTTP_PROXY", f"http://{server.address}")
+    with pytest.raises(HostError, match="models at this machine only"):
+        await vision(f"{maker}:m-1").ask(IMAGE, "image/png", "How high?")
+    assert server.seen == []

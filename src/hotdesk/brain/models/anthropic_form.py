@@ -55,7 +55,7 @@ def body(request: Request, model: str, name: str) -> dict[str, Any]:
         told["system"] = [{"type": "text", "text": request.system, "cache_control": CACHED}]
     if tools := declared(request):
         told["tools"] = tools
-    return told | request.extra.get(DIALECT, {})
+    return {**told, **request.extra.get(DIALECT, {})}
 
 
 def declared(request: Request) -> list[dict[str, Any]]:

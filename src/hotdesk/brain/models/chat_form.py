@@ -41,7 +41,7 @@ def body(request: Request, model: str, name: str) -> dict[str, Any]:
     }
     if request.tools:
         told["tools"] = [tool_of(each) for each in request.tools]
-    return told | request.extra.get(DIALECT, {})
+    return {**told, **request.extra.get(DIALECT, {})}
 
 
 def tool_of(tool: Tool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import anyio
 from hotdesk.brain.models import allowed
 from hotdesk.errors import ModelError, printable
 
-Events: TypeAlias = AsyncIterator[dict[str, Any]]
+Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
 Answer = TypeVar("Answer")
 MOST = 16 << 20
 """Bytes of all events of one reply."""
@@ -32,6 +32,11 @@ REMEDIES = {
     422: "the provider does not take this request: another model may",
     429: "too much is asked of this account for now: resume later, or name another model",
 }
+
+
+LEAST_SECRET = 8
+"""Characters of a key: what is shorter is no secret, and may be a word."""
+LATER = "resume later, or name another model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +72,9 @@ class Line:
     """One provider's library, one client of it, and what is said when it fails."""
 
     def __init__(
-        self, name: str, package: str, client: str, variable: str, patience: Patience | None = None, **options: Any
+        self, name: str, package: str, client: str, variable: str, patience: Patience | None, options: dict[str, Any]
     ) -> None:
-        """`variable` holds the key, where `options` do not."""
+        """`variable` holds the key, where the client's `options` do not."""
         self.name = name
         self.variable = variable
         self.patience = patience or Patience()
@@ -78,9 +83,10 @@ class Line:
             self.library: Any = import_module(package)
             self.http: Any = import_module("httpx2")
         except ImportError as e:
-            raise ModelError(f"{name} cannot be asked: the library `{package}` is not installed: "
-                             "pip install 'hotdesk[models]'") from e  # fmt: skip
+            missing = f"the library `{package}` is not installed: pip install 'hotdesk[models]'"
+            raise ModelError(f"{name} cannot be asked: {missing}") from e
         self.make = getattr(self.library, client)
+        self.error: type[Exception] = getattr(self.library, "AnthropicError", None) or self.library.OpenAIError
         self.client: Any = None
 
     async def ask(
@@ -107,32 +113,36 @@ class Line:
                 why = f"{printable(str(e))[:300]}, {tried} times"
             if tried < self.patience.tries:
                 await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
-        raise self.failed(why, "resume later, or name another model")
+        raise self.failed(why, LATER)
 
     async def once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
         """Try once; the library itself retries until an answer begins."""
         try:
-            stream = await begin(self.opened())
+            stream = await self.begun(begin)
             async with stream, aclosing(self.read(stream)) as events:
                 return await gather(events)
         except Failed as e:
             raise self.failed(printable(str(e))[:300], "another model may answer") from e
         except self.library.APIStatusError as e:
-            status = e.status_code if e.status_code >= 400 else 0
-            raise self.failed(self.said(e), REMEDIES.get(status, "resume later, or name another model")) from e
+            raise self.failed(self.said(e), REMEDIES.get(e.status_code, LATER)) from e
         except self.library.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
             raise self.failed(f"{where} does not answer: {self.said(e)}", "is it up, and reachable from here?") from e
-        except (self.library_error, TypeError) as e:  # without a key one library raises the one, one the other
-            raise self.failed(self.said(e), "is {variable} set?") from e
+        except self.error as e:
+            raise self.failed(self.said(e), LATER) from e
+        except (LookupError, TypeError, ValueError, AttributeError) as e:
+            raise self.failed(f"it answered what cannot be read: {self.said(e)}", "name another model") from e
 
-    @property
-    def library_error(self) -> type[Exception]:
-        """Give the class of all the library's errors."""
-        error: type[Exception] = getattr(self.library, "AnthropicError", None) or self.library.OpenAIError
-        return error
+    async def begun(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Begin a stream; what is no word of the provider's is for want of a key."""
+        try:
+            return await begin(self.opened())
+        except self.library.APIError:
+            raise
+        except (self.error, TypeError) as e:  # the one library raises the one, the other the other
+            raise self.failed(self.said(e), "is {variable} set?") from e
 
     async def read(self, stream: Any) -> Events:
         """Give a stream's events as plain data; `Cut` where it breaks off."""
@@ -172,7 +182,7 @@ class Line:
         """Give what an error says, without the key."""
         text = f"{type(error).__name__}: {error}"
         for secret in (getattr(self.client, "api_key", None), getattr(self.client, "auth_token", None)):
-            if isinstance(secret, str) and secret:
+            if isinstance(secret, str) and len(secret) >= LEAST_SECRET:
                 text = text.replace(secret, "***")
         return printable(text)[:300]
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from hotdesk.brain.models import openai_form
+from hotdesk.brain.models.driver import Driver
 from hotdesk.brain.models.line import Line, Patience
-from hotdesk.brain.models.openai_form import DIALECT, body, gather, reply
 from hotdesk.brain.models.prices import Prices
-from hotdesk.brain.models.seam import Reply, Request
 
 WINDOW = 272_000
 VARIABLE = "OPENAI_API_KEY"
 
 
-class OpenAI:
+class OpenAI(Driver):
     """One model of OpenAI's."""
 
     native_screen = True
-    """Whether it has a computer tool of its own, for `Request.screen`."""
+    """It has a computer tool of its own, for `Request.screen`."""
 
     def __init__(
         self,
@@ -26,28 +25,15 @@ class OpenAI:
         *,
         base_url: str | None = None,
         key: str | None = None,
-        window: int | None = None,
+        window: int = WINDOW,
         prices: Prices | None = None,
         patience: Patience | None = None,
     ) -> None:
         """Where a URL or key is not given, the library finds its own."""
-        self.model = model
-        self.name = f"{DIALECT}:{model}"
-        self.window = window or WINDOW
-        self.prices = prices or Prices()
-        self.line = Line(self.name, "openai", "AsyncOpenAI", VARIABLE, patience, base_url=base_url, api_key=key)
+        options = {"base_url": base_url, "api_key": key}
+        line = Line(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options)
+        super().__init__(model, window, prices, openai_form, line)
 
-    async def ask(self, request: Request) -> Reply:
-        """Give the next reply, from a stream."""
-        told = body(request, self.model, self.name)
-
-        async def begin(client: Any) -> Any:
-            return await client.responses.create(**told, stream=True)
-
-        response, up = await self.line.ask(begin, gather)
-        said = reply(response, self.name)
-        return replace(said, usage=self.prices.priced(replace(said.usage, up=up), self.name))
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        await self.line.close()
+    async def begin(self, client: Any, told: dict[str, Any]) -> Any:
+        """Begin a stream of a response."""
+        return await client.responses.create(**told, stream=True)

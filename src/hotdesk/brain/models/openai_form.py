@@ -51,7 +51,7 @@ def body(request: Request, model: str, name: str) -> dict[str, Any]:
     if tools := declared(request):
         told["tools"] = tools
         told["parallel_tool_calls"] = True
-    return told | request.extra.get(DIALECT, {})
+    return {**told, **request.extra.get(DIALECT, {})}
 
 
 def declared(request: Request) -> list[dict[str, Any]]:

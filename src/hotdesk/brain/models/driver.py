@@ -1,0 +1,59 @@
+"""What the providers' drivers have in common: a form, a line, a price."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from hotdesk.brain.models.line import Events, Line
+from hotdesk.brain.models.prices import Prices
+from hotdesk.brain.models.seam import Reply, Request
+
+
+class Form(Protocol):
+    """How a provider writes: a module of pure functions."""
+
+    def body(self, request: Request, model: str, name: str) -> dict[str, Any]:
+        """Write a request."""
+        ...
+
+    async def gather(self, events: Events) -> dict[str, Any]:
+        """Put an answer together from its events; `Cut` where its end is missing, `Failed` where there is none."""
+        ...
+
+    def reply(self, said: dict[str, Any], name: str) -> Reply:
+        """Read an answer."""
+        ...
+
+
+class Driver:
+    """One model of one provider's."""
+
+    def __init__(self, model: str, window: int, prices: Prices | None, form: Form, line: Line) -> None:
+        self.model = model
+        self.name = line.name
+        self.window = window
+        self.prices = prices or Prices()
+        self.form = form
+        self.line = line
+
+    async def ask(self, request: Request) -> Reply:
+        """Give the next reply, from a stream."""
+        told = self.form.body(request, self.model, self.name)
+
+        async def begin(client: Any) -> Any:
+            return await self.begin(client, told)
+
+        async def hear(events: Events) -> Reply:
+            return self.form.reply(await self.form.gather(events), self.name)
+
+        said, up = await self.line.ask(begin, hear)
+        return replace(said, usage=self.prices.priced(replace(said.usage, up=up), self.name))
+
+    async def begin(self, client: Any, told: dict[str, Any]) -> Any:
+        """Begin a stream with the provider's client."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.line.close()

@@ -1,0 +1,105 @@
+"""A record: any model, with each request and reply written down as a line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from hotdesk.brain.models.replay import Replay
+from hotdesk.brain.models.seam import Item, Model, Reply, Request
+from hotdesk.brain.models.written import Kinds, item_from_json, item_to_json, reply_from_json, reply_to_json, taken
+from hotdesk.errors import ModelError, printable
+
+LINE: Kinds = {"request": (dict,), "reply": (dict,), "error": (str,)}
+REQUEST: Kinds = {"step": (str,), "system": (str,), "kept": (int,), "history": (list,), "tools": (list,)}
+REQUEST |= {"screen": (list, type(None)), "tokens": (int,), "think": (bool,)}
+
+
+class Record:
+    """A model that is asked as it is, and written down."""
+
+    def __init__(self, model: Model, file: Path) -> None:
+        """Append to a file that nobody else may read; a link is not followed."""
+        self.model = model
+        self.name = model.name
+        self.window = model.window
+        self.native_screen = getattr(model, "native_screen", False)
+        self.before: list[Item] = []
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self.file = os.fdopen(descriptor, "a", encoding="utf-8")
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask the model, and write down what was said; also that nothing was."""
+        told = self.written(request)
+        try:
+            reply = await self.model.ask(request)
+        except ModelError as e:
+            self.write({"request": told, "error": printable(str(e))})
+            raise
+        self.write({"request": told, "reply": reply_to_json(reply)})
+        return reply
+
+    def written(self, request: Request) -> dict[str, Any]:
+        """Write a request: of its history only what is new since the last, after what both have in common."""
+        history = list(request.history)
+        pairs = enumerate(zip(self.before, history, strict=False))
+        kept = next((n for n, (old, new) in pairs if old != new), min(len(self.before), len(history)))
+        self.before = history
+        return {
+            "step": request.step,
+            "system": request.system,
+            "kept": kept,
+            "history": [item_to_json(item) for item in history[kept:]],
+            "tools": [{"name": tool.name, "what": tool.what, "schema": tool.schema()} for tool in request.tools],
+            "screen": request.screen,
+            "tokens": request.tokens,
+            "think": request.think,
+        }
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Write a line, whole."""
+        self.file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self.file.flush()
+
+    async def close(self) -> None:
+        """Close the file and the model."""
+        self.file.close()
+        await self.model.close()
+
+
+def histories(file: Path) -> list[list[Item]]:
+    """Read what each request of a record had as its history."""
+    found: list[list[Item]] = []
+    for line in lines(file):
+        told = line["request"]
+        before = found[-1][: told["kept"]] if found else []
+        found.append(before + [item_from_json(item) for item in told["history"]])
+    return found
+
+
+def replies(file: Path) -> dict[str, list[Reply]]:
+    """Read the replies of a record, by step, in order; of a line that broke off nothing."""
+    found: dict[str, list[Reply]] = {}
+    for line in lines(file):
+        if "reply" in line:
+            found.setdefault(line["request"]["step"], []).append(reply_from_json(line["reply"]))
+    return found
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """Read a record's lines."""
+    try:
+        written = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+    except (OSError, ValueError) as e:
+        raise ModelError(f"the record {file} cannot be read: {printable(str(e))[:200]}; record again") from e
+    found = [taken(line, f"line {n} of {file}", LINE, ("request",)) for n, line in enumerate(written, 1)]
+    for line in found:
+        taken(line["request"], f"a request of {file}", REQUEST, tuple(REQUEST))
+    return found
+
+
+def replay(file: Path) -> Replay:
+    """Give a model that says what a record says."""
+    return Replay(f"record {file.name}", replies(file))

@@ -1,0 +1,34 @@
+"""What a reply costs: the operator's table first; what nobody knows is unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.brain.models.prices import Price, Prices
+from hotdesk.brain.models.seam import Usage
+
+USAGE = Usage(input=1_000_000, output=100_000, cached=2_000_000, stored=500_000, up=7)
+PRICE = Price(input=3.0, output=15.0, cached=0.3, stored=3.75)
+
+
+@pytest.mark.parametrize(
+    ("price", "dollars"),
+    [(PRICE, 3 + 1.5 + 0.6 + 1.875), (Price(3.0, 15.0), 3 + 1.5 + 6 + 1.5), (Price(0.0, 0.0), 0.0)],
+)
+def test_the_operators_price_is_taken(price: Price, dollars: float) -> None:
+    priced = Prices({"chat:m@http://127.0.0.1:1/v1": price}).priced(USAGE, "chat:m@http://127.0.0.1:1/v1")
+    assert priced.dollars == pytest.approx(dollars)
+    assert (priced.input, priced.up) == (1_000_000, 7)
+
+
+@pytest.mark.parametrize(
+    "name", ["anthropic:nobody-1", "openai:nobody-1", "chat:gpt-5.4@http://127.0.0.1:1/v1", "ollama:gpt-5.4"]
+)
+def test_an_unknown_price_is_unknown_and_not_nothing(name: str) -> None:
+    assert Prices().priced(USAGE, name).dollars is None
+
+
+def test_the_public_table_knows_common_models() -> None:
+    dollars = Prices().priced(USAGE, "anthropic:claude-sonnet-4-5").dollars
+    assert dollars is not None
+    assert dollars > 0
