@@ -1,0 +1,180 @@
+"""Thinks before acting: a plan from a model, audited by code and by the model itself, until nothing is said against it.
+
+The planner is told the task, names only; never what any file holds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TypeAlias
+
+from hotdesk.brain.audit import audit
+from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.seam import Log, Task
+from hotdesk.brief.job import Job
+from hotdesk.errors import BriefError, printable
+from hotdesk.plan import EXAMPLE, LONGEST, Plan, from_json, to_json
+from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, texts_of
+
+Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
+ROUNDS = 3
+MOST_FINDINGS = 10
+LONGEST_FINDING = 500
+TOKENS = 16_000
+"""Of the longest plan."""
+PLAN = Tool(
+    "plan",
+    "Give the plan: JSON with `steps` and, if you like, `thoughts` on why so.",
+    (Parameter("plan", "text", "the plan as JSON", required=True, longest=LONGEST),),
+    example={"plan": EXAMPLE},
+)
+FINDINGS = Tool(
+    "findings",
+    "Say what is wrong with the plan; an empty list if nothing is.",
+    (
+        Parameter(
+            "findings",
+            "texts",
+            "a sentence each: which step, what, what instead",
+            required=True,
+            longest=LONGEST_FINDING,
+        ),
+    ),
+    example={"findings": ["Step 'send' posts the report before anything checked it; check it in a step before."]},
+)
+
+
+async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUNDS) -> Plan:
+    """Have a plan made that code has nothing against; `BriefError` lists what is left when there are no more rounds.
+
+    What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
+    """
+    thinking = Thinking(ask, log, prompt("plan") + EXAMPLE, (PLAN,), [Told(describe(task))])
+    left: Sequence[str] = ()
+    for number in range(1, rounds + 1):
+        plan, left = await thinking.next_plan()
+        if plan is not None:
+            left = audit(plan, job, task.tools)
+            said = () if left else await criticise(ask, task, plan, log)
+            log.planned(plan, number, (*left, *said))
+            if not left and (not said or number == rounds):
+                thinking.answer(())
+                return plan
+            left = left or said
+        thinking.answer(left)
+    listed = "\n".join(f"- {printable(each)}" for each in left)
+    raise BriefError(
+        f"no plan keeps within the brief after {rounds} rounds; widen the brief or state it simpler:\n{listed}"
+    )
+
+
+async def criticise(ask: Ask, task: Task, plan: Plan, log: Log) -> tuple[str, ...]:
+    """Have a model say what is wrong with a plan it does not know to be its own."""
+    told = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
+    thinking = Thinking(ask, log, prompt("criticise"), (FINDINGS,), [Told(told)])
+    reply = await thinking.ask_once()
+    found: list[str] = []
+    for call in reply.calls:
+        try:
+            found += texts_of(FINDINGS.check(call.arguments), "findings") if call.tool == FINDINGS.name else []
+        except Wrong:
+            continue  # a critic that cannot be understood has said nothing
+    thinking.answer(())
+    return tuple(each.strip()[:LONGEST_FINDING] for each in found if each.strip())[:MOST_FINDINGS]
+
+
+@dataclass(slots=True)
+class Thinking:
+    """A conversation in which nothing is done but thinking."""
+
+    ask: Ask
+    log: Log
+    system: str
+    tools: tuple[Tool, ...]
+    history: list[Item]
+    open: list[tuple[int, Call]] = field(default_factory=list)
+    """Calls that nothing was said to yet, with their numbers."""
+
+    async def next_plan(self) -> tuple[Plan | None, tuple[str, ...]]:
+        """Give the plan in the next reply, or what is wrong with it."""
+        reply = await self.ask_once()
+        if reply.stop == "refused":
+            return None, ("The model would not plan this.",)
+        try:
+            return from_json(plan_in(reply)), ()
+        except (BriefError, Wrong) as e:
+            cut = " The reply was cut at its greatest length: write a shorter plan." if reply.stop == "length" else ""
+            return None, (f"{e}.{cut}",)
+
+    async def ask_once(self) -> Reply:
+        """Ask for the next reply, and have it noted."""
+        self.log.check()
+        request = Request(self.system, tuple(self.history), self.tools, tokens=TOKENS)
+        began = time.monotonic()
+        reply = await self.ask(request)
+        numbers = self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))
+        self.history.append(reply)
+        self.open = list(zip(numbers, reply.calls, strict=True))
+        return reply
+
+    def answer(self, findings: Sequence[str]) -> None:
+        """Say what came of a reply: its calls' results, or our words where it had none."""
+        listed = "\n".join(f"- {each}" for each in findings)
+        text = f"This plan cannot be taken yet:\n{listed}\nGive the whole plan again, corrected, with the tool `plan`."
+        seen = Observation(text if findings else "Noted.", ok=not findings)
+        for number, call in self.open:
+            self.log.observed("", number, call, seen, 0)
+        self.history.append(Results(tuple((call, seen) for _, call in self.open)) if self.open else Told(text))
+        self.open = []
+
+
+def plan_in(reply: Reply) -> str:
+    """Find the plan in a reply: what the tool was used with, or else what was written beside it."""
+    calls = [call for call in reply.calls if call.tool == PLAN.name]
+    if calls:
+        return plan_text(calls[-1].arguments)
+    begin, end = reply.text.find("{"), reply.text.rfind("}")
+    if begin < 0 or end < begin:
+        raise PLAN.refuse("no plan was given; there is no other tool while planning")
+    return reply.text[begin : end + 1]
+
+
+def plan_text(arguments: object) -> str:
+    """Give the plan as text; models that write it as an object mean the same."""
+    if isinstance(arguments, Mapping):
+        inner = arguments.get("plan", arguments if "steps" in arguments else None)
+        if isinstance(inner, Mapping):
+            try:
+                return json.dumps(inner, allow_nan=False)
+            except (TypeError, ValueError, RecursionError):
+                raise PLAN.refuse("the plan is no plain JSON") from None
+    return text_of(PLAN.check(arguments), "plan")
+
+
+def describe(task: Task) -> str:
+    """Write a task for a planner."""
+    tools = [f"{each.name}: {each.what.partition('. ')[0][:160]}" for each in task.tools]
+    parts = (
+        ("The goal", (task.goal,)),
+        ("Inputs, in the home folder", task.inputs),
+        ("Deliverables", task.deliverables),
+        ("Where the brief lets a desk go", task.rules),
+        ("Secrets the brief grants", task.grants),
+        ("Tools", tools),
+        ("Limits", (task.limits,)),
+    )
+    return "\n\n".join(f"{title}:\n{lines(each)}" for title, each in parts)
+
+
+def lines(each: Sequence[str]) -> str:
+    """Write a list."""
+    return "\n".join(f"- {line}" for line in each if line) or "- none"
+
+
+def prompt(name: str) -> str:
+    """Give one of our texts."""
+    return (files("hotdesk.brain") / "prompts" / f"{name}.md").read_text("utf-8")
