@@ -107,6 +107,11 @@ class KeysClient:
         env = {str(name): str(value) for name, value in told["env"].items()}
         return Admitted(str(told["ca"]), env, Canary(**told["canary"]))
 
+    async def try_grants(self, scope: Scope) -> tuple[str, ...]:
+        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        told = await self.ask("try", "", scope=json.loads(scope_json(scope)))
+        return tuple(str(why) for why in told["tried"])
+
     def note(self, *events: Event) -> None:
         """Have events written down, all or none; they are on disk when this returns."""
         messages, number = Messages(), -1

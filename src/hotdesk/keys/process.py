@@ -9,16 +9,17 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hotdesk.brief import digest, grant_text, parse_scope, rule_text
+from hotdesk.brief import Grant, digest, grant_text, parse_scope, rule_text
 from hotdesk.desk import calls, cell
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.door import canary
@@ -88,8 +89,8 @@ class Keys:
         self.share = SHARE
         self.shares: dict[str, int] = {}
         self.number = 0
-        self.printing: dict[int, tuple[Line, int]] = {}
-        """What the teller is asked for: its number, who wants it, under which number of its own."""
+        self.printing: dict[int, Callable[[dict[str, str]], None]] = {}
+        """What the teller is asked for: its number, and who is told what came of it."""
         self.mark = 0
         """The last change doors were told of."""
         self.changes: list[tuple[int, Line, object]] = []
@@ -201,6 +202,8 @@ class Keys:
                 line.tell(re=number, ok={})
             case "open":
                 self.open(line, desk, message)
+            case "try":
+                self.try_grants(line, number, parse_scope(message["scope"]).grants)
             case "close":
                 self.close(desk, str(message.get("why", "")))
                 self.answer_committed(line, number)
@@ -370,22 +373,62 @@ class Keys:
             code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
             line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
         else:
-            if len(self.printing) >= PRINTING:
-                raise HostError("too many programs wait to print a token; try again later")
-            self.number += 1
-            self.printing[self.number] = (line, number)
-            self.tells.send(json.dumps({"n": self.number, "argv": argv_of(secret.bytes())}).encode())
+
+            def heard(told: dict[str, str]) -> None:
+                if "value" in told:
+                    line.tell(re=number, ok={"value": base64.b64encode(told["value"].encode()).decode()})
+                else:
+                    line.tell(re=number, error={"code": HostError.code, "text": told["error"]})
+
+            self.ask_teller(argv_of(secret.bytes()), heard)
+
+    def ask_teller(self, argv: Sequence[str], heard: Callable[[dict[str, str]], None]) -> None:
+        """Have a program run that prints a token."""
+        if len(self.printing) >= PRINTING:
+            raise HostError("too many programs wait to print a token; try again later")
+        self.number += 1
+        self.printing[self.number] = heard
+        self.tells.send(json.dumps({"n": self.number, "argv": argv}).encode())
 
     def hear_teller(self) -> None:
         """Pass on what a program printed."""
         told = json.loads(self.tells.recv(teller.MESSAGE) or b"{}")
-        line, number = self.printing.pop(told.get("n"), (None, 0))
-        if line is None:
+        heard = self.printing.pop(told.get("n"), None)
+        if heard is None:
             self.over = True  # the teller is gone
-        elif "value" in told:
-            line.tell(re=number, ok={"value": base64.b64encode(told["value"].encode()).decode()})
         else:
-            line.tell(re=number, error={"code": HostError.code, "text": told["error"]})
+            heard(told)
+
+    def try_grants(self, line: Line, number: object, grants: Sequence[Grant]) -> None:
+        """Take each grant as a desk would, and tell the owner why it cannot be had, or nothing. Never a value."""
+        tried = ["" for _ in grants]
+        left = set(range(len(grants)))
+
+        def done(index: int, why: str) -> None:
+            tried[index] = why[:REASON]
+            left.discard(index)
+            if not left:
+                line.tell(re=number, ok={"tried": tried})
+
+        if not grants:
+            line.tell(re=number, ok={"tried": tried})
+        for index, one in enumerate(grants):
+            try:
+                self.try_grant(one, partial(done, index))
+            except HotdeskError as e:
+                done(index, str(e))
+
+    def try_grant(self, wanted: Grant, done: Callable[[str], None]) -> None:
+        """Take one grant; a one-time code is really made, and a program really run."""
+        vault = self.opened_vault()
+        kind = grant(vault, 0, wanted).kind
+        entry, secret = vault.take(wanted.secret)
+        if kind == "command":
+            self.ask_teller(argv_of(secret.bytes()), lambda told: done(told.get("error", "")))
+            return
+        if isinstance(entry.public, Totp):
+            totp_code(seed_of(secret.bytes()), time.time(), entry.public)
+        done("")
 
 
 def as_desk(value: object) -> str:

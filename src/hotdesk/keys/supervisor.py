@@ -138,6 +138,10 @@ class Doors:
         """Have a desk's door hold another step's rules and grants; what was open is cut."""
         await (await self.meet()).ask("step", desk, step=step)
 
+    async def try_grants(self, scope: Scope) -> tuple[str, ...]:
+        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        return await (await self.meet()).try_grants(scope)
+
     async def revoke(self, desk: DeskId, secret: str = "", why: str = "asked") -> None:
         """End a grant, or all of them, at once."""
         await (await self.meet()).ask("revoke", desk, grant=secret, why=why)
