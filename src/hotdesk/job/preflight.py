@@ -1,0 +1,184 @@
+"""What a plan needs, tried before anybody approves it: names resolve, secrets can be had, tools exist, inputs open."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+import anyio.to_thread
+
+from hotdesk.brain.permits import compile_scope, granted, matches, reaches
+from hotdesk.brief import Scope
+from hotdesk.brief.job import Job
+from hotdesk.brief.names import is_address
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.plan import Plan
+from hotdesk.tool import Tool
+
+SECONDS = 10.0
+"""That all of it may take."""
+AT_ONCE = 8
+"""Names that are looked up at once."""
+MOST_NAMES = 64
+MOST_FILES = 10_000
+"""Files of one input that are opened."""
+LONGEST = 300
+Try: TypeAlias = Callable[[Scope], Awaitable[Sequence[str]]]
+"""Says of each grant of a scope why it cannot be had; empty: it can."""
+LookUp: TypeAlias = Callable[[str], object]
+"""Finds a name's addresses, or raises `OSError`; may take its time."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What held and what did not, a short line each."""
+
+    held: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def tell(self, what: str, why: str = "") -> None:
+        """Take one result down; `why` is empty when it held."""
+        (self.failed if why else self.held).append(printable(f"{what}: {why}" if why else what)[:LONGEST])
+
+
+def look_up(name: str) -> object:
+    """Ask the resolver of this machine for a name."""
+    return socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+
+
+async def preflight(
+    plan: Plan,
+    job: Job,
+    tools: Sequence[Tool],
+    try_grants: Try,
+    names: Mapping[str, str] | None = None,
+    *,
+    find: LookUp = look_up,
+    seconds: float = SECONDS,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Try what a plan needs; give what held and what failed. No value of a secret and no content is in either.
+
+    `names` are the operator's: what they lead to is not looked up.
+    """
+    found = Findings()
+    leads = {**job.scope.names, **(names or {})}
+    try_tools(plan, tools, found)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(try_names, hosts_of(plan, job.scope), leads, find, seconds, found)
+        tasks.start_soon(try_secrets, compile_scope(plan, job.scope), try_grants, seconds, found)
+        for name in job.inputs:
+            tasks.start_soon(try_input, job.folder, name, seconds, found)
+    return tuple(sorted(found.held)), tuple(sorted(found.failed))
+
+
+def try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
+    """Say which tools there are of those a plan names."""
+    for pattern in dict.fromkeys(each for step in plan.steps for each in step.tools or ()):
+        there = any(matches(each.name, (pattern,)) for each in tools)
+        found.tell(f"tool {pattern}", "" if there else "this desk has none of that name")
+
+
+def hosts_of(plan: Plan, scope: Scope) -> tuple[str, ...]:
+    """List the names a plan goes to, each once; a pattern has none."""
+    rules = [rule.host for step in plan.steps for rule in reaches(step, scope)]
+    grants = [each.host for step in plan.steps for each in granted(step, scope)]
+    return tuple(dict.fromkeys(host for host in (*rules, *grants) if "*" not in host and not is_address(host)))
+
+
+async def try_names(
+    hosts: Sequence[str], leads: Mapping[str, str], find: LookUp, seconds: float, found: Findings
+) -> None:
+    """Look names up, several at once; what is not known in time has failed."""
+    limit = anyio.CapacityLimiter(AT_ONCE)
+    left = dict.fromkeys(hosts[:MOST_NAMES])
+
+    async def look(host: str) -> None:
+        why = await anyio.to_thread.run_sync(looked_up, find, host, limiter=limit, abandon_on_cancel=True)
+        del left[host]
+        found.tell(f"host {host}", why)
+
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            for host in list(left):
+                if host in leads:
+                    del left[host]
+                    found.tell(f"host {host} leads to {leads[host]}")
+                else:
+                    tasks.start_soon(look, host)
+    for host in left:
+        found.tell(f"host {host}", f"no answer within {seconds:g} s")
+    if len(hosts) > MOST_NAMES:
+        found.tell(f"{len(hosts) - MOST_NAMES} more hosts", "not tried")
+
+
+def looked_up(find: LookUp, host: str) -> str:
+    """Say why a name has no address; empty: it has."""
+    try:
+        find(host)
+    except (OSError, UnicodeError) as e:
+        return f"it has no address: {e.strerror if isinstance(e, OSError) and e.strerror else type(e).__name__}"
+    return ""
+
+
+async def try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Findings) -> None:
+    """Have each grant tried once."""
+    grants = tuple(dict.fromkeys(replace(each, step="") for each in scope.grants))
+    if not grants:
+        return
+    whys: Sequence[str] = [f"keys gave no answer within {seconds:g} s"] * len(grants)
+    with anyio.move_on_after(seconds):
+        try:
+            whys = await try_grants(Scope(grants=grants))
+        except HotdeskError as e:
+            whys = [str(e)] * len(grants)
+    for each, why in zip(grants, whys, strict=True):
+        found.tell(f"secret {each.secret} for {each.host}", why)
+
+
+async def try_input(folder: Path, name: str, seconds: float, found: Findings) -> None:
+    """Open what one input is made of."""
+    why = f"not read within {seconds:g} s"
+    what = f"input {name}"
+    with anyio.move_on_after(seconds):
+        try:
+            files, size = await anyio.to_thread.run_sync(opened, folder / name, abandon_on_cancel=True)
+            what, why = f"input {name}, {files:,} {'file' if files == 1 else 'files'}, {size:,} bytes", ""
+        except OSError as e:
+            why = f"{Path(e.filename).name if isinstance(e.filename, str) else name} cannot be read: {e.strerror}"
+    found.tell(what, why)
+
+
+def opened(path: Path) -> tuple[int, int]:
+    """Open every file of an input for reading; give how many there are, and their bytes."""
+    files = size = 0
+    for each in paths_in(path):
+        fd = os.open(each, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+        finally:
+            os.close(fd)
+        if stat.S_ISREG(status.st_mode):
+            files, size = files + 1, size + status.st_size
+        if files >= MOST_FILES:
+            break
+    return files, size
+
+
+def paths_in(path: Path) -> Iterator[str]:
+    """List the files of a folder, or give the file."""
+    if not path.is_dir():
+        yield str(path)
+        return
+    for folder, _, names in os.walk(path, onerror=raised):
+        yield from (each for each in (os.path.join(folder, name) for name in names) if os.path.isfile(each))
+
+
+def raised(failure: OSError) -> None:
+    """Let a folder that cannot be listed be known."""
+    raise failure

@@ -1,0 +1,42 @@
+"""Grants are tried by the real keys process, and no value comes back."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief import Scope, parse_grant
+from hotdesk.config import Config
+from hotdesk.desk import uids
+from hotdesk.host import Host
+from hotdesk.vault import Command, Token, Totp, Vault, argv_value
+
+pytestmark = pytest.mark.container
+
+
+@pytest.fixture
+def own(settings: Config) -> Iterator[Config]:
+    """Give a state directory with a vault."""
+    home = Path(tempfile.mkdtemp(prefix="preflight-", dir=settings.run.parent))
+    home.chmod(0o755)
+    vault = Vault.make(home / "lib" / "keys", owner=uids.KEYS)
+    vault.put("token", Token(), b"the-token-itself")
+    vault.put("code", Totp(), b"JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")
+    vault.put("printed", Command(), argv_value(["/bin/echo", "printed-by-a-program"]))
+    vault.put("broken", Command(), argv_value(["/bin/false"]))
+    yield replace(settings, run=home / "run", lib=home / "lib")
+    shutil.rmtree(home)
+
+
+async def test_keys_say_of_each_grant_whether_it_can_be_had(own: Config) -> None:
+    names = ("token", "gold", "code", "printed", "broken")
+    scope = Scope(grants=tuple(parse_grant(f"{name}@a.test header=X-Key") for name in names))
+    async with Host(own, control=False) as host:
+        why = await host.doors.try_grants(scope)
+    assert [bool(each) for each in why] == [False, True, False, False, True], why
+    assert "printed-by-a-program" not in "".join(why)

@@ -1,0 +1,93 @@
+"""What a plan needs is tried in bounded time, and told in short lines."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief import Scope, parse_grant, parse_rule
+from hotdesk.brief.job import Job
+from hotdesk.errors import HostError
+from hotdesk.job.preflight import preflight
+from hotdesk.plan import Plan, Step
+from hotdesk.tool import Tool
+
+RULES = ("read erp.test", "read gone.test", "read slow.test", "read *.wide.test", "read 192.0.2.1", "read inner.test")
+GRANTS = ("erp@erp.test bearer", "gold@erp.test header=X-Gold")
+HOSTS = ("GET erp.test/x", "GET gone.test", "GET a.wide.test", "GET *.wide.test", "GET 192.0.2.1", "GET inner.test")
+TOOLS = (Tool("shell", ""), Tool("browser_goto", ""))
+PLAN = Plan((Step("one", "", ("shell", "browser_*", "fly"), HOSTS, ("erp",)), Step("two", "", (), (), ("erp", "gold"))))
+
+
+def find(name: str) -> object:
+    """Know two names."""
+    if name == "slow.test":
+        time.sleep(1)
+    if name in ("erp.test", "a.wide.test", "slow.test"):
+        return []
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+async def had(scope: Scope) -> Sequence[str]:
+    """Have every secret but one."""
+    assert len(scope.grants) == 2
+    return [f"there is no secret {each.secret}" if each.secret == "gold" else "" for each in scope.grants]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("never told")
+    (tmp_path / "in" / "b.txt").write_text("12345")
+    scope = Scope(tuple(parse_rule(each) for each in RULES), tuple(parse_grant(each) for each in GRANTS))
+    return Job("goal", (), tmp_path, "", inputs=("in", "in/a.txt", "absent"), scope=scope)
+
+
+async def test_what_a_plan_needs_held_or_failed(job: Job) -> None:
+    held, failed = await preflight(PLAN, job, TOOLS, had, {"inner.test": "127.0.0.1:8443"}, find=find)
+    assert held == (
+        "host a.wide.test",
+        "host erp.test",
+        "host inner.test leads to 127.0.0.1:8443",
+        "input in, 2 files, 15 bytes",
+        "input in/a.txt, 1 file, 10 bytes",
+        "secret erp for erp.test",
+        "tool browser_*",
+        "tool shell",
+    )
+    assert failed == (
+        "host gone.test: it has no address: Name or service not known",
+        "input absent: absent cannot be read: No such file or directory",
+        "secret gold for erp.test: there is no secret gold",
+        "tool fly: this desk has none of that name",
+    )
+
+
+async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Job) -> None:
+    plan = Plan((Step("one", "", (), ("GET slow.test", "GET erp.test"), ()),))
+    began = time.monotonic()
+    held, failed = await preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
+    assert time.monotonic() - began < 0.9
+    assert held == ("host erp.test",)
+    assert failed == ("host slow.test: no answer within 0.2 s",)
+
+
+async def test_keys_that_cannot_be_asked_are_a_finding(job: Job) -> None:
+    async def gone(scope: Scope) -> Sequence[str]:
+        raise HostError("the vault is locked")
+
+    plan = Plan((Step("one", "", (), (), ("erp",)),))
+    _, failed = await preflight(plan, replace(job, inputs=()), TOOLS, gone, find=find)
+    assert failed == ("secret erp for erp.test: the vault is locked",)
+
+
+async def test_an_input_that_is_no_file_holds_nothing_up(job: Job, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    held, _ = await preflight(Plan((Step("one", "", (), (), ()),)), replace(job, inputs=("pipe",)), TOOLS, had)
+    assert held == ("input pipe, 0 files, 0 bytes",)
