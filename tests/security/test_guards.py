@@ -18,6 +18,7 @@ from hotdesk.desk import uids
 from hotdesk.desk.cgroup import Cgroup, here
 from tests.security import guards
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
+from tests.security.drive_guards import GUARDS_OF_DRIVE, NO_GUARD_OF_DRIVE
 from tests.security.guards import Guard
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
@@ -33,6 +34,7 @@ GUARDS = (
     *GUARDS_OF_SAVING,
     *GUARDS_OF_SNAPSHOTS,
     *GUARDS_OF_HANDS,
+    *GUARDS_OF_DRIVE,
 )
 NO_GUARD = {
     **guards.NO_GUARD,
@@ -41,6 +43,7 @@ NO_GUARD = {
     **NO_GUARD_OF_SECRETS,
     **NO_GUARD_OF_SNAPSHOTS,
     **NO_GUARD_OF_HANDS,
+    **NO_GUARD_OF_DRIVE,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         )
         made.set_defaults(main=act)
         ARGUMENTS[name](made)
-        made.add_argument("--owner", type=check_owner, default="", metavar="WHO", help="whose name it is: uid:1000")
+        made.add_argument("--owner", default="", metavar="WHO", help="whose name it is: uid:1000")
         options.add_json(made)
 
 
@@ -86,6 +86,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk drive get prices.csv@1 old.csv
       hotdesk drive ls --json | jq -r '.[].name'
     """
+    if arguments.owner:
+        check_owner(arguments.owner)
     arguments.main(arguments)
     return 0
 

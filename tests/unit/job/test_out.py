@@ -31,8 +31,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "user"
     folder.mkdir()
     if os.geteuid() == 0:
-        for each in (folder, *folder.parents[:3]):
-            each.chmod(0o755)
         os.chown(folder, USER, USER)
     monkeypatch.chdir(folder)
     return folder

@@ -1,0 +1,292 @@
+"""The drive under attack: by names, other users, whoever owns the folder copies go to, races, and kill -9."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from hotdesk.drive.catalog import FILE
+from hotdesk.drive.identity import OPERATOR, me
+from hotdesk.drive.keep import Drive, read_input
+from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.job.out import Out
+
+ANNA, MALLORY = "uid:1000", "uid:1001"
+USER = 1234
+KILLED = Path(__file__).with_name("drive_killed.py")
+WRITERS = 8
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Drive:
+    """Give a drive that holds one file of Anna's."""
+    drive = Drive(tmp_path / "drive", quota=1000)
+    drive.keep("secret.csv", b"secret", owner=ANNA)
+    return drive
+
+
+NAMES = {
+    "above": "../../etc/cron.d/x",
+    "above in between": "a/../../x",
+    "absolute": "/etc/passwd",
+    "control": "a\x1b]0;x\x07b",
+    "a line break": "a\nput b@1",
+    "bidi": "a\u202excod.exe",
+    "zero width": "a\u200b",
+    "filler": "a\u3164",
+    "nothing": "a\0b",
+    "half a character": "a\udc80",
+    "ten thousand": "a" * 10_000,
+    "ten thousand parts": "a/" * 5_000 + "a",
+    "another's version": "secret.csv@1",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_no_name_leads_out_of_the_drive_or_shows_as_another(drive: Drive, tmp_path: Path, name: str) -> None:
+    before = sorted(map(str, tmp_path.rglob("*")))
+    with pytest.raises(BriefError) as refused:
+        drive.keep(name, b"data", owner=MALLORY)
+    with pytest.raises(BriefError):
+        Out(tmp_path / "out", [name])
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 500
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+
+
+def told(act: Callable[[], object]) -> str:
+    """Give what an act is answered with."""
+    try:
+        return repr(act())
+    except HotdeskError as e:
+        return f"{e.code}: {e}"
+
+
+def test_another_users_name_is_no_name(drive: Drive) -> None:
+    def tried(name: str) -> list[str]:
+        acts: list[Callable[[], object]] = [
+            lambda: drive.find(name, who=MALLORY),
+            lambda: drive.find(name, 1, who=MALLORY),
+            lambda: drive.find(name, who=MALLORY, owner=ANNA),
+            lambda: drive.history(name, who=MALLORY),
+            lambda: drive.remove(name, who=MALLORY),
+            lambda: drive.remove(name, 1, who=MALLORY, owner=ANNA),
+            lambda: read_input(drive, f"drive:{name}", MALLORY),
+            lambda: drive.ls(name, who=MALLORY),
+        ]
+        return [told(act).replace(name, "NAME") for act in acts]
+
+    assert tried("secret.csv") == tried("absent.csv")
+    assert drive.find("secret.csv", who=ANNA) == b"secret"
+
+
+def test_nobody_learns_by_writing_what_others_have(drive: Drive) -> None:
+    version = drive.keep("secret.csv", b"secret", owner=MALLORY)
+    assert (version.number, drive.used(MALLORY)) == (1, 6)
+    assert not drive.holds(hashlib.sha256(b"absent").hexdigest(), who=MALLORY)
+    drive.remove("secret.csv", who=MALLORY)
+    assert not drive.holds(version.sha256, who=MALLORY)
+    assert drive.find("secret.csv", who=ANNA) == b"secret"
+
+
+def test_a_shared_name_does_not_stand_for_ones_own(drive: Drive) -> None:
+    drive.keep("secret.csv", b"false", owner=MALLORY, readers=["*"])
+    assert drive.find("secret.csv", who=ANNA) == b"secret"
+    drive.keep("prices.csv", b"right", owner=OPERATOR, readers=["*"])
+    drive.keep("prices.csv", b"false", owner=MALLORY, readers=["*"])
+    with pytest.raises(BriefError, match=r"several have a prices\.csv"):
+        drive.find("prices.csv", who=ANNA)
+
+
+def test_the_environment_gives_no_rights(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_UID", "1000")
+    monkeypatch.setenv("SUDO_GID", "1000")
+    assert me() == f"uid:{os.geteuid()}"
+
+
+@pytest.mark.parametrize("change", ["other bytes", "fewer", "more", "a link", "a pipe", "gone"])
+def test_bytes_that_were_changed_on_disk_are_not_given(drive: Drive, tmp_path: Path, change: str) -> None:
+    path = drive.version("secret.csv", who=ANNA).path
+    path.unlink()
+    (tmp_path / "elsewhere").write_bytes(b"secret")
+    match change:
+        case "a link":
+            path.symlink_to(tmp_path / "elsewhere")
+        case "a pipe":
+            os.mkfifo(path)
+        case "gone":
+            pass
+        case _:
+            path.write_bytes({"other bytes": b"SECRET", "fewer": b"secre", "more": b"secret!"}[change])
+    with pytest.raises(HostError):
+        drive.find("secret.csv", who=ANNA)
+    with Out(tmp_path / "out", ["a"]) as out, pytest.raises(HostError):
+        out.copy("a", drive.open_stream("secret.csv", who=ANNA), lambda sha256: True)
+    assert not (tmp_path / "out").exists()
+
+
+LINKS = {
+    "the folder": ("out", "..", "out/report.xlsx"),
+    "above the folder": ("parent", "..", "parent/out/report.xlsx"),
+    "a folder in it": ("out/deep", "../..", "out/deep/report.xlsx"),
+    "the file": ("out/report.xlsx", "../../victim", "out/report.xlsx"),
+    "a file that is not there": ("out/report.xlsx", "../../new", "out/report.xlsx"),
+}
+
+
+@pytest.mark.parametrize("planted", LINKS)
+def test_a_link_planted_where_copies_go_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    home, victim = tmp_path / "home", tmp_path / "victim"
+    home.mkdir()
+    victim.write_bytes(b"victim")
+    link, target, wanted = LINKS[planted]
+    (home / link).parent.mkdir(exist_ok=True)
+    (home / link).symlink_to(target)
+    monkeypatch.chdir(home)
+    folder, _, name = wanted.partition("/") if "deep" in wanted else wanted.rpartition("/")
+    with pytest.raises(BriefError), Out(Path(folder), [name]) as out:
+        out.copy(name, [b"data"], lambda sha256: True)
+    assert (home / link).is_symlink()
+    assert victim.read_bytes() == b"victim"
+    assert {each.name for each in tmp_path.iterdir()} == {"home", "victim"}
+    assert list(home.rglob("report.xlsx")) in ([], [home / link])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
+def test_root_makes_nothing_where_the_folders_owner_could_not(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, USER, USER)
+    home.chmod(0o555)
+    with pytest.raises(BriefError, match="Permission denied"):
+        Out(home / "out", ["a"])
+    with pytest.raises(BriefError, match="Permission denied"):
+        Out(home, ["a"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
+def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, USER, USER)
+    umask = os.umask(0)
+    try:
+        with Out(home / "out", ["a"]) as out:
+            path = out.copy("a", [b"#!/bin/sh\n"], lambda sha256: True)
+    finally:
+        os.umask(umask)
+    assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o7111) == (USER, USER, 0)
+
+
+def test_a_file_that_is_nobodys_copy_is_not_written_over(tmp_path: Path, drive: Drive) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a").write_bytes(b"the only copy of a thesis")
+    with Out(tmp_path / "out", ["a"]) as out, pytest.raises(BriefError, match="no copy of ours"):
+        out.copy("a", [b"data"], lambda sha256: drive.holds(sha256, who=OPERATOR))
+    assert (tmp_path / "out/a").read_bytes() == b"the only copy of a thesis"
+
+
+class Slow:
+    """Bytes that come when everybody who races has been told that there is room."""
+
+    def __init__(self, data: bytes, together: Barrier) -> None:
+        self.data, self.together = data, together
+
+    def read(self, size: int, /) -> bytes:
+        """Give the bytes, once."""
+        if self.data:
+            self.together.wait(60)
+        data, self.data = self.data, b""
+        return data
+
+
+def write_at_once(folder: Path, number: int, together: Barrier) -> None:
+    """Be one of those who race for the last room; exit code 1 when there is none."""
+    drive = Drive(folder, quota=1000)
+    try:
+        drive.keep(f"file {number}", Slow(bytes([number]) * 300, together), owner=ANNA)
+    except BriefError:
+        sys.exit(1)
+
+
+@pytest.mark.timeout(120)
+def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "drive"
+    Drive(folder)
+    context = multiprocessing.get_context("fork")
+    together = context.Barrier(WRITERS)
+    writers = [context.Process(target=write_at_once, args=(folder, n, together)) for n in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(90)
+    drive = Drive(folder)
+    assert sorted(writer.exitcode or 0 for writer in writers) == [0, 0, 0, 1, 1, 1, 1, 1]
+    assert (drive.used(ANNA), len(drive.ls(who=ANNA)), len(os.listdir(drive.blobs.folder))) == (900, 3, 3)
+
+
+def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None:
+    class Endless:
+        given = 0
+
+        def read(self, size: int, /) -> bytes:
+            """Give more, for ever."""
+            self.given += size
+            return b"x" * size
+
+    source = Endless()
+    with pytest.raises(BriefError, match="no more are left of its owner's quota"):
+        drive.keep("a", source, owner=ANNA)
+    assert source.given < 8 << 20
+    assert len(os.listdir(drive.blobs.folder)) == 1
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 11])
+def test_killed_at_any_point_it_loses_no_version_and_breaks_nothing(tmp_path: Path, every: int) -> None:
+    argv = [sys.executable, str(KILLED), str(tmp_path), str(every)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lives = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lives) > 200 // every
+    assert [life["killed"] for life in lives] == [True] * (len(lives) - 1) + [False]
+    assert len(lives[-1]["done"]) == 5
+    for life in lives:
+        require_whole(tmp_path / str(life["after"]), life["done"])
+
+
+def require_whole(folder: Path, done: list[tuple[str, int, str]]) -> None:
+    """Require that everything that was done is there, that all that is there is right, and that nothing else is."""
+    drive = Drive(folder)
+    with closing(sqlite3.connect(drive.folder / FILE)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+    drive.sweep()
+    found = {number: drive.find("a", number, who=ANNA) for number in numbers(drive)}
+    kept = {number: text.encode() for what, number, text in done if what == "kept"}
+    removing, removed = ({number for what, number, _ in done if what == how} for how in ("removing", "removed"))
+    assert {number: found.get(number) for number in kept.keys() - removing} == {
+        number: data for number, data in kept.items() if number not in removing
+    }
+    assert removed & found.keys() == set()
+    blobs = {hashlib.sha256(data).hexdigest() for data in found.values()}
+    assert {name for name in os.listdir(drive.blobs.folder) if not name.startswith(".")} == blobs
+    assert drive.keep("a", b"after", owner=ANNA).number > max(kept, default=0)
+
+
+def numbers(drive: Drive) -> list[int]:
+    """Give the versions there are."""
+    return [each.number for each in drive.history("a", who=ANNA)] if drive.ls("a", who=ANNA) else []
