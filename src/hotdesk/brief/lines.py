@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from bisect import bisect_left
+from contextlib import suppress
 from typing import TypeAlias
 
 from hotdesk.errors import printable
@@ -13,6 +14,8 @@ from hotdesk.errors import printable
 Where: TypeAlias = tuple[str | int, ...]
 """How a value is reached from the whole: `("deliverables", 0, "path")`."""
 
+DEEPEST = 16
+"""Lists and tables in each other, and parts of a key."""
 BLANK = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*+")
 STRING = re.compile(
     r'''"""(?:[^"\\]|\\.|"(?!""))*+"{3,5}'''  # several lines, with escapes
@@ -26,18 +29,27 @@ NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 SCALAR = re.compile(r"[^,\]}\n#]*+")
 
 
+class Garbled(Exception):  # noqa: N818 - a state, and read as one
+    """The text is not what it should be. Its parser will say so, and better."""
+
+
 def toml_lines(text: str) -> dict[Where, int]:
-    """Give the line of everything in a text that is TOML."""
+    """Give the line of everything in a text; `ValueError` where it lies too deep for any parser to be asked.
+
+    What is no TOML is for its parser to refuse: then these are the lines before that.
+    """
     scan = Scan(text)
-    scan.document()
+    with suppress(Garbled, IndexError):
+        scan.document()
     return scan.lines
 
 
 def json_lines(text: str) -> dict[Where, int]:
-    """Give the line of everything in a text that is JSON; `ValueError` where only Python's parser takes it for such."""
+    """Give the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
     scan = Scan(text, strict=True)
-    scan.skip()
-    scan.value(())
+    with suppress(Garbled, IndexError):
+        scan.skip()
+        scan.value(())
     return scan.lines
 
 
@@ -50,7 +62,7 @@ def nearest(lines: dict[Where, int], where: Where) -> int | None:
 
 
 class Scan:
-    """Goes once through a text that a parser has read before, and so is well formed."""
+    """Goes once through a text, in time and memory that its length bounds."""
 
     def __init__(self, text: str, strict: bool = False) -> None:
         self.text, self.at, self.strict = text, 0, strict
@@ -105,6 +117,7 @@ class Scan:
         while True:
             self.skip()
             found.append(self.key())
+            self.limit(len(found))
             self.skip()
             if self.text[self.at] != ".":
                 return tuple(found)
@@ -120,7 +133,11 @@ class Scan:
         try:
             return str(json.loads(word))
         except ValueError:
+            pass
+        try:
             return str(tomllib.loads(f"key = {word}")["key"])
+        except ValueError:
+            raise Garbled from None
 
     def value(self, where: Where) -> None:
         """Read a value of any kind."""
@@ -136,6 +153,7 @@ class Scan:
 
     def inside(self, where: Where, bracket: str) -> None:
         """Read a list or a table that stands in one place; commas are blanks here."""
+        self.limit(len(where))
         self.at += 1
         self.skip()
         count = 0
@@ -149,6 +167,11 @@ class Scan:
             self.skip()
         self.at += 1
 
+    def limit(self, depth: int) -> None:
+        """Refuse what lies so deep that parsers take long, or fail."""
+        if depth > DEEPEST:
+            raise ValueError(f", line {self.line()}: more than {DEEPEST} lie in each other here; a brief is flat")
+
     def skip(self) -> None:
         """Go past blanks, line breaks and comments."""
         self.take(BLANK)
@@ -157,7 +180,7 @@ class Scan:
         """Give what has a shape here, and go past it."""
         found = shape.match(self.text, self.at)
         if found is None:
-            raise ValueError(f"nothing of that shape at {self.at}")
+            raise Garbled
         self.at = found.end()
         return found.group()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hotdesk.brief.lines import Where, json_lines, nearest, toml_lines
+from hotdesk.brief.lines import DEEPEST, Where, json_lines, nearest, toml_lines
 
 TOML = '''# "a" = [
 goal = """
@@ -93,9 +94,17 @@ def test_what_is_not_there_is_near_what_is_around_it() -> None:
     assert nearest(lines, ()) is None
 
 
+@given(st.text("[]{}=:.,#\"'\\\n ab1-") | st.text())
+def test_what_is_neither_is_left_to_its_parser(text: str) -> None:
+    for read in (toml_lines, json_lines):
+        with suppress(ValueError):
+            assert isinstance(read(text), dict)
+
+
 @given(PLAIN, st.sampled_from([None, 0, 2]))
 def test_every_value_of_a_json_text_is_found(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
+    assume(max(map(len, places(value)), default=0) <= DEEPEST)
     lines = json_lines(text)
     assert set(lines) == set(places(value))
     numbers = [lines[where] for where in places(value)]

@@ -357,7 +357,7 @@ def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, 
         ('{"size":\n{"memory": 1},"goal": "x","deliverables": [{"path": "a.xlsx"}]}',
          'brief.json, line 2: size.memory is no size from 16M to 1048576G; write "size": {"memory": "2G"}'),
         ("9" * 5000, "brief.json: it is not JSON: Exceeds the limit"),
-        ("[" * 100_000, "brief.json: its lists or tables lie too deep in each other; a brief is flat"),
+        ("[" * 100_000, "brief.json, line 1: more than 16 lie in each other here; a brief is flat"),
     ],
     ids=range(10),
 )  # fmt: skip
@@ -380,9 +380,11 @@ def test_what_is_no_brief_in_json_is_refused_with_its_place(folder: Path, text: 
         ("goal = ", "brief.toml: it is not TOML: Invalid value"),
         ("goal = 1\ngoal = 2\n", "brief.toml, line 2, column 9: it is not TOML: Cannot overwrite a value; mend"),
         ("#" * (LARGEST + 1), "brief.toml: it is larger than 1 MiB"),
-        ("a = " + "[" * 100_000, "brief.toml: its lists or tables lie too deep in each other; a brief is flat"),
+        ("a = " + "[" * 100_000, "brief.toml, line 1: more than 16 lie in each other here; a brief is flat"),
+        ("\n" + "a." * 100_000 + "a = 1", "brief.toml, line 2: more than 16 lie in each other here; a brief is flat"),
+        ("[" + "a." * 100_000 + "a]", "brief.toml, line 1: more than 16 lie in each other here; a brief is flat"),
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_what_is_no_brief_is_refused(folder: Path, text: str, why: str) -> None:
     assert refusal(folder, text).startswith(why)
