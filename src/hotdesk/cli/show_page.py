@@ -127,10 +127,9 @@ def passed(exchanges: Sequence[Exchange]) -> list[str]:
     lines = []
     for (verdict, method, host, grants), count in sorted(counted.items()):
         lines.append(f"  {count} x {verdict} {method} {host}{' with ' * bool(grants)}{', '.join(grants)}")
-    refused = [each for each in exchanges if each.verdict != "allow"]
-    lines += [
-        f"  refused {each.method} {each.host}{cut(each.path, LONGEST)}: {each.rule}" for each in refused[:REFUSED]
-    ]
+    refused = [each for each in exchanges if each.verdict in ("deny", "broken")]
+    for each in refused[:REFUSED]:
+        lines.append(f"  refused {each.method} {each.host}{cut(each.path, LONGEST)}: {each.rule}")
     rest = len(refused) - REFUSED
     return [*lines, f"  … and {rest} refusals more: see --door"] if rest > 0 else lines
 

@@ -12,7 +12,7 @@ from hotdesk.errors import HotdeskError, printable
 from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Planned, Summed, Thought
 from hotdesk.job.papers import Papers
 
-IMAGE = re.compile(r"[A-Za-z0-9+/\s]{1000,}={0,2}")
+IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}={0,2}\s*")
 """What is so long and has no other characters is a picture, not words."""
 LONGEST = 4000
 """Characters shown of one text."""
@@ -73,7 +73,7 @@ def laid_out(value: Any, name: str = "") -> Iterator[str]:
     """Lay plain data out, one field a line; what is empty is left out."""
     before = f"{printable(name)}: " if name else ""
     match value:
-        case None | "" | [] | {} | False:
+        case _ if not value and value != 0:
             return
         case dict():
             if name:

@@ -1,0 +1,192 @@
+"""What people do to jobs from another process: the real `hotdesk`, a real journal, and nobody working at the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.journal import FILE
+from hotdesk.event import JobBegun, JobEnded, Pending, Planned
+from hotdesk.host import Host
+from hotdesk.job import papers
+from hotdesk.job.draft import plan_of
+from hotdesk.job.held import held
+from hotdesk.job.papers import Papers
+from hotdesk.job.waiting import Card, new_pending, waiting_in
+from hotdesk.plan import to_json
+from tests.e2e.conftest import environment
+from tests.ledger import PLAN
+
+pytestmark = [pytest.mark.container, pytest.mark.anyio]
+
+SOURCE = os.pathsep.join(filter(None, sys.path))
+MAIN = "from hotdesk.cli import main; main()"
+WORDS = 'the \x1b[31morders" are there'
+
+
+@dataclass
+class Place:
+    """A state directory, and an owner that writes jobs down there."""
+
+    settings: Config
+    host: Host
+
+    def call(self, *argv: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        """Run `hotdesk` to its end."""
+        around = {**environment(self.settings), "PYTHONPATH": SOURCE, **env}
+        command = [sys.executable, "-c", MAIN, *argv]
+        return subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=90, env=around)
+
+    def told(self, *argv: str) -> object:
+        """Run `hotdesk`, and read what it says as JSON."""
+        done = self.call(*argv, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def begin(self) -> Papers:
+        """Write the beginning of a job down."""
+        kept = papers.create(self.settings.lib / "jobs", new_id())
+        job = kept.folder.name
+        self.host.note(JobBegun(job, "compare", "ab" * 32, "recorded script 1a2b", "uid 0 pid 1"))
+        self.host.note(Planned(job, PLAN.digest, ("read", "write"), kept.write(to_json(PLAN))))
+        return kept
+
+    def ask(self, kept: Papers, kind: str = "plan") -> Pending:
+        """Have a job wait."""
+        subject = to_json(PLAN) if kind == "plan" else "which of the two?"
+        card = Card(f"a {kind}", {"host": "erp.test"}, ("1 read",), WORDS, subject)
+        pending = new_pending(kept.folder.name, kind, card, kept, 60.0)
+        self.host.note(pending)
+        return pending
+
+    @property
+    def journal(self) -> Path:
+        """Give the journal's path."""
+        return self.settings.lib / "keys" / FILE
+
+
+@pytest.fixture
+async def place(settings: Config) -> AsyncIterator[Place]:
+    """Give a state directory with a journal; in the end it is whole."""
+    home = Path(tempfile.mkdtemp(prefix="jobs-", dir=settings.run.parent))
+    home.chmod(0o755)
+    own = replace(settings, run=home / "run", lib=home / "lib")
+    async with Host(own, control=False) as host:
+        await host.ready()
+        made = Place(own, host)
+        yield made
+        verified = made.call("journal", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+    shutil.rmtree(home)
+
+
+async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
+    kept = place.begin()
+    job, pending = kept.folder.name, place.ask(kept)
+    (listed,) = place.told("jobs")  # type: ignore[misc]
+    assert (listed["state"], listed["waits"]) == ("waiting", [pending.id])
+    card = place.call("approve").stdout.splitlines()
+    assert card[0] == f"{pending.id}  a plan"
+    assert card[-1] == '  the worker says: "the \\x1b[31morders\' are there"'
+    wrong = place.call("approve", pending.id, "--digest", "0000")
+    assert (wrong.returncode, "is about" in wrong.stderr) == (125, True)
+    done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"nobody works at this job now: `hotdesk resume {job}`"
+    decided = waiting_in(place.journal, job).decided[pending.id]
+    assert (decided.answer, decided.digest) == ("approved", pending.digest)
+    assert decided.by.startswith("uid 0 pid ")
+    assert decided.by.endswith(" for uid 1000")
+    again = place.call("refuse", pending.id)
+    assert again.returncode == 125
+    assert f"{pending.id} was approved by {decided.by} at " in again.stderr
+    assert place.told("approve") == []
+
+
+async def test_of_two_who_decide_at_once_one_is_told_that_the_other_was_first(place: Place) -> None:
+    kept = place.begin()
+    pending = place.ask(kept)
+    with ThreadPoolExecutor(2) as both:
+        one, other = both.map(lambda word: place.call(word, pending.id), ("approve", "refuse"))
+    assert sorted([one.returncode, other.returncode]) == [0, 125], one.stderr + other.stderr
+    first = "approved" if one.returncode == 0 else "refused"
+    assert waiting_in(place.journal, kept.folder.name).decided[pending.id].answer == first
+    assert f"was {first} by uid 0 pid" in one.stderr + other.stderr
+
+
+async def test_a_plan_is_edited_and_what_is_approved_is_the_edit(place: Place, tmp_path: Path) -> None:
+    kept = place.begin()
+    pending = place.ask(kept)
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/write the report/write it well/' \"$1\"\n")
+    editor.chmod(0o755)
+    done = place.call("approve", pending.id, "--edit", EDITOR=str(editor))
+    assert done.returncode == 0, done.stderr
+    assert '+      "intent": "write it well"' in done.stderr.splitlines()
+    decided = waiting_in(place.journal, kept.folder.name).decided[pending.id]
+    plan = plan_of(kept.text(decided.paper))
+    assert plan.steps[1].intent == "write it well"
+    assert decided.digest == plan.digest != pending.digest
+
+
+async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place) -> None:
+    kept = place.begin()
+    question, plan = place.ask(kept, "question"), place.ask(kept)
+    assert "hotdesk answer" in place.call("approve", question.id).stderr
+    assert place.call("answer", question.id, "-", stdin="the second\n").returncode == 0
+    assert place.call("refuse", plan.id, "--reason", "not on a Sunday").returncode == 0
+    decided = waiting_in(place.journal, kept.folder.name).decided
+    assert (decided[question.id].answer, kept.text(decided[question.id].paper)) == ("answered", "the second")
+    assert (decided[plan.id].answer, kept.text(decided[plan.id].paper)) == ("refused", "not on a Sunday")
+
+
+async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place, tmp_path: Path) -> None:
+    kept = place.begin()
+    job = kept.folder.name
+    with held(kept.folder):
+        assert "somebody works at" in place.call("forget", job, "--yes").stderr
+    place.host.note(JobEnded(job, "done"))
+    assert place.call("forget", job[:8], "--yes").stdout == f"forgotten: {job}\n"
+    assert not kept.folder.exists()
+    assert "forgotten by uid 0 pid" in place.call("show", job).stdout
+    assert "nothing is kept" in place.call("forget", job, "--yes").stderr
+    assert "nothing is kept" in place.call("show", job, "--papers").stderr
+
+
+async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_path: Path) -> None:
+    kept, other = place.begin(), place.begin()
+    job, file, key = kept.folder.name, tmp_path / "job.jsonl", tmp_path / "key.pub"
+    key.write_bytes((place.settings.lib / "keys/signing.pub").read_bytes())
+    assert place.call("journal", "export", "--job", job, str(file)).returncode == 0
+    assert other.folder.name not in file.read_text()
+    elsewhere = {"HOTDESK_HOME": str(tmp_path / "nowhere")}
+    check = ("journal", "verify", "--export", str(file), "--key", str(key))
+    assert place.call(*check, **elsewhere).returncode == 0
+    assert "--key" in place.call(*check[:4]).stderr
+    file.write_text(file.read_text().replace("compare", "COMPARE"))
+    assert place.call(*check, **elsewhere).returncode == 1
+    whole = place.call("journal", "export", "-")
+    assert place.call(*check[:3], "-", *check[4:], stdin=whole.stdout).returncode == 0
+
+
+async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tmp_path: Path) -> None:
+    kept = place.begin()
+    place.host.note(JobEnded(kept.folder.name, "done"))
+    stray = papers.create(place.settings.lib / "jobs", new_id()).folder
+    os.utime(stray, (0, 0))
+    done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
+    assert json.loads(done.stdout)["jobs"] == [stray.name], done.stderr
+    assert not stray.exists()
+    assert kept.folder.exists()

@@ -1,0 +1,194 @@
+"""A journal as lines: whatever is done to any of them shows, without the machine that wrote them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from tests.ledger import SIGNER
+from tests.unit.test_event import ONE_OF_EACH
+
+from hotdesk.drive.audit import Report, verify
+from hotdesk.drive.chain import parse_head
+from hotdesk.drive.export import export, verify_export
+from hotdesk.drive.journal import Journal, heads, read
+from hotdesk.drive.signing import load_public
+from hotdesk.errors import BriefError
+from hotdesk.event import Event, as_dict, chain_of
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+JOB_CHAINS = ("i1", "i2")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    """Give a journal with one of each event, over several chains and commits."""
+    (tmp_path / "keys").mkdir(mode=0o700)
+    place = tmp_path / "keys/journal.db"
+    journal = Journal(place, SIGNER)
+    for number, event in enumerate(ONE_OF_EACH):
+        journal.add(chain_of(event), "owner", event)
+        if number % 3 == 0:
+            journal.commit()
+    journal.commit()
+    yield place
+    journal.close()
+
+
+def look(lines: list[str]) -> set[str]:
+    """Give what a look at an export finds."""
+    return {fault.what for fault in verify_export(lines, SIGNER.public).faults}
+
+
+def test_an_export_is_whole_by_itself(path: Path) -> None:
+    lines = list(export(path))
+    assert all(line.isascii() and line.isprintable() for line in lines)
+    assert verify_export(lines, SIGNER.public) == Report(3, len(ONE_OF_EACH), ())
+    assert verify_export([f"{line}\n" for line in lines], SIGNER.public).faults == ()
+
+
+def test_an_export_of_some_chains_has_them_whole_and_no_other(path: Path) -> None:
+    lines = list(export(path, ["i2", "i1", "i-that-never-was"]))
+    report = verify_export(lines, SIGNER.public)
+    assert (report.chains, report.faults) == (2, ())
+    assert {json.loads(line)["chain"] for line in lines[1:] if '"head"' not in line} == {"i1", "i2"}
+
+
+@pytest.mark.parametrize("chains", [None, JOB_CHAINS])
+def test_a_line_removed_anywhere_shows(path: Path, chains: tuple[str, ...] | None) -> None:
+    lines = list(export(path, chains))
+    for place in range(1, len(lines)):
+        assert look(lines[:place] + lines[place + 1 :]), lines[place]
+
+
+@pytest.mark.parametrize("chains", [None, JOB_CHAINS])
+def test_lines_that_change_places_show(path: Path, chains: tuple[str, ...] | None) -> None:
+    lines = list(export(path, chains))
+    for place in range(1, len(lines) - 1):
+        both_heads = all('"head"' in line for line in lines[place : place + 2])
+        assert both_heads or look([*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]), lines[place]
+
+
+def test_a_line_that_is_there_twice_shows(path: Path) -> None:
+    lines = list(export(path))
+    for place in range(1, len(lines)):
+        assert look([*lines[: place + 1], *lines[place:]]), lines[place]
+
+
+EDITS: dict[str, object] = {
+    "id": 4711,
+    "chain": "i2",
+    "seq": 4711,
+    "at": 1,
+    "actor": "person",
+    "event": "Alarm",
+    "version": 2,
+    "data": "{}",
+    "hash": "00" * 32,
+    "signature": "00" * 64,
+}
+
+
+@pytest.mark.parametrize("field", EDITS)
+def test_a_change_of_a_field_of_any_line_shows(path: Path, field: str) -> None:
+    lines = list(export(path))
+    for place in range(1, len(lines)):
+        told = json.loads(lines[place])
+        value = "i1" if told.get(field) == EDITS[field] else EDITS[field]
+        if "head" not in told and value != told.get(field):
+            assert look([*lines[:place], json.dumps({**told, field: value}), *lines[place + 1 :]]), lines[place]
+
+
+def test_events_that_change_chains_show(path: Path) -> None:
+    lines = list(export(path))
+    told = [json.loads(line) for line in lines]
+    firsts = {each["chain"]: place for place, each in reversed(list(enumerate(told))) if "chain" in each}
+    assert len(firsts) == 3
+    one, other = firsts["i1"], firsts["i2"]
+    for fields in (("chain",), ("chain", "seq"), ("data",), ("data", "event"), ("chain", "seq", "id")):
+        changed = [dict(each) for each in told]
+        for name in fields:
+            changed[one][name], changed[other][name] = told[other][name], told[one][name]
+        assert look([json.dumps(each) for each in changed]), fields
+
+
+def test_a_head_that_is_changed_shows(path: Path) -> None:
+    lines = list(export(path))
+    for place, line in enumerate(lines):
+        if '"head"' in line:
+            assert look([*lines[:place], line.replace("i", "j"), *lines[place + 1 :]])
+            assert look([*lines[:place], line[:-4] + '0"}', *lines[place + 1 :]])
+
+
+def test_an_end_cut_together_with_its_heads_shows_against_a_head_kept_elsewhere(path: Path) -> None:
+    kept = heads(path)
+    lines = list(export(path, ["i2"]))[:3]
+    told = json.loads(lines[-1])
+    assert told["signature"], "the cut is where a commit ended"
+    cut = f"hotdesk-head 1 i2 {told['seq']} {told['hash']} {told['signature']}"
+    lines.append(json.dumps({"head": cut}))
+    assert verify_export(lines, SIGNER.public).faults == ()
+    assert {fault.what for fault in verify_export(lines, SIGNER.public, kept).faults} == {"cut"}
+
+
+@pytest.mark.parametrize("lines", [[], ["{}"], ['{"hotdesk-journal": 2, "whole": true}'], ["not JSON"], ["[" * 9999]])
+def test_what_is_no_export_is_named(lines: list[str]) -> None:
+    with pytest.raises(BriefError, match="no export"):
+        verify_export(lines, SIGNER.public)
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[]", "x", '{"head": 5}', '{"id": true}', "{" * 9999])
+def test_a_line_that_is_nothing_shows(path: Path, line: str) -> None:
+    lines = list(export(path))
+    assert "unreadable" in look([*lines[:3], line, *lines[3:]])
+
+
+DONE = {
+    "edited": ["UPDATE events SET data = replace(data, '}', ' }') WHERE id = :row"],
+    "removed": ["DELETE FROM events WHERE id = :row"],
+    "moved to another chain": ["UPDATE events SET chain = chain || 'x' WHERE id = :row"],
+    "swapped with the next": [
+        "UPDATE events SET id = -1 WHERE id = :row",
+        "UPDATE events SET id = :row WHERE id = :next",
+        "UPDATE events SET id = :next WHERE id = -1",
+    ],
+}
+
+
+@pytest.mark.parametrize("act", DONE)
+def test_whatever_is_done_to_any_row_of_a_journal_shows(path: Path, act: str) -> None:
+    kept, count = heads(path), len(ONE_OF_EACH)
+    with closing(sqlite3.connect(path)) as db:
+        original = "\n".join(db.iterdump())
+    for row in range(1, count + 1):
+        place = path.parent / f"{row}.db"
+        with closing(sqlite3.connect(place)) as db:
+            db.executescript(original)
+            for text in DONE[act]:
+                db.execute(text, {"row": row, "next": row % count + 1})
+            db.commit()
+        assert verify(place, SIGNER.public, kept).faults, row
+
+
+def test_a_journal_of_jobs_written_by_an_earlier_version_still_loads_and_is_whole(tmp_path: Path) -> None:
+    place = tmp_path / "journal.db"
+    with closing(sqlite3.connect(place)) as db:
+        db.executescript((GOLDEN / "journal-v1-jobs.sql").read_text())
+    kept = [parse_head(line) for line in (GOLDEN / "journal-v1-jobs.heads").read_text().splitlines()]
+    key = load_public(GOLDEN / "journal-v1.pub")
+    assert verify(place, key, kept) == Report(3, 36, ())
+    rows = list(read(place))
+    assert {row.name for row in rows} <= {kind.__name__ for kind in get_args(Event)}
+    for row in rows:
+        told = json.loads(json.dumps(as_dict(row.event())))
+        assert {name: told[name] for name in json.loads(row.data)} == json.loads(row.data)
+
+
+def test_an_export_written_by_an_earlier_version_is_still_whole() -> None:
+    lines = (GOLDEN / "export-v1.jsonl").read_text().splitlines()
+    assert verify_export(lines, load_public(GOLDEN / "journal-v1.pub")) == Report(3, 36, ())
