@@ -19,7 +19,7 @@ from hotdesk import config
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from examples import trial, website
-from examples.twenty import invoices
+from examples.twenty import pdfs
 from examples.twenty.supplier import HOST, Supplier, serving
 
 HERE = Path(__file__).parent
@@ -33,14 +33,14 @@ def main() -> int:
     with trial.state("twenty") as home:
         brief = home / "brief"
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns("__pycache__"))
-        invoices.write(brief / "invoices", told.seed)
+        pdfs.write(brief / "invoices", told.seed)
         with serving(home, secrets.token_urlsafe(32), told.seed) as supplier:
             env = prepared(home, supplier)
             code = work(brief, told.out, env)
     for method, path, status in supplier.asked:
         say(f"the supplier was asked: {method} {path}, and said {status}")
     orders = [len(each["orders"]) for each in supplier.confirmations]  # type: ignore[arg-type]
-    held = orders == [invoices.COUNT - len(invoices.WRONG)]
+    held = orders == [pdfs.COUNT - len(pdfs.WRONG)]
     say(f"it has confirmations of {orders} orders" + ("" if held else ", which is NOT what was to be confirmed"))
     return code or int(not held)
 

@@ -11,7 +11,7 @@ from hmac import compare_digest
 from pathlib import Path
 
 from examples import website
-from examples.twenty.invoices import invoices
+from examples.twenty.pdfs import invoices
 
 HOST = "supplier.example.test"
 

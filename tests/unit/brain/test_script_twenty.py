@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from examples.twenty import invoices
+from examples.twenty import pdfs
 from examples.twenty.supplier import HOST, Supplier, serving
 from tests.unit.brain.loop import Loop
 
@@ -20,10 +20,10 @@ from hotdesk.checks import find
 from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
 
-FOLDER = Path(invoices.__file__).parent
+FOLDER = Path(pdfs.__file__).parent
 BOOK = "Reconciliation.xlsx"
 TASK = Task("", (), (), (), (), (), "")
-AGREED = invoices.COUNT - len(invoices.WRONG)
+AGREED = pdfs.COUNT - len(pdfs.WRONG)
 USES = 19
 """Of the whole job."""
 SOON = (1, 2, 11, 16)
@@ -83,7 +83,7 @@ async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -
     assert len(made["orders"]) == AGREED  # type: ignore[arg-type]
     assert [status for _, _, status in supplier.asked] == [200, 200, 201, 200]
     assert book["A2"] == "<is><t>INV-3001</t></is>"
-    assert len([place for place in book if place.startswith("F")]) == invoices.COUNT + 2
+    assert len([place for place in book if place.startswith("F")]) == pdfs.COUNT + 2
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ async def test_an_outcome_nobody_knows_changes_nothing(supplier: Supplier, forge
 
 
 def test_the_invoices_here_are_those_of_the_first_seed(tmp_path: Path) -> None:
-    invoices.write(tmp_path / "invoices")
+    pdfs.write(tmp_path / "invoices")
     made, here = (
         {path.name: path.read_bytes() for path in (each / "invoices").iterdir()} for each in (tmp_path, FOLDER)
     )
     assert made == here
-    assert len(here) == invoices.COUNT
+    assert len(here) == pdfs.COUNT

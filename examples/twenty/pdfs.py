@@ -1,4 +1,4 @@
-"""Writes the twenty invoices: real PDFs of one page. `python3 invoices.py [SEED]` makes them anew.
+"""Writes the twenty invoices: real PDFs of one page. `python3 pdfs.py [SEED]` makes them anew.
 
 One writes its numbers as its country does, and one tries to tell whoever reads it what to do.
 """
