@@ -60,7 +60,7 @@ class Clumsy:
         return WINDOW
 
     @property
-    def computer(self) -> bool:
+    def native_screen(self) -> bool:
         """Use the screen by its tools."""
         return False
 

@@ -86,7 +86,7 @@ class Hijacked:
         return WINDOW
 
     @property
-    def computer(self) -> bool:
+    def native_screen(self) -> bool:
         """Use the screen by its tools."""
         return False
 

@@ -43,7 +43,7 @@ class Liar:
         return WINDOW
 
     @property
-    def computer(self) -> bool:
+    def native_screen(self) -> bool:
         """Use no screen."""
         return False
 
