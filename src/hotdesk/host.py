@@ -191,6 +191,10 @@ class Host:
         """Have a desk's door hold another step's rules and grants; what was open is cut."""
         await self.doors.enter_step(desk, step)
 
+    async def try_grants(self, scope: Scope) -> tuple[str, ...]:
+        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        return await self.doors.try_grants(scope)
+
     def has(self, desk: DeskId) -> bool:
         """Say whether anything of a desk is left."""
         return (self.config.run / "desks" / desk).exists()

@@ -9,11 +9,11 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import TypeAlias
 
 from hotdesk.brain.audit import audit
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.prompts import words
 from hotdesk.brain.seam import Log, Task
 from hotdesk.brief.job import Job
 from hotdesk.errors import BriefError, printable
@@ -53,7 +53,7 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
     """
-    thinking = Thinking(ask, log, prompt("plan") + EXAMPLE, (PLAN,), [Told(describe(task))])
+    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [Told(describe(task))])
     left: Sequence[str] = ()
     for number in range(1, rounds + 1):
         plan, left = await thinking.next_plan()
@@ -75,7 +75,7 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
 async def criticise(ask: Ask, task: Task, plan: Plan, log: Log) -> tuple[str, ...]:
     """Have a model say what is wrong with a plan it does not know to be its own."""
     told = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
-    thinking = Thinking(ask, log, prompt("criticise"), (FINDINGS,), [Told(told)])
+    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [Told(told)])
     reply = await thinking.ask_once()
     found: list[str] = []
     for call in reply.calls:
@@ -173,8 +173,3 @@ def describe(task: Task) -> str:
 def lines(each: Sequence[str]) -> str:
     """Write a list."""
     return "\n".join(f"- {line}" for line in each if line) or "- none"
-
-
-def prompt(name: str) -> str:
-    """Give one of our texts."""
-    return (files("hotdesk.brain") / "prompts" / f"{name}.md").read_text("utf-8")

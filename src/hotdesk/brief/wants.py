@@ -123,5 +123,5 @@ def read_check(told: Value, check: Value) -> Wanted:
         )
     for key, value in expect.held.items():
         if not plain(value) or not plain(key):
-            raise expect.get(key).wrong("expect holds a date, or no number; write it as a text, or another number")
+            raise expect.get(key).wrong("expect holds a date, no number, or no text in UTF-8; write it as a text")
     return Wanted(shapes.name(check, "check", "xlsx"), expect.held)

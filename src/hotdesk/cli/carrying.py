@@ -17,8 +17,12 @@ from typing import Any
 import anyio
 
 from hotdesk.brain.brain import Brain
+from hotdesk.brain.models import names
+from hotdesk.brain.models.adversaries import find_adversary
+from hotdesk.brain.models.record import Record
+from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
-from hotdesk.brief.job import Budget, Job, Models
+from hotdesk.brief.job import Job, Models
 from hotdesk.brief.reading import find_brief, parse_job
 from hotdesk.checks import find
 from hotdesk.cli import unlock
@@ -73,7 +77,7 @@ class Chosen:
         budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
         changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
         models = Models(self.plan or job.models.plan, self.act or job.models.act)
-        return replace(job, budget=budget, models=models, **changed)
+        return replace(job, budget=budget, models=models, given=job.given | {*limits, "models"}, **changed)
 
 
 def read_chosen(data: bytes) -> Chosen:
@@ -118,25 +122,21 @@ def choose(arguments: argparse.Namespace) -> Chosen:
 
 def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None) -> tuple[Brain, bool]:
     """Give who thinks, and whether it is a script."""
-    from hotdesk.brain.models import names
-    from hotdesk.brain.models.scripted import ScriptedModel
-
-    script: Model | None = None
-    if chosen.source:
-        script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script))
-    if chosen.adversary:
-        from hotdesk.brain.models import adversaries
-        script = adversaries.find_adversary(chosen.adversary, script)
-    if script is not None:
-        return Brain(job, [script], [script]), True
+    script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
+    turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
+    if (recorded := turned or script) is not None:
+        return Brain(job, [recorded], [recorded]), True
     if not job.models.plan:
         raise BriefError(
-            "nobody was named who thinks: write [models] plan = \"anthropic:MODEL\" into the brief, or give --model, "
+            'nobody was named who thinks: write [models] plan = "anthropic:MODEL" into the brief, or give --model, '
             "or --script FILE for a recorded one"
         )
-    planners = [names.find(name, prices=settings.prices) for name in job.models.plan]
-    workers = [names.find(name, prices=settings.prices) for name in job.models.act] or planners
-    return Brain(job, planners, workers), False
+    known: dict[str, Model] = {}
+    for name in (*job.models.plan, *job.models.act):
+        found = names.find(name, prices=settings.prices)
+        known[name] = Record(found, record) if record is not None else found
+    planners = [known[name] for name in job.models.plan]
+    return Brain(job, planners, [known[name] for name in job.models.act] or planners), False
 
 
 @asynccontextmanager

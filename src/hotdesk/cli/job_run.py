@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 
+from hotdesk.brief.ceiling import admitted
 from hotdesk.cli.board import Board, JsonLines, Limits, receipt_lines
-from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, run_stoppable, say
+from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, read_chosen, run_stoppable, say
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
@@ -57,7 +58,7 @@ class Run:
 
     async def work(self) -> int:
         """Do the work where its wall stands, with results going where they were wanted."""
-        job = self.chosen.job()
+        job = admitted(self.chosen.job(), self.settings.limits)
         brain, exact = brain_of(self.chosen, job, self.settings, self.record)
         folder = Path(self.chosen.out or Path("out") / self.id)
         writable = prepared(self.settings, *([self.record.absolute().parent] if self.record else []))
@@ -120,7 +121,9 @@ class Run:
             say("hotdesk: it has not begun; once more ends it")
             return
         self.order.log.halted = True
-        say(f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on; once more burns its desks at once")
+        say(
+            f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on; once more burns its desks at once"
+        )
 
     def finish(self, receipt: Receipt, out: Out) -> int:
         """Copy what was kept, print what became of the job; give the exit code."""
@@ -142,3 +145,10 @@ class Run:
 def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None) -> int:
     """Carry out what was chosen."""
     return Run(settings, chosen, new_id(), json=json, record=record).carry_out()
+
+
+def go_on(settings: Config, job: str, limits: dict[str, Any], *, json: bool) -> int:
+    """Go on with a job, within other limits where they are given."""
+    kept = read_chosen(papers.find(settings.lib / "jobs", job).order())
+    told = {name: value for name, value in limits.items() if value is not None}
+    return Run(settings, replace(kept, limits={**kept.limits, **told}), job, True, json).carry_out()

@@ -6,7 +6,8 @@ import argparse
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.carrying import add_limits, limits_of, read_chosen
+from hotdesk.cli.carrying import add_limits, limits_of
+from hotdesk.cli.job_run import go_on
 from hotdesk.cli.pause import each
 from hotdesk.errors import BriefError
 from hotdesk.job import papers
@@ -37,6 +38,4 @@ def main(arguments: argparse.Namespace) -> int:
         return each(arguments.ids, lambda desk: desk.pause(False))
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
-    from hotdesk.cli.job_run import carry_out
-
-    return carry_out(settings, jobs[0], limits_of(arguments), json=arguments.json)
+    return go_on(settings, jobs[0], limits_of(arguments), json=arguments.json)

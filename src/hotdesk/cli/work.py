@@ -17,7 +17,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--model", action="append", metavar="NAME",
                      help="who acts, as anthropic:MODEL; again: who is asked when the one before does not answer")  # fmt: skip
-    who.add_argument("--script", type=Path, metavar="FILE", help="a recorded script that acts; it runs with your rights")
+    who.add_argument(
+        "--script", type=Path, metavar="FILE", help="a recorded script that acts; it runs with your rights"
+    )
     parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, if that is another")
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"),
                         help="have a brain at the desk that was turned; with --script, by that script's plan")  # fmt: skip

@@ -8,7 +8,7 @@ from hotdesk.event import Note
 from hotdesk.hands.browser import Browser
 from hotdesk.hands.exact import Exact
 from hotdesk.hands.files import Files
-from hotdesk.hands.look import Look
+from hotdesk.hands.look import LOOK, Look
 from hotdesk.hands.packages import Packages
 from hotdesk.hands.screen import Screen
 from hotdesk.hands.search import Search
@@ -36,11 +36,11 @@ async def hands_at(
 
 def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
     """List the tools of a desk before there is one."""
-    kinds: list[type[Hand]] = [Shell, Files, Search, Packages]
-    kinds += [Look] if vision else []
-    kinds += [Screen, Browser] if screen else []
-    kinds += [Exact] if exact else []
-    return tuple(tool for kind in kinds for tool in kind.tools)
+    tools = [*Shell.tools, *Files.tools, *Search.tools, *Packages.tools]
+    tools += [LOOK] if vision else []
+    tools += [*Screen.tools, *Browser.tools] if screen else []
+    tools += Exact.tools if exact else ()
+    return tuple(tools)
 
 
 async def has_screen(seat: DeskSeat) -> bool:

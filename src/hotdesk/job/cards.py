@@ -53,6 +53,36 @@ def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
     return Card("Change the plan?", facts, shown(lines), printable(asked.reason)[:WORDS], to_json(new))
 
 
+def step_card(plan: Plan, index: int, job: Job) -> Card:
+    """Make the card of one step; what is approved is that step of that plan."""
+    step = plan.steps[index]
+    stakes = is_risky(step, job.scope)
+    facts = {"step": f"{index + 1} of {len(plan.steps)}", "at stake": "; ".join(stakes) or "nothing",
+             "digest of the plan": plan.digest}  # fmt: skip
+    subject = f"{plan.digest} {step.name}"
+    return Card(
+        "Take this step?", facts, shown(list(step_lines(plan, index, job))), printable(step.intent)[:WORDS], subject
+    )
+
+
+def question_card(step: Step, question: str) -> Card:
+    """Make the card of a question; all of it is the worker's words."""
+    return Card("The worker asks", {"step": step.name}, (), printable(question)[:WORDS], f"{step.name}: {question}")
+
+
+def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence[str], sent: Sequence[str]) -> Card:
+    """Make the card of a step that was broken off, and may have changed something outside."""
+    facts = {
+        "step": step.name,
+        "attempt": str(attempt),
+        "acts made": str(len(lost)),
+        "outcome unknown": ", ".join(unknown) or "of none",
+        "sent outside": f"{len(sent)} requests that may have changed something" if sent else "nothing that is known",
+    }
+    lines = [f"sent: {each}" for each in sent]
+    return Card("Take this step again?", facts, shown(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}")
+
+
 def shown(lines: Sequence[str]) -> tuple[str, ...]:
     """Make lines safe to show."""
     return tuple(cut(printable(each)) for each in lines)

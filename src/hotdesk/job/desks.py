@@ -10,10 +10,12 @@ from pathlib import PurePosixPath
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
-from hotdesk.brief.job import Job
+from hotdesk.brief.job import DRIVE, Job
 from hotdesk.desk.keeper_client import BURN_SECONDS
 from hotdesk.desk.seam import Desk, Entry, Spec
 from hotdesk.desk.transfer import put
+from hotdesk.drive.identity import me
+from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import DeskError, FileError
 from hotdesk.event import StepBegun, StepEnded
 from hotdesk.job.machine import Machine
@@ -65,7 +67,15 @@ class Desks:
     async def bring_inputs(self, desk: Desk) -> None:
         """Put the brief's inputs on a desk."""
         for name in self.job.inputs:
-            await put(desk, self.job.folder / name, name)
+            if name.startswith(DRIVE):
+                await desk.write(*self.from_drive(name))
+            else:
+                await put(desk, self.job.folder / name, name)
+
+    def from_drive(self, name: str) -> tuple[str, bytes]:
+        """Give what the drive has under a name, and what it is called at the desk."""
+        drive = Drive(self.machine.config.lib / "drive")
+        return PurePosixPath(name.removeprefix(DRIVE).partition("@")[0]).name, read_input(drive, name, me())
 
     async def begin_side(self, scope: Scope, files: Iterable[str]) -> Desk:
         """Open a desk beside the first, with these of its files and nothing else."""

@@ -6,9 +6,9 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Literal
 
 from hotdesk.brain.seam import Halted, Spent
@@ -47,7 +47,7 @@ class Line:
     desks: Desks
     checkpoints: Checkpoints
     drive: Drive
-    retention: int
+    retention: float
     """Days that papers are kept."""
 
     @contextmanager
@@ -80,9 +80,9 @@ class Line:
         left = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
         destroyed = [f"desk {desk}" for desk in desks if desk not in left]
         kept = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]
-        kept.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention} days")
+        kept.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
         if isinstance(ended, JobPaused):
-            kept.append(f"its workspace, sealed: to be resumed, {self.retention} days")
+            kept.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
         else:
             destroyed.append("its workspace and the key of its checkpoints")
         return JobBurnt(self.id, tuple(destroyed), tuple(kept), tuple(f"desk {desk}" for desk in left))

@@ -19,7 +19,7 @@ from hotdesk.hands.kit import tools_of
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
-from hotdesk.tool import Tool, Vision
+from hotdesk.tool import Hand, Tool, Vision
 from hotdesk.vault import private
 
 
@@ -55,6 +55,10 @@ class LocalMachine:
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Do nothing: there is no door."""
 
+    async def try_grants(self, scope: Scope) -> tuple[str, ...]:
+        """Say that there are none: nobody keeps secrets here."""
+        return tuple("there is no vault without walls" for _ in scope.grants)
+
     def leave(self, desk: DeskId) -> None:
         """Do nothing: there is no screen."""
 
@@ -66,7 +70,7 @@ class LocalMachine:
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
         """Give what works without a door or a screen."""
-        hands = [Shell(desk), Files(desk), Search(desk), *([Exact(desk)] if exact else [])]
+        hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), *([Exact(desk)] if exact else [])]
         return Toolbox(hands, note or self.note, Free(), desk.id)
 
 

@@ -45,6 +45,10 @@ class Machine(Protocol):
         """Have the door hold another step's rules and grants; what was open is cut."""
         ...
 
+    async def try_grants(self, scope: Scope) -> tuple[str, ...]:
+        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        ...
+
     def leave(self, desk: DeskId) -> None:
         """Let go of whoever reads a desk's screen and browser: the next step has others."""
         ...

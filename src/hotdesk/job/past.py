@@ -23,7 +23,6 @@ from hotdesk.event import (
     JobPaused,
     Kept,
     Observed,
-    Pending,
     Planned,
     Preflight,
     Resumed,

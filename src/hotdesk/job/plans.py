@@ -101,12 +101,14 @@ class Plans:
         """Have policy or a person admit the plan, once it was tried."""
         tried = self.past.preflight
         if tried is None:
-            held, failed = await preflight(self.plan, self.job, self.machine)
-            tried = Preflight(self.log.job, self.plan.digest, tuple(held), tuple(failed))
+            held, failed = await preflight(
+                self.plan, self.bounded, self.tools, self.machine.try_grants, self.machine.config.names
+            )
+            tried = Preflight(self.log.job, self.plan.digest, held, failed)
             self.log.note(tried)
         if self.past.amended is not None:
             return
-        card = plan_card(self.plan, self.job, tried)
+        card = plan_card(self.plan, self.bounded, tried.held, tried.failed)
         if self.is_waved_through():
             if not self.people.was_asked("plan", card):
                 self.people.settle("plan", card, f"policy {self.job.approve}")
@@ -123,7 +125,7 @@ class Plans:
     async def approve_step(self, step: Step) -> None:
         """Have a person admit a step, where the brief says so of every one."""
         if self.job.approve == "every":
-            card = step_card(step, self.plan, self.job)
+            card = step_card(self.plan, self.plan.steps.index(step), self.bounded)
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
     async def amend(self, step: Step, wanted: Arguments) -> Observation:
@@ -137,7 +139,7 @@ class Plans:
         verdict = policy(asked, self.plan, self.job, self.job.approve, ceiling)
         if verdict == "refused":
             return Observation("The plan was not amended: that is beyond what anybody here may allow.", ok=False)
-        card = amendment_card(self.plan, new, asked)
+        card = amendment_card(asked, self.plan, new, self.bounded)
         if verdict == "approved":
             self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
         else:

@@ -14,14 +14,14 @@ from hotdesk.hands import computer
 from hotdesk.hands.screen_tools import HEIGHT, WIDTH
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.plan import Step
-from hotdesk.tool import Call, Observation, Tool, Wrong
+from hotdesk.tool import Arguments, Call, Observation, Tool, Wrong
 
 CHECK_SECONDS = 300.0
 WHEEL_SECONDS = 0.3
 """Between two looks at who drives."""
 WORDS = 500
 """Characters of a failed check's own words."""
-Ask = Callable[[str, Mapping[str, object]], Awaitable[Observation]]
+Ask = Callable[[str, Arguments], Awaitable[Observation]]
 """Asks people, or for an amendment: by the tool's name."""
 ASKED = ("ask_person", "amend_plan")
 
@@ -54,7 +54,8 @@ class StepStage:
         if self.toolbox.wheel.refusal() is not None:
             await self.handed_back()
         if call.tool in ASKED:
-            return await self.people(call.tool, call.arguments if isinstance(call.arguments, Mapping) else {})
+            assert isinstance(call.arguments, dict)  # whoever calls has checked them
+            return await self.people(call.tool, call.arguments)
         if call.tool == "computer":
             return await self.compute(call.arguments)
         if call.tool == "choose":
@@ -125,7 +126,9 @@ def translated(given: object) -> list[computer.Use]:
     match given:
         case {"vendor": "anthropic", "actions": [*actions]}:
             scale = computer.Scale()
-            return [use for action in actions if isinstance(action, Mapping) for use in computer.anthropic(action, scale)]
+            return [
+                use for action in actions if isinstance(action, Mapping) for use in computer.anthropic(action, scale)
+            ]
         case {"vendor": "openai", "actions": actions}:
             return computer.openai(actions, computer.Scale())
     raise Wrong("these are no computer actions")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from hotdesk.job.plans import Plans, Stopped
 from hotdesk.job.said import LONGEST, said
 from hotdesk.job.stage import StepStage
 from hotdesk.plan import Step
-from hotdesk.tool import Observation, Vision
+from hotdesk.tool import Arguments, Observation, Vision
 
 ATTEMPTS = 2
 """How often a step is taken that fails."""
@@ -66,8 +66,12 @@ class Steps:
         self.summaries = {name: self.log.papers.text(paper) for name, paper in self.past.finished.items()}
         for name in self.again():
             yield self.step(name)
-        while (step := next((each for each in self.plans.plan.steps if each.name not in self.summaries), None)) is not None:
+        while (step := self.next()) is not None:
             yield step
+
+    def next(self) -> Step | None:
+        """Give the first step that is not finished."""
+        return next((step for step in self.plans.plan.steps if step.name not in self.summaries), None)
 
     def again(self) -> list[str]:
         """Name the finished steps that made something the next one goes on with, and that no file holds."""
@@ -184,14 +188,14 @@ class Steps:
         toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
         return StepStage(step, desk, toolbox, self.asks, self.log.waiting)
 
-    async def open(self) -> None:
+    async def open(self) -> Desk:
         """Open the desk the job works at: with its inputs, or as it was kept."""
         desk = await self.desks.begin(self.plans.scope)
-        kept = self.past.checkpoint
-        if kept is None:
+        if (kept := self.past.checkpoint) is None:
             await self.desks.bring_inputs(desk)
-            return
-        await self.checkpoints.restore(desk, kept.sha256)
+        else:
+            await self.checkpoints.restore(desk, kept.sha256)
+        return desk
 
     async def clear(self, desk: Desk) -> None:
         """Have no program, connection or log-in of the step before: what is in files stays."""
@@ -234,9 +238,7 @@ class Steps:
         if stage is None or self.desks.main is not None:
             return False
         kept = self.past.checkpoint
-        await self.open()
-        desk = self.desks.main
-        assert desk is not None
+        desk = await self.open()
         if kept is not None and kept.side:
             desk = await self.desks.begin_side(for_step(self.plans.scope, stage.step.name), ())
             await self.checkpoints.restore(desk, kept.side)
@@ -248,7 +250,7 @@ class Steps:
 
     # -- people -------------------------------------------------------------------------------------------------
 
-    async def asks(self, tool: str, given: Mapping[str, object]) -> Observation:
+    async def asks(self, tool: str, given: Arguments) -> Observation:
         """Ask a person something, or for more than the plan has."""
         assert self.stage is not None
         step = self.stage.step
@@ -287,7 +289,8 @@ class Steps:
             return (), ""
         writes = written(self.people.journal, past)
         if writes or (past.unknown and self.plans.may_write(step)):
-            card = repeat_card(step, past, writes)
+            lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
+            card = repeat_card(step, past.attempt, lost, unknown, writes)
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
             return (*self.conversation(), Told("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))), ""

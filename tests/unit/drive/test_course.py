@@ -81,7 +81,12 @@ def test_a_step_that_is_rolled_back_counts_its_attempts_and_all_their_time() -> 
 
 
 def test_who_plans_and_who_acts_is_counted_apart_and_an_unknown_price_is_no_price() -> None:
-    thoughts = [thought("", "a", 0.5), thought("read", "a", 0.25), thought("read", "b", -1.0), thought("read", "b", 0.1)]
+    thoughts = [
+        thought("", "a", 0.5),
+        thought("read", "a", 0.25),
+        thought("read", "b", -1.0),
+        thought("read", "b", 0.1),
+    ]
     costs = course_of(*((1.0, each) for each in thoughts)).costs
     assert list(costs) == [("plan", "a"), ("act", "a"), ("act", "b")]
     last = costs["act", "b"]
