@@ -9,6 +9,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from multiprocessing.synchronize import Barrier
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.drive.catalog import FILE
+from hotdesk.drive.catalog import FILE, Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import BriefError, HostError, HotdeskError
@@ -236,6 +237,18 @@ def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
     drive = Drive(folder)
     assert sorted(writer.exitcode or 0 for writer in writers) == [0, 0, 0, 1, 1, 1, 1, 1]
     assert (drive.used(ANNA), len(drive.ls(who=ANNA)), len(os.listdir(drive.blobs.folder))) == (900, 3, 3)
+
+
+def test_a_sweep_takes_nothing_that_is_just_being_kept(drive: Drive) -> None:
+    sweeping = threading.Thread(target=drive.sweep)
+
+    def sweep_now(version: Version) -> None:
+        sweeping.start()
+        sweeping.join(0.5)
+
+    drive.keep("a", b"just kept", owner=ANNA, intent=sweep_now)
+    sweeping.join(60)
+    assert drive.find("a", who=ANNA) == b"just kept"
 
 
 def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None:

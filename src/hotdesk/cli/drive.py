@@ -150,12 +150,11 @@ def put(arguments: argparse.Namespace) -> None:
     require_root()
 
     def keep(drive: Drive, intent: Intent) -> list[Version]:
-        with source(arguments.file) as file:
-            given = Metered(file)
-            owner = arguments.owner or me()
-            return [drive.keep(name, given, owner=owner, readers=arguments.reader, intent=intent)]
+        owner = arguments.owner or me()
+        return [drive.keep(name, Metered(file), owner=owner, readers=arguments.reader, intent=intent)]
 
-    change(arguments, "put", keep)
+    with source(arguments.file) as file:
+        change(arguments, "put", keep)
 
 
 def rm(arguments: argparse.Namespace) -> None:

@@ -45,7 +45,7 @@ class Spare:
 
 
 class Out:
-    """One folder that copies go to. Make it before rights are given up, with the names that will be copied."""
+    """One folder that copies go to. Make it before any thread is started and before rights are given up."""
 
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ class Out:
             except FileNotFoundError:
                 with acting_as_owner(place), suppress(FileExistsError):
                     os.mkdir(part, dir_fd=place)
-                self.made.append((place, part))
+                    self.made.append((place, part))
                 inner = os.open(part, FOLDER, dir_fd=place)
             place = self.keep_open(inner)
         return place
@@ -186,7 +186,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 @contextmanager
 def acting_as_owner(place: int) -> Iterator[None]:
-    """Have root act as a folder's owner: in their group when it is who called `sudo`, else in the folder's."""
+    """Have root act as a folder's owner: in their group when it is who called `sudo`, else in the folder's group."""
     if os.geteuid() != 0:
         yield
         return

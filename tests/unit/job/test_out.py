@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +61,35 @@ def test_the_group_is_that_of_who_called_by_sudo_where_the_folder_is_theirs(
             found = (place / out.copy("a", [b"one"], unknown)).stat()
         assert (found.st_uid, found.st_gid) == (USER, group)
     assert (os.geteuid(), os.getegid(), os.getresuid()[2]) == (0, 0, 0)
+
+
+CONFINED = """
+import os
+from pathlib import Path
+from hotdesk.desk.confine import confine
+from hotdesk.job.out import Out
+with Out(Path("out/job"), ["a", "deep/b"]) as out:
+    confine([out.folder], any_owner=True)
+    out.copy("a", [b"one"], lambda sha256: False)
+    out.copy("deep/b", [b"two"], lambda sha256: False)
+    try:
+        os.mkdir("other")
+    except PermissionError:
+        print("confined")
+with Out(Path("out/job"), ["a"]) as out:
+    out.copy("a", [b"new"], lambda sha256: True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_copies_are_the_folder_owners_though_the_rights_to_make_them_so_were_given_up(place: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    argv = [sys.executable, "-c", CONFINED]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.returncode) == ("confined\n", 1), done.stderr
+    assert "out/job/a cannot be written: Operation not permitted" in done.stderr
+    found = {each.name: (each.stat().st_uid, each.read_bytes()) for each in place.rglob("*") if each.is_file()}
+    assert found == {"a": (USER, b"one"), "b": (USER, b"two")}
 
 
 def test_what_was_made_for_nothing_is_removed(place: Path) -> None:
