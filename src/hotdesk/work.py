@@ -13,7 +13,9 @@ from hotdesk.checks import find
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
+from hotdesk.drive.names import check_name
 from hotdesk.drive.receipt import Receipt, read_receipt
+from hotdesk.errors import BriefError
 from hotdesk.event import JobBegun, Note, Resumed, ignore
 from hotdesk.job import papers
 from hotdesk.job.checkpoint import Checkpoints
@@ -71,6 +73,7 @@ async def begin(order: Order, brain: Brain) -> Line:
     """Have everything ready before anything happens; a job that goes on is where its events end."""
     job, machine = order.job, order.machine
     for item in job.deliverables:
+        check_name(f"{order.id}/{item.path}")
         for wanted in item.checks:
             find(wanted.check, wanted.expect)
     await machine.ready()
@@ -90,12 +93,17 @@ async def begin(order: Order, brain: Brain) -> Line:
     checkpoints = Checkpoints(folder.folder)
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
     people.give_back = steps.give_back
+    drive = Drive(machine.config.lib / "drive", machine.config.drive_quota)
+    line = Line(job, past.job, log, past, plans, steps, desks, checkpoints, drive, machine.config.retention_days)
+    if past.ended is not None:
+        if past.burnt is None:
+            line.bury(past.ended)
+        raise BriefError(f"job {order.id} is over: {past.ended.outcome}; `hotdesk show {order.id}` says more")
     if order.goes_on:
         log.note(Resumed(past.job, by, past.current, tuple(f"{act.act} {act.tool}" for act in past.unknown)))
     else:
         log.note(JobBegun(past.job, job.goal, job.digest, brain.name, by))
-    drive = Drive(machine.config.lib / "drive", machine.config.drive_quota)
-    return Line(job, past.job, log, past, plans, steps, desks, checkpoints, drive, machine.config.retention_days)
+    return line
 
 
 def journal_of(machine: Machine) -> Path:

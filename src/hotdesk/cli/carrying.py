@@ -141,7 +141,7 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
 
 @asynccontextmanager
 async def machine_for(settings: Config, job: Job, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
-    """Give the machine a brief's wall stands on; this process keeps the right to write where results go, and no more."""
+    """Give the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
     if job.wall == "local":
         async with local_machine(settings) as local:
             yield local

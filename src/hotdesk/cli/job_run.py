@@ -66,10 +66,9 @@ class Run:
         self.show_on(Limits(job.seconds, job.budget))
         dials = bool(job.look) or not exact
         with Out(folder, [item.path for item in job.deliverables]) as out:
-            async with machine_for(self.settings, job, writable, dials) as machine:
-                self.order = Order(
-                    machine, job, self.id, self.goes_on, self.heard, self.prompt, self.chosen.as_bytes(), described(), exact
-                )  # fmt: skip
+            async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
+                self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
+                self.order.kept, self.order.by = self.chosen.as_bytes(), described()
                 try:
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(self.tick)
@@ -122,7 +121,8 @@ class Run:
             return
         self.order.log.halted = True
         say(
-            f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on; once more burns its desks at once"
+            f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on",
+            "hotdesk: once more burns its desks at once",
         )
 
     def finish(self, receipt: Receipt, out: Out) -> int:

@@ -15,14 +15,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--model", action="append", metavar="NAME",
-                     help="who acts, as anthropic:MODEL; again: who is asked when the one before does not answer")  # fmt: skip
-    who.add_argument(
-        "--script", type=Path, metavar="FILE", help="a recorded script that acts; it runs with your rights"
-    )
+    who.add_argument("--model", action="append", metavar="NAME", help="who acts, as anthropic:MODEL; again: a fallback")
+    who.add_argument("--script", type=Path, metavar="FILE", help="a script that acts; it runs with your rights")
     parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, if that is another")
-    parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"),
-                        help="have a brain at the desk that was turned; with --script, by that script's plan")  # fmt: skip
+    turned = "have a turned brain at the desk; with --script, behind that script's plan"
+    parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was kept there (./out/JOB)")
     add_limits(parser)

@@ -95,10 +95,12 @@ class JobLog:
     def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used."""
         used = reply.usage
+        paper = self.papers.write(json.dumps(reply_to_json(reply)))
         told = Thought(
-            self.job, step, self.spent.turns + 1, reply.model, self.papers.write(json.dumps(reply_to_json(reply))),
-            used.input, used.output, used.cached + used.stored, used.up, ms, -1.0 if used.dollars is None else used.dollars,
-        )  # fmt: skip
+            *(self.job, step, self.spent.turns + 1, reply.model, paper),
+            *(used.input, used.output, used.cached + used.stored, used.up, ms),
+            -1.0 if used.dollars is None else used.dollars,
+        )
         self.spent.take(told)
         calls = reply.calls if step else ()
         if calls and (why := self.exceeded(len(calls))):

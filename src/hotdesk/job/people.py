@@ -69,7 +69,9 @@ class People:
     def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
         """Write down that a policy decided, as a person would."""
         asked = new_pending(self.log.job, kind, card, self.log.papers, 0, step)
-        self.log.note(asked, Decided(self.log.job, asked.id, card.digest, "approved", by))
+        decided = Decided(self.log.job, asked.id, card.digest, "approved", by)
+        self.log.machine.note(asked, decided)
+        self.log.heard(decided)
 
     async def wait(self, asked: Pending, card: Card) -> Decided:
         """Wait until somebody decides, here or elsewhere, or time is up."""

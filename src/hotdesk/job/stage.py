@@ -65,7 +65,7 @@ class StepStage:
     async def handed_back(self) -> None:
         """Wait while a person drives."""
         with self.waiting():
-            while self.toolbox.wheel.refusal() is not None:
+            while self.toolbox.wheel.refusal() is not None:  # noqa: ASYNC110 - a person may take minutes
                 await anyio.sleep(WHEEL_SECONDS)
 
     async def compute(self, given: object) -> Observation:

@@ -1,4 +1,4 @@
-"""Takes the steps of one plan: each at its desk, behind its border, tried again where it failed, kept when it is done."""
+"""Takes the steps of one plan: each at its desk and behind its border, again where it failed, kept when it is done."""
 
 from __future__ import annotations
 
@@ -324,7 +324,5 @@ def written(journal: Path, past: Past) -> list[str]:
     return [
         f"{event.method} {event.scheme}://{event.host}{event.path}"
         for event in events
-        if isinstance(event, Exchange)
-        and (event.step, event.verdict) == (past.current, "allow")
-        and event.method not in READ
+        if isinstance(event, Exchange) and event.step == past.current and event.up and event.method not in READ
     ]

@@ -165,6 +165,15 @@ def test_a_window_hardly_larger_than_the_newest_turn_holds_that_turn() -> None:
     assert cost(sent) <= 2200
 
 
+def test_what_was_cut_may_be_given_back_with_what_came_since() -> None:
+    history = conversation(50)
+    carried: tuple[Item, ...] = (FIRST, *turn(0))
+    for number in range(1, 50):
+        carried = fit([*carried, *turn(number)], WINDOW)
+    assert digest(carried)
+    assert carried == fit(history, WINDOW)
+
+
 def test_results_before_any_reply_are_no_conversation() -> None:
     with pytest.raises(ValueError, match="before any reply"):
         fit([FIRST, Results(())], WINDOW)
