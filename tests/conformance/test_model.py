@@ -13,6 +13,7 @@ import pytest
 from tests.providers import anthropic as a
 from tests.providers import chat as c
 from tests.providers import openai as o
+from tests.providers.behind import Asked, behind
 from tests.providers.server import Body, Provider, Trouble
 
 from hotdesk.brain.models.anthropic import Anthropic
@@ -369,3 +370,27 @@ async def test_no_proxy_is_asked_about_this_machine(kind: Kind, monkeypatch: pyt
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with asked(kind, [kind.text("A.")]) as pair:
         assert (await pair.model.ask(request())).text == "A."
+
+
+async def test_one_brain_behind_every_protocol_hears_and_says_the_same(kind: Kind) -> None:
+    heard: list[Asked] = []
+
+    def brain(told: Asked) -> Reply:
+        heard.append(told)
+        if told.turns == 2:
+            return Reply("Done.")
+        calls = (Call("", "read", {"path": f"{told.turns}a"}), Call("", "read", {"path": f"{told.turns}b"}))
+        return Reply("I read.", "Hm.", calls)
+
+    with behind(kind.name, brain) as server:
+        model = kind.make("m-1", base_url=server.base_url, key=KEY, patience=QUICK)
+        history: list[Any] = []
+        while (reply := await model.ask(request(*history))).calls:
+            paths = [str(call.arguments) for call in reply.calls]
+            history += [reply, results(reply, *(Observation(path, image=PNG, media="image/png") for path in paths))]
+        await model.close()
+    assert [(each.turns, each.pictures) for each in heard] == [(0, 0), (1, 2), (2, 4)]
+    assert [each.results for each in heard] == [(), *(tuple(f"{{'path': '{n}{x}'}}" for x in "ab") for n in (0, 1))]
+    assert {(each.system, each.told[0], each.tools) for each in heard} == {
+        ("You work at a desk.", "Read both files.", ("read",))
+    }

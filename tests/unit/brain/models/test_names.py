@@ -85,7 +85,7 @@ async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: 
 @pytest.mark.parametrize("name", NAMES)
 async def test_without_the_switch_it_would_be(trap: socket.socket, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(allowed.SWITCH)
-    model = find(name, patience=Patience(connect=1, silence=0.3, retries=0, tries=1, longest=1))
+    model = find(name, patience=Patience(connect=10, silence=1, retries=0, tries=1, longest=30))
     with pytest.raises(ModelError):
         await model.ask(REQUEST)
     await model.close()

@@ -1,0 +1,142 @@
+"""One brain behind any provider's protocol: what it is asked and what it says, in neutral words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hotdesk.brain.models.seam import Reply
+from hotdesk.tool import Call
+from tests.providers import anthropic, chat, openai
+from tests.providers.server import Body, Provider
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request says, whatever its protocol."""
+
+    system: str
+    told: tuple[str, ...]
+    """What we said, in order."""
+    results: tuple[str, ...]
+    """What came of the last reply's calls, in their order; empty where it had none."""
+    pictures: int
+    """In the whole request."""
+    turns: int
+    """How often the model spoke before."""
+    tools: tuple[str, ...]
+    body: Body
+
+
+Brain: TypeAlias = Callable[[Asked], Reply]
+"""Of a reply only text, thought and calls are said; a call's id is the server's choice."""
+
+
+@contextmanager
+def behind(kind: str, brain: Brain) -> Iterator[Provider]:
+    """Run a server of a kind (`anthropic`, `openai`, `chat`) whose model is a brain of ours."""
+    serve, read, say = KINDS[kind]
+    with serve(lambda body: say(brain(read(body)))) as server:
+        yield server
+
+
+def from_anthropic(body: Body) -> Asked:
+    """Read a request of Messages."""
+    messages = body["messages"]
+    blocks = [block for message in messages if message["role"] == "user" for block in message["content"]]
+    last = [block for block in messages[-1]["content"] if block["type"] == "tool_result"]
+    return Asked(
+        system="\n".join(part["text"] for part in body.get("system", [])),
+        told=tuple(block["text"] for block in blocks if block["type"] == "text"),
+        results=tuple(joined(block["content"]) for block in last),
+        pictures=json.dumps(messages).count('"type": "image"'),
+        turns=sum(message["role"] == "assistant" for message in messages),
+        tools=tuple(tool.get("name") or "computer" for tool in body.get("tools", [])),
+        body=body,
+    )
+
+
+def from_openai(body: Body) -> Asked:
+    """Read a request of Responses; a turn ends where we speak."""
+    items = body["input"]
+    ours = [item.get("role") == "user" or str(item.get("type")).endswith("_output") for item in items]
+    last = items[max((n for n, own in enumerate(ours) if not own), default=-1) + 1 :]
+    said = [part for item in items if item.get("role") == "user" for part in item["content"]]
+    outputs = [item["output"] for item in last if str(item.get("type")).endswith("_output")]
+    beside = joined([part for item in last if item.get("role") == "user" for part in item["content"]])
+    return Asked(
+        system=body.get("instructions", ""),
+        told=tuple(part["text"] for part in said if part["type"] == "input_text"),
+        results=tuple(
+            out if isinstance(out, str) else joined(out) if isinstance(out, list) else beside for out in outputs
+        ),
+        pictures=json.dumps(items).count('"image_url": "data:'),
+        turns=sum(own and not before for own, before in zip(ours[1:], ours, strict=False)),
+        tools=tuple(tool.get("name") or "computer" for tool in body.get("tools", [])),
+        body=body,
+    )
+
+
+def from_chat(body: Body) -> Asked:
+    """Read a request of chat completions."""
+    messages = body["messages"]
+    last = max((n for n, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+    said = [message["content"] for message in messages if message["role"] == "user"]
+    return Asked(
+        system="\n".join(message["content"] for message in messages if message["role"] == "system"),
+        told=tuple(each if isinstance(each, str) else joined(each) for each in said),
+        results=tuple(message["content"] for message in messages[last + 1 :] if message["role"] == "tool"),
+        pictures=json.dumps(messages).count('"type": "image_url"'),
+        turns=sum(message["role"] == "assistant" for message in messages),
+        tools=tuple(tool["function"]["name"] for tool in body.get("tools", [])),
+        body=body,
+    )
+
+
+def joined(parts: list[Body]) -> str:
+    """Give the text of parts."""
+    return "\n".join(part["text"] for part in parts if "text" in part)
+
+
+def to_anthropic(reply: Reply) -> list[Body]:
+    """Say a reply in blocks: each native action is a use of its own."""
+    said = [anthropic.thinking(reply.thought)] if reply.thought else []
+    said += [anthropic.text(reply.text)] if reply.text else []
+    for call in reply.calls:
+        if call.tool != "computer":
+            said.append(anthropic.tool(call.tool, **given(call)))
+        for action in given(call)["actions"] if call.tool == "computer" else []:
+            said.append(anthropic.computer(action["action"], **{k: v for k, v in action.items() if k != "action"}))
+    return said
+
+
+def to_openai(reply: Reply) -> list[Body]:
+    """Say a reply in items."""
+    said = [openai.thinking(reply.thought)] if reply.thought else []
+    said += [openai.text(reply.text)] if reply.text or not reply.calls else []
+    for call in reply.calls:
+        native = call.tool == "computer"
+        said.append(openai.computer(*given(call)["actions"]) if native else openai.tool(call.tool, **given(call)))
+    return said
+
+
+def to_chat(reply: Reply) -> list[Body]:
+    """Say a reply in pieces of a message."""
+    said = [chat.thinking(reply.thought)] if reply.thought else []
+    said += [chat.text(reply.text)] if reply.text else []
+    return [*said, *(chat.tool(call.tool, **given(call)) for call in reply.calls)]
+
+
+def given(call: Call) -> Any:
+    """Give a call's arguments."""
+    return call.arguments
+
+
+KINDS: dict[str, tuple[Callable[..., Any], Callable[[Body], Asked], Callable[[Reply], list[Body]]]] = {
+    "anthropic": (anthropic.anthropic_server, from_anthropic, to_anthropic),
+    "openai": (openai.openai_server, from_openai, to_openai),
+    "chat": (chat.chat_server, from_chat, to_chat),
+}
