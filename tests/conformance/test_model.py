@@ -50,6 +50,8 @@ class Kind:
     """An error amid a stream that may pass."""
     lasting: Body
     """An error amid a stream that will not."""
+    garbage: Body
+    """An event that cannot be meant."""
 
 
 KINDS = {
@@ -62,6 +64,7 @@ KINDS = {
             refused=a.text("No.") | {"stop": "refusal"},
             passing={"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
             lasting={"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}},
+            garbage={"type": "content_block_delta", "index": 99, "delta": {"type": "text_delta", "text": "x"}},
         ),
         Kind(
             "openai", o.openai_server, OpenAI, o.text, o.thinking, o.tool,
@@ -71,6 +74,7 @@ KINDS = {
             passing={"type": "error", "code": "server_error", "message": "Oh", "param": None, "sequence_number": 3},
             lasting={"type": "error", "code": "invalid_prompt", "message": "too long", "param": None,
                      "sequence_number": 3},
+            garbage={"type": "response.output_item.done", "output_index": 0},
         ),
         Kind(
             "chat", c.chat_server, Chat, c.text, c.thinking, c.tool,
@@ -79,6 +83,7 @@ KINDS = {
             refused=c.text("No.") | {"stop": "content_filter"},
             passing={"error": {"type": "server_error", "message": "Oh"}},
             lasting={"error": {"type": "invalid_request_error", "message": "too long"}},
+            garbage={"choices": [{"delta": {"tool_calls": [{"index": "first"}]}}]},
         ),
     )
 }  # fmt: skip
@@ -284,12 +289,14 @@ async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) ->
 )
 async def test_what_will_not_pass_is_not_tried_again(kind: Kind, status: int, remedy: str) -> None:
     async with asked(kind) as pair:
-        pair.server.trouble.append(Trouble(status=status))
+        pair.server.trouble.append(Trouble(status=status, why=f"no\x1b {KEY}"))
         with pytest.raises(ModelError, match=remedy) as told:
             await pair.model.ask(request())
         assert len(pair.server.requests) == 1
         assert pair.model.name in str(told.value)
         assert KEY not in str(told.value)
+        assert "***" in str(told.value)
+        assert str(told.value).isprintable()
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -324,6 +331,15 @@ async def test_an_error_amid_an_answer_is_tried_again_if_it_may_pass(kind: Kind)
         with pytest.raises(ModelError, match="too long"):
             await pair.model.ask(request())
         assert len(pair.server.requests) == 3
+
+
+async def test_an_answer_that_makes_no_sense_is_told_kindly(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")]) as pair:
+        name = str(kind.garbage.get("type", ""))
+        pair.server.trouble.append(Trouble(cut=1, event=kind.garbage, name=name))
+        with pytest.raises(ModelError, match=r"answered what cannot be read.*name another model"):
+            await pair.model.ask(request())
+        assert len(pair.server.requests) == 1
 
 
 async def test_nobody_there_is_told_kindly(kind: Kind) -> None:

@@ -27,6 +27,7 @@ class Trouble:
 
     status: int = 0
     """An error's; 0: none."""
+    why: str = "trouble"
     retry_after: str = ""
     location: str = ""
     """Where a redirection leads."""
@@ -36,6 +37,8 @@ class Trouble:
     """Seconds in which nothing comes after so many events as `cut` says (or before the first)."""
     event: Body | None = None
     """Told instead of the next event, after so many as `cut` says: an error amid a stream."""
+    name: str = "error"
+    """Of that event."""
 
 
 @dataclass
@@ -103,7 +106,7 @@ class Talk(BaseHTTPRequestHandler):
             headers = {name.lower(): value for name, value in self.headers.items()}
             provider.headers.append(headers)
             if trouble.status:
-                self.refuse(trouble.status, "trouble", trouble)
+                self.refuse(trouble.status, trouble.why, trouble)
                 return
             events = provider.answer(self.path, headers, body)
         except Refused as e:
@@ -134,7 +137,7 @@ class Talk(BaseHTTPRequestHandler):
             if number == trouble.cut or (trouble.stall and trouble.cut < 0):
                 self.provider.closing.wait(trouble.stall)
                 if trouble.event is not None:
-                    self.write("error", trouble.event)
+                    self.write(trouble.name, trouble.event)
                 if not trouble.stall or self.provider.closing.is_set():
                     self.close_connection = True
                     return

@@ -149,7 +149,7 @@ class Line:
         left = MOST
         try:
             async for event in stream:
-                told = event.to_dict(mode="json")
+                told = event.to_dict(mode="json", warnings=False)
                 left -= len(json.dumps(told))
                 if left < 0:
                     raise self.failed(f"it said more than {MOST >> 20} MiB", "name another model")
@@ -200,10 +200,7 @@ class Line:
 
 def kind(error: Any) -> str:
     """Give what sort of error a provider told amid a stream."""
-    body = error.body
-    for key in ("error", "type", "code"):
-        if isinstance(body, dict) and isinstance(body.get(key), dict):
-            body = body[key]
-    if isinstance(body, dict):
-        return str(body.get("type") or body.get("code") or "")
+    match error.body:
+        case {"error": {"type": str(told)}} | {"type": str(told)} | {"code": str(told)}:
+            return told
     return ""

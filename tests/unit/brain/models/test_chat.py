@@ -11,6 +11,7 @@ from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.chat_form import extend_call, gather, reply
 from hotdesk.brain.models.line import Cut, Events, Patience
 from hotdesk.brain.models.seam import Request, Results, Told
+from hotdesk.errors import ModelError
 from hotdesk.tool import Observation, Tool
 
 LOOK = Tool("look", "Look.")
@@ -31,6 +32,14 @@ async def test_thoughts_go_back_under_the_name_they_came_by(key: str) -> None:
         roles = [message["role"] for message in server.requests[1]["messages"]]
         assert roles == ["user", "assistant", "tool", "user"]
         assert server.requests[1]["messages"][1][key] == "Hm."
+
+
+async def test_a_model_that_never_ends_is_stopped() -> None:
+    with chat_server(lambda body: [text("x" * (6 << 20))] * 3) as server:
+        model = Chat("m", base_url=server.base_url, patience=ONCE)
+        with pytest.raises(ModelError, match="it said more than 16 MiB"):
+            await model.ask(Request("", [Told("Look.")]))
+        await model.close()
 
 
 async def events(*told: dict[str, Any]) -> Events:

@@ -10,7 +10,7 @@ from tests.providers.openai import computer, openai_server, text, thinking, tool
 from hotdesk.brain.models.line import Patience
 from hotdesk.brain.models.openai import OpenAI
 from hotdesk.brain.models.openai_form import BLANK, body
-from hotdesk.brain.models.seam import Reply, Request, Results, Told
+from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told
 from hotdesk.errors import ModelError
 from hotdesk.tool import Observation, Tool
 
@@ -32,7 +32,7 @@ def answer(reply: Reply, *seen: Observation) -> Results:
     return Results(tuple(zip(reply.calls, seen, strict=True)))
 
 
-def driver(url: str) -> OpenAI:
+def driver(url: str) -> Model:
     """Give a driver."""
     return OpenAI("gpt-x", base_url=url, key="k", patience=ONCE)
 
