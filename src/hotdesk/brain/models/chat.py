@@ -39,7 +39,7 @@ class Chat(Driver):
         options = {"base_url": base_url, "api_key": key or os.environ.get(VARIABLE) or NO_KEY}
         name = name or f"chat:{model}@{base_url}"
         line = Line(name, "openai", "AsyncOpenAI", VARIABLE, patience, options)
-        line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.library.Omit())
+        line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
         super().__init__(model, window, prices, chat_form, line)
 
     async def begin(self, client: Any, told: dict[str, Any]) -> Any:

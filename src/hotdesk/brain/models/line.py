@@ -80,13 +80,13 @@ class Line:
         self.patience = patience or Patience()
         self.options = {key: value for key, value in options.items() if value is not None}
         try:
-            self.library: Any = import_module(package)
+            self.sdk: Any = import_module(package)
             self.http: Any = import_module("httpx2")
         except ImportError as e:
             missing = f"the library `{package}` is not installed: pip install 'hotdesk[models]'"
             raise ModelError(f"{name} cannot be asked: {missing}") from e
-        self.make = getattr(self.library, client)
-        self.error: type[Exception] = getattr(self.library, "AnthropicError", None) or self.library.OpenAIError
+        self.make = getattr(self.sdk, client)
+        self.error: type[Exception] = getattr(self.sdk, "AnthropicError", None) or self.sdk.OpenAIError
         self.client: Any = None
 
     async def ask(
@@ -125,9 +125,9 @@ class Line:
                 return await gather(events)
         except Failed as e:
             raise self.failed(printable(str(e))[:300], "another model may answer") from e
-        except self.library.APIStatusError as e:
+        except self.sdk.APIStatusError as e:
             raise self.failed(self.said(e), REMEDIES.get(e.status_code, LATER)) from e
-        except self.library.APIConnectionError as e:
+        except self.sdk.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
             raise self.failed(f"{where} does not answer: {self.said(e)}", "is it up, and reachable from here?") from e
         except self.error as e:
@@ -139,7 +139,7 @@ class Line:
         """Begin a stream; what is no word of the provider's is for want of a key."""
         try:
             return await begin(self.opened())
-        except self.library.APIError:
+        except self.sdk.APIError:
             raise
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
             raise self.failed(self.said(e), "is {variable} set?") from e
@@ -154,9 +154,9 @@ class Line:
                 if left < 0:
                     raise self.failed(f"it said more than {MOST >> 20} MiB", "name another model")
                 yield told
-        except (self.library.APIConnectionError, self.http.HTTPError, ValueError) as e:
+        except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
             raise Cut(f"its answer broke off ({type(e).__name__})") from e
-        except self.library.APIError as e:
+        except self.sdk.APIError as e:
             if kind(e) in PASSING:
                 raise Cut(f"it stopped amid its answer: {self.said(e)}") from e
             raise
