@@ -8,7 +8,7 @@ name is refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -25,22 +25,26 @@ AS_ROOT = "packages"
 Thing = TypeVar("Thing", Rule, Grant)
 
 
-def compile_scope(plan: Plan, scope: Scope) -> Scope:
-    """Give the scope that holds while a plan is carried out; what it lists beyond the brief is left out."""
+def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None) -> Scope:
+    """Give the scope that holds while a plan is carried out; what it lists beyond the brief is left out.
+
+    `only` names the steps that are taken at the desk it is for: what belongs to others is left out, too.
+    """
     shares = Counter(cover for step in plan.steps for _, cover in planned(step, scope))
     rules = [tuple(dict.fromkeys(step_rules(step, scope, shares))) for step in plan.steps]
     grants = [granted(step, scope) for step in plan.steps]
     denies = [each for each in scope.rules if each.verdict == "deny"]
+    here = {"", *(only if only is not None else (step.name for step in plan.steps))}
     return replace(
         scope,
-        rules=tuple(dict.fromkeys([*denies, *bound(plan, rules)])),
-        grants=tuple(dict.fromkeys(bound(plan, grants))),
+        rules=tuple(dict.fromkeys(each for each in (*denies, *bound(plan, rules)) if each.step in here)),
+        grants=tuple(dict.fromkeys(each for each in bound(plan, grants) if each.step in here)),
     )
 
 
 def bound(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
-    """Bind what steps have to them; what all of them have unchanged is for all."""
-    common = set[Thing]().union(*each[:1]).intersection(*each[1:])
+    """Bind what steps have to them; what all of several have unchanged is for all."""
+    common = set(each[0]).intersection(*each[1:]) if len(each) > 1 else set[Thing]()
     for step, things in zip(plan.steps, each, strict=True):
         for thing in things:
             yield thing if thing.step or thing in common else replace(thing, step=step.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeAlias
 from urllib.parse import unquote_plus
@@ -92,6 +93,7 @@ def ends(rule: Rule) -> frozenset[tuple[str, int]]:
     return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
 
 
+@lru_cache(maxsize=1 << 14)
 def covers_host(wide: str, narrow: str) -> bool:
     """Say whether one pattern of hosts holds whatever another holds."""
     if wide == narrow:

@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hotdesk.brief import CLOSED, Grant, Scope, scope_json
@@ -127,6 +127,13 @@ def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
         raise BriefError(f"{wanted.secret} signs requests and is never sent: its grant names no place for it")
     until = None if wanted.seconds is None else time.time() + wanted.seconds
     return Granted(str(number), wanted, entry.kind, make_placeholder(wanted.secret), values(entry, secret), until)
+
+
+def grant_all(vault: Vault, wanted: Sequence[Grant]) -> list[Granted]:
+    """Take the secrets of one desk; one that several steps have has one placeholder, for a variable holds but one."""
+    made = [grant(vault, number, one) for number, one in enumerate(wanted)]
+    known = {replace(one.grant, step=""): one.placeholder for one in made}
+    return [replace(one, placeholder=known[replace(one.grant, step="")]) for one in made]
 
 
 def grant_canary() -> tuple[Granted, Canary]:

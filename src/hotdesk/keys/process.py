@@ -49,7 +49,7 @@ from hotdesk.event import (
     to_json,
 )
 from hotdesk.keys import teller
-from hotdesk.keys.charter import Charter, authority, grant, grant_canary
+from hotdesk.keys.charter import Charter, authority, grant, grant_all, grant_canary
 from hotdesk.keys.line import READ, Line
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
@@ -277,7 +277,7 @@ class Keys:
         if ready is not None and not ready.is_ready():
             raise BriefError(f"desk {desk} has a way out already")
         canary.check_free(scope)
-        granted = [grant(self.opened_vault(), number, one) for number, one in enumerate(scope.grants)]
+        granted = grant_all(self.opened_vault(), scope.grants) if scope.grants else []
         tried, known = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         signing = ready.authority if ready is not None else authority(desk, float(str(message["seconds"])))

@@ -109,6 +109,21 @@ def test_grants_live_in_the_steps_that_list_them() -> None:
     assert compile_scope(plan(Step("one", "", grants=("shop",)), steps[1]), brief).grants[0].secret != "shop"
 
 
+def test_a_desk_is_told_only_of_the_steps_taken_there() -> None:
+    brief = scope("read erp.test up=100", "deny erp.test/x step=two", "read doc.test", grants=("erp@erp.test bearer",))
+    steps = (
+        Step("one", "", hosts=("GET erp.test",), grants=()),
+        Step("two", "", hosts=("GET erp.test/a",), grants=("erp",)),
+    )
+    made = compile_scope(plan(*steps), brief, {"one"})
+    assert {each.step for each in made.rules} == {"", "one"}
+    assert made.grants == ()
+    assert [each.up for each in made.rules if each.verdict == "allow"] == [50]
+    assert verdict(made, "two", get("erp.test", "/a")) != "allow"
+    (granted,) = compile_scope(plan(*steps), brief, {"two"}).grants
+    assert granted.step == "two"
+
+
 def some_rule(draw: Random, *verdicts: str) -> Rule:
     """Make a rule that often meets others."""
     word, method, query, path = (draw.choice(each) for each in (verdicts, METHODS, QUERIES, PATHS))

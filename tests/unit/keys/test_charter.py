@@ -7,7 +7,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant
 from hotdesk.errors import BriefError
-from hotdesk.keys.charter import Charter, authority, grant
+from hotdesk.keys.charter import Charter, authority, grant, grant_all
 from hotdesk.vault import SigV4, Token, Vault
 
 HOST = "s3.eu-west-1.amazonaws.com"
@@ -47,3 +47,11 @@ def test_a_desk_finds_what_an_sdk_needs_to_sign_with_a_placeholder(vault: Vault)
     assert list(environment("token@erp.test env=AWS_ACCESS_KEY_ID")) == ["AWS_ACCESS_KEY_ID"]
     both = environment(f"files@{HOST} env=AWS_ACCESS_KEY_ID", "token@erp.test env=AWS_SECRET_ACCESS_KEY")
     assert both["AWS_SECRET_ACCESS_KEY"].startswith("hotdesk-secret-token-")
+
+
+def test_a_secret_of_several_steps_has_one_placeholder(vault: Vault) -> None:
+    texts = ("token@erp.test env=T step=one", "token@erp.test env=T step=two", "token@other.test env=O step=two")
+    made = grant_all(vault, [parse_grant(text) for text in texts])
+    assert made[0].placeholder == made[1].placeholder != made[2].placeholder
+    assert [each.id for each in made] == ["0", "1", "2"]
+    assert Charter("desk", Scope(), authority("desk", 0.0), made).environment()["T"] == made[0].placeholder
