@@ -41,7 +41,7 @@ class Talk(website.Talk):
     def do_GET(self) -> None:  # noqa: N802 - so it is called
         """Tell orders or confirmations."""
         told = {"/orders": self.supplier.orders, "/confirmations": self.supplier.confirmations}
-        self.answer(b"", told.get(self.path))
+        self.answer(self.told(), told.get(self.path))
 
     def do_POST(self) -> None:  # noqa: N802
         """Take a confirmation."""

@@ -1,0 +1,34 @@
+"""The examples' scripts: each has a plan its own brief admits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brain.audit import audit
+from hotdesk.brain.models.adversaries import find_adversary
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.seam import Task
+from hotdesk.brief import grant_text, rule_text
+from hotdesk.brief.reading import parse_job
+from hotdesk.door.scope import scope_of
+from hotdesk.hands.kit import tools_of
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SCRIPTED = sorted(path.parent.name for path in EXAMPLES.glob("*/brain.py"))
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_a_brief_admits_its_scripts_plan_and_the_widest(name: str) -> None:
+    folder = EXAMPLES / name
+    job = parse_job((folder / "brief.toml").read_bytes(), folder, scope_of, "toml")
+    tools = tools_of(screen=job.image == "desktop", vision=False, exact=True)
+    rules, grants = tuple(map(rule_text, job.scope.rules)), tuple(map(grant_text, job.scope.grants))
+    task = Task(job.goal, (), tuple(f"{item.path} (it)" for item in job.deliverables), rules, grants, tools, "")
+    assert not audit(ScriptedModel.read(folder / "brain.py").plans(task), job, tools)
+    assert not audit(find_adversary("hijacked").plans(task), job, tools)
+
+
+def test_every_example_with_a_script_is_here() -> None:
+    assert SCRIPTED == ["invoices-small", "legacy", "transfer", "twenty"]
