@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, door, hands, snapshots, start, view, warm
+from bench import burns, crowd, door, hands, journal, snapshots, start, view, warm
 from bench.book import Book
 
 FLAT = 1.5
@@ -154,6 +154,14 @@ PROMISES = (
         aim=True,
     ),
     Promise(door.SELFTEST, "≤", 0.5, door.OPEN, "self-test ≤ 0.5 × a cold open", "door", aim=True),
+    Promise(
+        journal.BOTH,
+        "≤",
+        3,
+        "",
+        "10,000 events of a job appended, each commit on disk, and verified ≤ 3 CPU seconds",
+        "journal",
+    ),
     Promise(hands.PNG, "≤", 0.5, hands.SCROT_PNG, "a screenshot as PNG ≤ 0.5 × `scrot` in the same desk", "hands"),
     Promise(hands.JPEG, "≤", 0.75, hands.SCROT_JPEG, "a screenshot as JPEG ≤ 0.75 × `scrot` in the same desk", "hands"),
     Promise(

@@ -49,11 +49,12 @@ class Place:
         command = [sys.executable, "-c", MAIN, *argv]
         return subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=90, env=around)
 
-    def told(self, *argv: str) -> object:
+    def told(self, *argv: str) -> list[dict[str, object]]:
         """Run `hotdesk`, and read what it says as JSON."""
         done = self.call(*argv, "--json")
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        found: list[dict[str, object]] = json.loads(done.stdout)
+        return found
 
     def begin(self) -> Papers:
         """Write the beginning of a job down."""
@@ -95,7 +96,7 @@ async def place(settings: Config) -> AsyncIterator[Place]:
 async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     kept = place.begin()
     job, pending = kept.folder.name, place.ask(kept)
-    (listed,) = place.told("jobs")  # type: ignore[misc]
+    listed = place.told("jobs")[0]
     assert (listed["state"], listed["waits"]) == ("waiting", [pending.id])
     card = place.call("approve").stdout.splitlines()
     assert card[0] == f"{pending.id}  a plan"
