@@ -12,7 +12,7 @@ from hotdesk.errors import HotdeskError, printable
 from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Planned, Summed, Thought
 from hotdesk.job.papers import Papers
 
-IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}={0,2}\s*")
+IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}+={0,2}")
 """What is so long and has no other characters is a picture, not words."""
 LONGEST = 4000
 """Characters shown of one text."""
@@ -93,7 +93,7 @@ def laid_out(value: Any, name: str = "") -> Iterator[str]:
 
 def lines_of(text: str) -> Iterator[str]:
     """Give a text's lines, escaped; of a picture its size, and of what is long its beginning."""
-    if IMAGE.fullmatch(text):
+    if IMAGE.fullmatch(text.strip()):
         yield f"(an image or other data, {len(text) * 3 // 4} bytes)"
         return
     for line in text[:LONGEST].split("\n"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tests.ledger import JOB, Ledger, whole_job
 
 from hotdesk.drive.journal import read
 from hotdesk.job import papers
-from hotdesk.job.transcript import laid_out, lines_of, transcript
+from hotdesk.job.transcript import laid_out, lines_of, paper_lines, transcript
 
 
 @pytest.fixture
@@ -60,3 +61,16 @@ def test_plain_data_is_laid_out_without_what_is_empty() -> None:
 
 def test_a_long_text_is_cut_and_says_so() -> None:
     assert list(lines_of("a b " * 2000))[-1] == "… and 4000 characters more"
+
+
+def test_a_text_made_to_be_slow_is_not() -> None:
+    start = time.process_time()
+    assert list(lines_of("a" + "\n" * 300_000 + "!"))[-1].startswith("… and ")
+    assert time.process_time() - start < 1.0
+
+
+def test_data_nested_without_end_is_shown_as_it_stands(ledger: Ledger) -> None:
+    kept = papers.find(ledger.jobs, JOB)
+    assert paper_lines(kept, kept.write("[" * 900 + "1" + "]" * 900))
+    assert paper_lines(kept, kept.write("[" * 90_000)) != []
+    assert paper_lines(kept, kept.write(b"\xff\xfe")) == ["(2 bytes)"]

@@ -61,6 +61,10 @@ def test_reading_on_takes_only_what_is_new(ledger: Ledger) -> None:
     place = found.last
     found.read_on(ledger.path, JOB)
     assert (found.last, found.open) == (place, [one])
+    found.pending.clear()
+    found.read_on(ledger.path, JOB)
+    assert found.open == []
+    found.take(one)
     ledger.note(yes(one))
     found.read_on(ledger.path, JOB)
     assert found.open == []
