@@ -70,9 +70,9 @@ async def carry_out(home: Path, script: Path, life: int, job: str) -> str:
         source = base64.b64encode(script.read_bytes()).decode()
         chosen = Chosen(brief, str(script.parent), "toml", script=str(script), source=source)
     wanted = chosen.job()
-    brain, exact = brain_of(chosen, wanted, settings)
+    brain = brain_of(chosen, wanted, settings)
     async with doomed(settings, life) as machine:
-        order = Order(machine, wanted, job or new_id(), bool(job), kept=chosen.as_bytes(), exact=exact)
+        order = Order(machine, wanted, job or new_id(), bool(job), kept=chosen.as_bytes(), exact=True)
         receipt = await work(order, brain)
     return receipt.outcome
 

@@ -21,22 +21,24 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.brain.scripted import DeskHands, ScriptedBrain, load_brain
-from hotdesk.brain.seam import Hands
-from hotdesk.brief.job import Job, read_job
+from hotdesk.brain.brain import Brain
+from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
+from hotdesk.brief.job import Job
+from hotdesk.brief.reading import read_job
 from hotdesk.config import Config
 from hotdesk.desk.seam import Done
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError
-from hotdesk.event import Event, JobEnded, StepBegun, StepEnded, Verified
+from hotdesk.event import Checkpointed, Decided, Event, JobBurnt, JobEnded, StepBegun, StepEnded, Verified
 from hotdesk.host import Host
-from hotdesk.work import work
+from hotdesk.work import Order, work
 
 pytestmark = pytest.mark.container
 EXAMPLE = Path(__file__).parents[2] / "examples/invoices-small"
 REPORT = "Discrepancy_Report.xlsx"
+SCRIPT = ("--script", str(EXAMPLE / "brain.py"))
 PASSWORD = "k9-live-Zq7RrT4mXw2NnB8cVd5s"
 ASKED = [
     *(("/login", 200), ("/login", 303), ("/orders", 200)),
@@ -121,15 +123,11 @@ def job(**changes: Any) -> Job:
     return replace(read_job(EXAMPLE, scope_of), **changes)
 
 
-def brain_of(*acts: Any) -> ScriptedBrain:
-    """Make a brain of functions."""
-    return ScriptedBrain(acts)
-
-
-async def carry_out(office: Office, job: Job, brain: ScriptedBrain) -> Any:
-    """Carry a job out in this process."""
+async def carry_out(office: Office, job: Job, *acts: Any) -> Any:
+    """Carry a job out in this process, with a brain of functions."""
+    model = ScriptedModel.of(*acts)
     async with Host(office.config, control=False) as host:
-        return await work(host, job, brain)
+        return await work(Order(host, job, exact=True), Brain(job, [model], [model]))
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
@@ -140,7 +138,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> None:
-    done = office.hotdesk("work", str(EXAMPLE), "--out", str(tmp_path / "out"))
+    done = office.hotdesk("work", str(EXAMPLE), *SCRIPT, "--out", str(tmp_path / "out"))
     shown = done.stderr.decode()
     assert done.returncode == 0, shown
     assert done.stdout.decode().splitlines() == [str(tmp_path / "out" / REPORT)]
@@ -152,7 +150,7 @@ def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> Non
     assert f"checked  {REPORT} by xlsx: passed" in shown
     assert "door     7 x allow GET erp.example.test\n" in shown
     assert "door     1 x allow POST erp.example.test with erp-password in form password" in shown
-    assert shown.count("  burnt    desk i") == 2
+    assert shown.count("  burnt    desk i") == 3
     assert office.hotdesk("journal", "verify").returncode == 0
     unpacked = b"".join(zipfile.ZipFile(BytesIO(data)).read(name) for name in zipfile.ZipFile(BytesIO(data)).namelist())
     for text in (done.stdout, done.stderr, unpacked, *(content for _, content in files(office.home))):
@@ -160,20 +158,27 @@ def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> Non
 
 
 def test_it_works_again_and_every_step_is_in_the_journal_in_the_order_of_the_line(office: Office) -> None:
-    told = json.loads(office.hotdesk("work", str(EXAMPLE), "--json").stdout)
+    lines = office.hotdesk("work", str(EXAMPLE), *SCRIPT, "--json", cwd=office.home).stdout.splitlines()
+    told = json.loads(lines[-1])["data"]
     assert (told["outcome"], list(told["paths"])) == ("done", [REPORT])
-    assert Path(told["paths"][REPORT]).read_bytes()[:2] == b"PK"
+    assert Path(office.home, told["paths"][REPORT]).read_bytes()[:2] == b"PK"
     events = [row.event() for row in read(office.config.lib / "keys" / FILE, told["job"])]
+    assert [json.loads(line)["event"] for line in lines if json.loads(line)["data"].get("job")][:1] == ["JobBegun"]
     line = [event.step if isinstance(event, StepBegun) else type(event).__name__ for event in events]
-    assert [word for word in line if word != "StepEnded"] == [
-        *("JobBegun", "plan", "approve", "desk", "read", "ask", "write"),
-        *("desk", "verify", "Verified", "keep", "Kept", "JobEnded"),
+    shown = [word for word in line if word not in ("StepEnded", "Thought", "Acted", "Observed")]
+    done = ("Checkpointed", "Summed")
+    assert shown == [
+        *("JobBegun", "Planned", "Preflight", "Pending", "Decided"),
+        *("desk", "read", *done, "desk", "ask", *done, "write", *done),
+        *("desk", "verify", "Verified", "keep", "Kept", "JobEnded", "JobBurnt"),
     ]
+    assert [event.by for event in events if isinstance(event, Decided)] == ["policy auto"]
     ended = [event.step for event in events if isinstance(event, StepEnded)]
-    assert ended == ["plan", "approve", "read", "ask", "write", "verify", "desk", "keep", "desk"]
-    first, second = told["burnt"]
+    assert ended == ["read", "desk", "ask", "write", "verify", "desk", "keep", "desk"]
+    assert isinstance(events[-1], JobBurnt)
+    first, side, second = told["burnt"]
     (checked,) = [event for event in events if isinstance(event, Verified)]
-    assert (first != second, checked.desk) == (True, second)
+    assert (len({first, side, second}), checked.desk) == (3, second)
     assert not any(
         getattr(row.event(), "desk", "") == second for row in read(office.config.lib / "keys" / FILE, second)
     )
@@ -188,8 +193,8 @@ async def test_nothing_in_the_desk_holds_password_or_session_while_it_works_with
         told.append(done.stdout)
         return done
 
-    acts = load_brain(EXAMPLE).acts
-    receipt = await carry_out(office, job(), brain_of(acts["read"], acts["ask"], acts["write"], look))
+    scenes = ScriptedModel.read(EXAMPLE / "brain.py").scenes.values()
+    receipt = await carry_out(office, job(), *scenes, step(look, keeps=True))
     assert receipt.outcome == "done", receipt.why
     assert b"PO-7004" in told[0]
     assert b"https_proxy=" in told[0].lower()
@@ -201,9 +206,9 @@ async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
         """Ask too soon."""
         return await hands.run(["curl", "--fail", "https://erp.example.test/login"], timeout=60)
 
-    receipt = await carry_out(office, job(), brain_of(early))
+    receipt = await carry_out(office, job(), early)
     assert (receipt.outcome, receipt.kept, office.erp.asked) == ("failed", (), [])
-    assert "step early ended with " in receipt.why
+    assert "step early failed: " in receipt.why
     assert [(each.verdict, each.grants) for each in receipt.requests] == [("deny", ())]
 
 
@@ -215,7 +220,7 @@ async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> 
 
     Drive(office.config.lib / "drive")
     before = office.blobs()
-    receipt = await carry_out(office, job(), brain_of(cheat))
+    receipt = await carry_out(office, job(), cheat)
     assert (receipt.outcome, receipt.kept, receipt.checks[0].outcome) == ("failed", (), "failed")
     assert "failed its check: it cannot be opened as a workbook" in receipt.why
     assert len(receipt.burnt) == 2
@@ -226,12 +231,12 @@ def test_a_job_that_failed_says_why_and_prints_no_path(office: Office, tmp_path:
     (tmp_path / "brief.toml").write_text(BARE)
     cheat = 'async def cheat(hands):\n    "Cheat."\n    await hands.write("a.xlsx", b"")\nPLAN = (cheat,)\n'
     (tmp_path / "brain.py").write_text(cheat)
-    done = office.hotdesk("work", str(tmp_path / "brief.toml"))
+    done = office.hotdesk("work", str(tmp_path / "brief.toml"), "--script", str(tmp_path / "brain.py"), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"a.xlsx failed its check: it cannot be opened as a workbook" in done.stderr
 
 
-async def test_a_worker_that_makes_nothing_or_breaks_or_dawdles_is_a_result_or_is_named(office: Office) -> None:
+async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a_result(office: Office) -> None:
     async def idle(hands: Hands) -> None:
         """Do nothing."""
 
@@ -239,34 +244,41 @@ async def test_a_worker_that_makes_nothing_or_breaks_or_dawdles_is_a_result_or_i
         """Break."""
         raise KeyError("x")
 
-    async def slow(hands: Hands) -> Done:
-        """Dawdle."""
-        return await hands.run(["sleep", "100"])
-
     async def desk(hands: Hands) -> None:
         """Tell a false story."""
 
-    async def arson(hands: DeskHands) -> Done:
+    receipt = await carry_out(office, job(), idle)
+    assert (receipt.outcome, receipt.why) == ("failed", f"there is no {REPORT} to take: missing")
+    receipt = await carry_out(office, job(), broken)
+    assert (receipt.outcome, receipt.why) == ("failed", "step broken failed: KeyError: 'x'")
+    receipt = await carry_out(office, job(), desk)
+    assert (receipt.outcome, receipt.burnt) == ("failed", ())
+    with pytest.raises(BriefError, match="has no plan"):
+        await carry_out(office, job(), idle, idle)
+
+
+async def test_a_job_whose_time_is_up_stops_with_its_work_kept(office: Office) -> None:
+    async def slow(hands: Hands) -> Any:
+        """Dawdle."""
+        await hands.write("so-far", b"kept")
+        return await hands.run(["sleep", "100"])
+
+    receipt = await carry_out(office, job(seconds=1.5), slow)
+    assert (receipt.outcome, receipt.why, receipt.left) == ("paused", "its 1.5 seconds were up", ())
+    kept = [event for event in office.events() if isinstance(event, Checkpointed) and event.job == receipt.job]
+    assert [(event.amid, event.size > 0) for event in kept] == [(True, True)]
+
+
+async def test_a_job_that_loses_its_desk_has_failed(office: Office) -> None:
+    async def arson(hands: Hands) -> Any:
         """Lose the desk."""
-        await anyio.to_thread.run_sync(office.hotdesk, "burn", hands.desk.id)
+        (desk,) = office.desks()
+        await hands.run(["true"])
+        office.hotdesk("burn", desk)
         return await hands.run(["true"])
 
-    receipt = await carry_out(office, job(), brain_of(idle))
-    assert (receipt.outcome, receipt.why) == ("failed", f"there is no {REPORT} to take: missing")
-    receipt = await carry_out(office, job(seconds=1.5), brain_of(slow))
-    assert (receipt.outcome, receipt.why, receipt.left) == ("failed", "its 1.5 seconds were up", ())
-    receipt = await carry_out(office, job(), brain_of(arson))
+    receipt = await carry_out(office, job(), arson)
     assert (receipt.outcome, receipt.left) == ("failed", ())
-    for brain in (brain_of(desk), brain_of(idle, idle), brain_of()):
-        receipt = await carry_out(office, job(), brain)
-        assert (receipt.outcome, receipt.burnt) == ("failed", ())
-    with pytest.raises(BriefError, match="step broken of the brain broke: KeyError"):
-        await carry_out(office, job(), brain_of(broken))
-    assert office.events()[-1] == JobEnded(
-        office.events()[-1].job,  # type: ignore[union-attr]
-        "broken",
-        "step broken of the brain broke: KeyError: 'x'; mend brain.py",
-    )
 
 
 async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office) -> None:
@@ -276,24 +288,28 @@ async def test_a_cancelled_job_burns_its_desk_and_is_written_down(office: Office
             """Be broken off."""
             assert len(office.desks()) == 1
             scope.cancel()
-            await anyio.sleep(100)
+            await hands.run(["sleep", "100"])
 
-        await carry_out(office, job(), brain_of(stopped))
-    ended = office.events()[-1]
+        await carry_out(office, job(), stopped)
+    *_, ended, burnt = office.events()
     assert isinstance(ended, JobEnded)
     assert ended.outcome == "interrupted"
+    assert isinstance(burnt, JobBurnt)
     assert office.desks() == []
 
 
-def test_ctrl_c_burns_and_says_so(office: Office, tmp_path: Path) -> None:
+def test_ctrl_c_twice_burns_and_says_so(office: Office, tmp_path: Path) -> None:
     (tmp_path / "brief.toml").write_text(BARE)
-    script = 'async def rest(hands):\n    "Rest."\n    return await hands.run(["sleep", "100"])\nPLAN = (rest,)\n'
-    (tmp_path / "brain.py").write_text(script)
-    program = subprocess.Popen([*load("run").HOTDESK, "work", str(tmp_path)], env=office.env, stdout=PIPE, stderr=PIPE)
+    text = 'async def rest(hands):\n    "Rest."\n    return await hands.run(["sleep", "100"])\nPLAN = (rest,)\n'
+    (tmp_path / "brain.py").write_text(text)
+    argv = [*load("run").HOTDESK, "work", str(tmp_path), "--script", str(tmp_path / "brain.py")]
+    program = subprocess.Popen(argv, env=office.env, stdout=PIPE, stderr=PIPE, cwd=tmp_path)
     assert program.stderr is not None
     while not program.stderr.readline().startswith(b"rest "):
         assert program.poll() is None
     assert len(office.desks()) == 1
+    program.send_signal(signal.SIGINT)
+    assert b"it finishes the act and stops" in program.stderr.readline()
     program.send_signal(signal.SIGINT)
     out, err = program.communicate(timeout=30)
     assert (program.returncode, out) == (130, b"")
@@ -304,7 +320,8 @@ def test_ctrl_c_burns_and_says_so(office: Office, tmp_path: Path) -> None:
 def test_a_brain_can_write_nowhere_but_where_results_go(office: Office, tmp_path: Path) -> None:
     (tmp_path / "brief.toml").write_text(BARE)
     (tmp_path / "brain.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')\n")
-    done = office.hotdesk("work", str(tmp_path), "--out", str(tmp_path / "out"))
+    script = ("--script", str(tmp_path / "brain.py"))
+    done = office.hotdesk("work", str(tmp_path), *script, "--out", str(tmp_path / "out"))
     assert done.returncode == 125
     assert b"broke: PermissionError" in done.stderr
     assert not (tmp_path / "trace").exists()
@@ -318,14 +335,14 @@ def test_what_hotdesk_cannot_do_is_one_line_and_another_exit_code(office: Office
     assert done.returncode == 125
     assert b"brief.toml, line 1: a brief has no 'gaol'; it has goal" in done.stderr
     assert office.hotdesk("vault", "rm", "erp-password").returncode == 0
-    done = office.hotdesk("work", str(EXAMPLE))
+    done = office.hotdesk("work", str(EXAMPLE), *SCRIPT, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (125, b"")
     assert b"erp-password" in done.stderr.splitlines()[-1]
     assert office.hotdesk("vault", "set", "erp-password", input=PASSWORD.encode()).returncode == 0
 
 
 def test_help_has_an_example(office: Office) -> None:
-    assert b"\n  hotdesk work examples/invoices-small --out" in office.hotdesk("work", "--help").stdout
+    assert b"\n  hotdesk work examples/invoices-small --script" in office.hotdesk("work", "--help").stdout
 
 
 def test_the_example_starts_its_own_erp(settings: Config, tmp_path: Path) -> None:

@@ -67,6 +67,11 @@ class Chosen:
         """Write it down."""
         return json.dumps(asdict(self)).encode()
 
+    @property
+    def is_recorded(self) -> bool:
+        """Say whether no model is asked."""
+        return bool(self.source or self.adversary)
+
     def job(self) -> Job:
         """Give the job, as brief and command line have it."""
         try:
@@ -120,12 +125,12 @@ def choose(arguments: argparse.Namespace) -> Chosen:
     )  # fmt: skip
 
 
-def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None) -> tuple[Brain, bool]:
-    """Give who thinks, and whether it is a script."""
+def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None) -> Brain:
+    """Give who thinks. A script is run here: call it once this process has given up what a script shall not have."""
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:
-        return Brain(job, [recorded], [recorded]), True
+        return Brain(job, [recorded], [recorded])
     if not job.models.plan:
         raise BriefError(
             'nobody was named who thinks: write [models] plan = "anthropic:MODEL" into the brief, or give --model, '
@@ -136,7 +141,7 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
         found = names.find(name, prices=settings.prices)
         known[name] = Record(found, record) if record is not None else found
     planners = [known[name] for name in job.models.plan]
-    return Brain(job, planners, [known[name] for name in job.models.act] or planners), False
+    return Brain(job, planners, [known[name] for name in job.models.act] or planners)
 
 
 @asynccontextmanager

@@ -59,14 +59,15 @@ class Run:
     async def work(self) -> int:
         """Do the work where its wall stands, with results going where they were wanted."""
         job = admitted(self.chosen.job(), self.settings.limits)
-        brain, exact = brain_of(self.chosen, job, self.settings, self.record)
         folder = Path(self.chosen.out or Path("out") / self.id)
         writable = prepared(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
         self.show_on(Limits(job.seconds, job.budget))
+        exact = self.chosen.is_recorded
         dials = bool(job.look) or not exact
         with Out(folder, [item.path for item in job.deliverables]) as out:
             async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
+                brain = brain_of(self.chosen, job, self.settings, self.record)
                 self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
                 self.order.kept, self.order.by = self.chosen.as_bytes(), described()
                 try:

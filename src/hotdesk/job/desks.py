@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import anyio
@@ -120,15 +120,6 @@ class Desks:
             yield desk
         finally:
             await self.burn(desk)
-
-
-def for_step(scope: Scope, step: str) -> Scope:
-    """Give what of a scope holds in one step: a desk of its own knows nothing of the others."""
-    if scope == CLOSED:
-        return CLOSED
-    rules = tuple(rule for rule in scope.rules if rule.step in ("", step))
-    grants = tuple(grant for grant in scope.grants if grant.step in ("", step))
-    return replace(scope, rules=rules, grants=grants)
 
 
 async def carry(source: Desk, target: Desk, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from hotdesk.brain.amending import amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
@@ -43,7 +44,7 @@ class Plans:
     allowed: Scope = CLOSED
     """What the brief has, and what people approved beyond it."""
     scope: Scope = CLOSED
-    """What the plan permits, step by step."""
+    """What the plan permits, step by step, at whichever desk."""
 
     def __post_init__(self) -> None:
         more = tuple(map(parse_rule, self.past.amended.rules)) if self.past.amended is not None else ()
@@ -93,9 +94,22 @@ class Plans:
         """Work out what the plan permits."""
         self.scope = compile_scope(self.plan, self.allowed) if self.allowed != CLOSED else CLOSED
 
-    def needs_fresh(self, index: int) -> bool:
-        """Say whether a step must not meet what others left."""
-        return needs_fresh(self.plan, index, bool(self.job.inputs), self.allowed)
+    def is_apart(self, index: int) -> bool:
+        """Say whether a step is taken at a desk of its own: it must not meet what others left."""
+        while index and self.plan.steps[index].keeps:
+            index -= 1
+        fresh = self.plan.steps[index].desk == "fresh"
+        return fresh or needs_fresh(self.plan, index, bool(self.job.inputs), self.allowed)
+
+    def scope_for(self, index: int | None = None) -> Scope:
+        """Give what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
+        steps = self.plan.steps
+        if index is None:
+            names = [step.name for place, step in enumerate(steps) if not self.is_apart(place)]
+        else:
+            after = takewhile(lambda step: step.keeps, steps[index + 1 :])
+            names = [steps[index].name, *(step.name for step in after)]
+        return compile_scope(self.plan, self.allowed, names) if self.allowed != CLOSED else CLOSED
 
     async def approve(self) -> None:
         """Have policy or a person admit the plan, once it was tried."""

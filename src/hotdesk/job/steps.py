@@ -21,7 +21,7 @@ from hotdesk.errors import FileError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, StepBegun, StepEnded, Summed
 from hotdesk.job.cards import question_card, repeat_card
 from hotdesk.job.checkpoint import Checkpoints
-from hotdesk.job.desks import Desks, for_step
+from hotdesk.job.desks import Desks
 from hotdesk.job.log import JobLog
 from hotdesk.job.machine import Machine
 from hotdesk.job.past import Past
@@ -157,16 +157,14 @@ class Steps:
 
     def is_kept_by_next(self, step: Step) -> bool:
         """Say whether the next step goes on where this one ends."""
-        steps = self.plans.plan.steps
-        after = steps[[each.name for each in steps].index(step.name) + 1 :]
+        after = self.plans.plan.steps[self.index(step) + 1 :]
         return bool(after) and after[0].keeps
 
     # -- desks --------------------------------------------------------------------------------------------------
 
     async def enter(self, step: Step) -> StepStage:
         """Give a step its desk, with nothing there that it shall not meet, and its permissions."""
-        steps = self.plans.plan.steps
-        index = [each.name for each in steps].index(step.name)
+        index = self.index(step)
         stays = step.keeps and self.stage is not None
         if not stays:
             await self.desks.end_side()
@@ -174,23 +172,27 @@ class Steps:
             await self.open()
         elif not stays:
             await self.clear(self.desks.main)
-        assert self.desks.main is not None
+        if self.desks.side is None and self.plans.is_apart(index):
+            await self.desks.begin_side(self.plans.scope_for(index), step.files)
         desk = self.desks.side or self.desks.main
-        if not stays and (step.desk == "fresh" or self.plans.needs_fresh(index)):
-            desk = await self.desks.begin_side(for_step(self.plans.scope, step.name), step.files)
-        if self.plans.scope != CLOSED:
-            await self.machine.enter_step(desk.id, step.name)
+        assert desk is not None
         return await self.staged(step, desk)
 
+    def index(self, step: Step) -> int:
+        """Give a step's place in the plan."""
+        return [each.name for each in self.plans.plan.steps].index(step.name)
+
     async def staged(self, step: Step, desk: Desk) -> StepStage:
-        """Give a step its tools."""
+        """Give a step its permissions: what the door holds for it, and its tools."""
+        if self.plans.scope != CLOSED:
+            await self.machine.enter_step(desk.id, step.name)
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
         toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
         return StepStage(step, desk, toolbox, self.asks, self.log.waiting)
 
     async def open(self) -> Desk:
         """Open the desk the job works at: with its inputs, or as it was kept."""
-        desk = await self.desks.begin(self.plans.scope)
+        desk = await self.desks.begin(self.plans.scope_for())
         if (kept := self.past.checkpoint) is None:
             await self.desks.bring_inputs(desk)
         else:
@@ -240,10 +242,8 @@ class Steps:
         kept = self.past.checkpoint
         desk = await self.open()
         if kept is not None and kept.side:
-            desk = await self.desks.begin_side(for_step(self.plans.scope, stage.step.name), ())
+            desk = await self.desks.begin_side(self.plans.scope_for(self.index(stage.step)), ())
             await self.checkpoints.restore(desk, kept.side)
-        if self.plans.scope != CLOSED:
-            await self.machine.enter_step(desk.id, stage.step.name)
         again = await self.staged(stage.step, desk)
         stage.desk, stage.toolbox = again.desk, again.toolbox
         return True

@@ -56,11 +56,16 @@ class ScriptedModel:
 
     native_screen = False
 
-    def __init__(self, source: bytes, path: Path) -> None:
+    def __init__(self, source: bytes, path: Path, scenes: dict[str, Scene] | None = None) -> None:
         self.source = source
         self.path = path
-        self.scenes = load(source, path)
+        self.scenes = load(source, path) if scenes is None else scenes
         self.player = Player(self.name)
+
+    @classmethod
+    def of(cls, *plan: Act | Scene) -> ScriptedModel:
+        """Make one of functions, each a step."""
+        return cls(b"", Path("functions"), scenes_of(plan, Path("functions")))
 
     @classmethod
     def read(cls, path: Path) -> ScriptedModel:
