@@ -66,6 +66,11 @@ def test_no_words_make_a_card_longer_than_it_may_be() -> None:
     assert any("characters more]" in each for each in card.lines)
 
 
+def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
+    card = plan_card(Plan((Step("run", "Run.", (), (), (), kind="program", program="a\x1b[2J\nb"),)), JOB)
+    assert "   runs: a\\x1b[2J\\nb" in card.lines
+
+
 def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
     card = plan_card(Plan((Step("count", "Count."),)), JOB)
     assert "   goes to read doc.test (of doc.test; all the brief has for it)" in card.lines

@@ -22,7 +22,13 @@ RULES = ("read erp.test", "read gone.test", "read slow.test", "read *.wide.test"
 GRANTS = ("erp@erp.test bearer", "gold@erp.test header=X-Gold")
 HOSTS = ("GET erp.test/x", "GET gone.test", "GET a.wide.test", "GET *.wide.test", "GET 192.0.2.1", "GET inner.test")
 TOOLS = (Tool("shell", ""), Tool("browser_goto", ""))
-PLAN = Plan((Step("one", "", ("shell", "browser_*", "fly"), HOSTS, ("erp",)), Step("two", "", (), (), ("erp", "gold"))))
+PLAN = Plan(
+    (
+        Step("one", "", ("shell", "browser_*", "fly"), HOSTS, ("erp",)),
+        Step("two", "", (), (), ("erp", "gold")),
+        Step("three", "", (), (), ()),
+    )
+)
 
 
 def find(name: str) -> object:
