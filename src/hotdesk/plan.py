@@ -32,6 +32,10 @@ EXAMPLE = f'{{"thoughts": "Why so.", "steps": [{EXAMPLE_STEP}]}}'
 EXAMPLE_ACTION = '{"name": "accept", "tool": "shell", "arguments": {"command": "./accept"}}'
 
 
+OURS = ("plan", "approve", "desk", "verify", "keep")
+"""Steps of the line itself: a worker's step of such a name would tell a false story."""
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing that may be chosen: a tool and what it is used with, fixed before anything was read."""

@@ -74,7 +74,7 @@ class Line:
 
     def note(self, event: Event, number: int = 1) -> dict[str, Any]:
         """Have an event written down as an owner does."""
-        return self.ask(number, verb="note", desk="", event=type(event).__name__, data=asdict(event))
+        return self.ask(number, verb="note", desk="", events=[{"event": type(event).__name__, "data": asdict(event)}])
 
     def is_cut(self) -> bool:
         """Say whether keys have hung up."""

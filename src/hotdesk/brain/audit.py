@@ -13,11 +13,9 @@ from hotdesk.brief.rules import STEP_SHAPE
 from hotdesk.brief.wire import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.within import covers_host, ends, within
 from hotdesk.errors import BriefError, printable
-from hotdesk.plan import MOST_STEPS, Plan, Step
+from hotdesk.plan import MOST_STEPS, OURS, Plan, Step
 from hotdesk.tool import Tool, Wrong
 
-OURS = ("plan", "approve", "desk", "verify", "keep")
-"""Steps of a job's own: a worker's step of such a name would tell a false story."""
 SHOWN = 8
 """Names or rules a finding lists."""
 

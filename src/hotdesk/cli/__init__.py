@@ -41,6 +41,7 @@ COMMANDS = {
     "approve": "Let a desk or job do what it asks for; without an id, list what waits.",
     "refuse": "Refuse what a desk or job asks for.",
     "answer": "Answer a question that a job asks.",
+    "replay": "Repeat a job's recorded decisions at a fresh desk.",
     "forget": "Destroy what is kept of a job beside the journal.",
     "image": "Build, save, list, remove and import images.",
     "vault": "Keep secrets by name; desks never see them.",

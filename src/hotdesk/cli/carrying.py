@@ -23,7 +23,7 @@ from hotdesk.brain.models.record import Record
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
 from hotdesk.brief.job import Job, Models
-from hotdesk.brief.reading import find_brief, parse_job
+from hotdesk.brief.reading import find_brief, parse_job, read_job
 from hotdesk.checks import find
 from hotdesk.cli import unlock
 from hotdesk.cli.run import show
@@ -32,11 +32,14 @@ from hotdesk.config import Config
 from hotdesk.desk import image, sterilize
 from hotdesk.desk.confine import confine
 from hotdesk.door.scope import scope_of
+from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError, printable
 from hotdesk.host import Host, control_path
+from hotdesk.job import papers
 from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
+from hotdesk.job.replaying import harmless, replayed
 
 PAUSED = 75
 """Exit code of a job that stopped and can be resumed."""
@@ -59,6 +62,8 @@ class Chosen:
     source: str = ""
     """Its bytes, in base64."""
     adversary: str = ""
+    replay: str = ""
+    """The job whose decisions are repeated."""
     out: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
     """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts."""
@@ -70,7 +75,7 @@ class Chosen:
     @property
     def is_recorded(self) -> bool:
         """Say whether no model is asked."""
-        return bool(self.source or self.adversary)
+        return bool(self.source or self.adversary or self.replay)
 
     def job(self) -> Job:
         """Give the job, as brief and command line have it."""
@@ -82,7 +87,8 @@ class Chosen:
         budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
         changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
         models = Models(self.plan or job.models.plan, self.act or job.models.act)
-        return replace(job, budget=budget, models=models, given=job.given | {*limits, "models"}, **changed)
+        job = replace(job, budget=budget, models=models, given=job.given | {*limits, "models"}, **changed)
+        return harmless(job) if self.replay else job
 
 
 def read_chosen(data: bytes) -> Chosen:
@@ -107,26 +113,34 @@ def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def choose(arguments: argparse.Namespace) -> Chosen:
     """Read what a command line asks for; the script is read here, once."""
+    read_job(arguments.brief, scope_of)  # it names the file where something is wrong with it
     file = find_brief(arguments.brief)
-    try:
-        text = file.read_text()
-    except (OSError, ValueError) as e:
-        raise BriefError(f"the brief {printable(str(file))} cannot be read: {e}; name it or its folder") from e
+    text = file.read_text()
     script = arguments.script
     try:
         source = base64.b64encode(script.read_bytes()).decode() if script else ""
     except OSError as e:
         raise BriefError(f"the script {printable(str(script))} cannot be read: {e.strerror}") from e
     return Chosen(
-        text, str(file.absolute().parent), "json" if file.suffix == ".json" else "toml",
-        tuple(arguments.planner or arguments.model or ()), tuple(arguments.model or ()),
-        str(script.absolute()) if script else "", source, arguments.adversary or "",
-        str(arguments.out.absolute()) if arguments.out else "", limits_of(arguments),
-    )  # fmt: skip
+        brief=text,
+        folder=str(file.absolute().parent),
+        form="json" if file.suffix == ".json" else "toml",
+        plan=tuple(arguments.planner or arguments.model or ()),
+        act=tuple(arguments.model or ()),
+        script=str(script.absolute()) if script else "",
+        source=source,
+        adversary=arguments.adversary or "",
+        out=str(arguments.out.absolute()) if arguments.out else "",
+        limits=limits_of(arguments),
+    )
 
 
 def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None) -> Brain:
     """Give who thinks. A script is run here: call it once this process has given up what a script shall not have."""
+    if chosen.replay:
+        folder = papers.find(settings.lib / "jobs", chosen.replay)
+        again = replayed(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
+        return Brain(job, [again], [again])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:

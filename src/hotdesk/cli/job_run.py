@@ -67,6 +67,7 @@ class Run:
         dials = bool(job.look) or not exact
         with Out(folder, [item.path for item in job.deliverables]) as out:
             async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
+                await machine.ready()
                 brain = brain_of(self.chosen, job, self.settings, self.record)
                 self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
                 self.order.kept, self.order.by = self.chosen.as_bytes(), described()

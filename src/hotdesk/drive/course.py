@@ -22,10 +22,9 @@ from hotdesk.event import (
     StepEnded,
     Thought,
 )
+from hotdesk.plan import OURS
 
 Stand: TypeAlias = Literal["to come", "current", "done", "failed", "rolled back"]
-OURS = frozenset({"plan", "approve", "desk", "verify", "keep"})
-"""Steps of the line itself, none of a worker's."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,20 @@ from typing import Literal
 
 from hotdesk.drive.course import Cost, Course, Taken
 from hotdesk.drive.journal import read
-from hotdesk.event import Alarm, Event, Exchange, JobBegun, JobBurnt, JobEnded, Kept, StepBegun, StepEnded, Verified
+from hotdesk.event import (
+    Alarm,
+    Event,
+    Exchange,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Resumed,
+    StepBegun,
+    StepEnded,
+    Verified,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class Receipt:
 
     job: str
     goal: str
-    outcome: Literal["done", "failed", "broken", "interrupted", "unknown"]
+    outcome: Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
     """`unknown`: nobody wrote down how it ended."""
     why: str
     checks: tuple[Verified, ...]
@@ -82,6 +95,10 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
                 goal, brain = event.goal, event.brain
             case JobEnded():
                 outcome, why = event.outcome, event.why
+            case JobPaused():
+                outcome, why = "paused", event.why
+            case Resumed():
+                outcome, why = "unknown", ""
             case StepBegun(step="desk", desk=desk):
                 opened[desk] = False
             case StepEnded(step="desk", desk=desk):

@@ -102,7 +102,10 @@ class JobLog:
             -1.0 if used.dollars is None else used.dollars,
         )
         self.spent.take(told)
-        calls = reply.calls if step else ()
+        if not step:  # a planner's calls do nothing
+            self.note(told)
+            return [0] * len(reply.calls)
+        calls = reply.calls
         if calls and (why := self.exceeded(len(calls))):
             self.note(told)
             raise Spent(why)
@@ -117,6 +120,8 @@ class JobLog:
 
     def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""
+        if not step:
+            return ""
         uses, self.uses = self.uses, []
         paper = self.papers.write(json.dumps(observation_to_json(seen)))
         told = Observed(self.job, step, act, "done" if seen.ok else "failed", ms, paper)

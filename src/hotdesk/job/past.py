@@ -34,9 +34,7 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.job.waiting import Waiting
-
-OURS = ("plan", "approve", "desk", "verify", "keep")
-"""Steps of the line itself: a worker's step of such a name would tell a false story."""
+from hotdesk.plan import OURS
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.job.waiting import Waiting
+from hotdesk.plan import OURS
 
 State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
 """`killed`: it was begun, is not over, and nobody works at it."""
@@ -191,6 +192,10 @@ class Tale:
     def take_step(self, event: Event, at: int) -> None:
         """Take in what belongs to a step."""
         match event:
+            case StepBegun() if event.step in OURS:
+                self.desks |= dict.fromkeys([event.desk] if event.desk else [])
+            case StepEnded() if event.step in OURS:
+                pass
             case StepBegun():
                 self.step, step = event.step, self.at(event.step)
                 step.intent = event.what

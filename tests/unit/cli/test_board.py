@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -48,7 +48,6 @@ from hotdesk.event import (
     StepEnded,
     Thought,
     Verified,
-    field_types,
     from_json,
 )
 from hotdesk.job import papers as papers_of
@@ -531,7 +530,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 EVENTS = st.one_of(
-    [st.builds(kind, **{f.name: values(field_types(kind)[f.name]) for f in fields(kind)}) for kind in KINDS]
+    [st.builds(kind, **{f.name: values(get_type_hints(kind)[f.name]) for f in fields(kind)}) for kind in KINDS]
 )
 
 

@@ -14,9 +14,9 @@ from hotdesk.cli.board import words
 from hotdesk.cli.board.area import lay
 from hotdesk.cli.board.cells import Line, Look, visible
 from hotdesk.cli.board.state import Limits, State
-from hotdesk.drive.course import OURS
 from hotdesk.event import Event, Exchange, StepBegun
 from hotdesk.job.papers import Papers
+from hotdesk.plan import OURS
 
 OFTEN = 0.1
 """Seconds between two drawings, where no line has to be said."""

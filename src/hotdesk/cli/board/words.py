@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from hotdesk.cli.board.amounts import lasting, plural
 from hotdesk.cli.board.state import State
-from hotdesk.drive.course import OURS
 from hotdesk.event import (
     Alarm,
     Amended,
@@ -33,6 +32,7 @@ from hotdesk.event import (
     TookOver,
     Verified,
 )
+from hotdesk.plan import OURS
 
 LONGEST = 2000
 """Characters of a line: a goal may be a page."""
