@@ -21,11 +21,10 @@ from hotdesk.drive.journal import FILE
 from hotdesk.event import JobBegun, JobEnded, Pending, Planned
 from hotdesk.host import Host
 from hotdesk.job import papers
-from hotdesk.job.draft import plan_of
 from hotdesk.job.held import held
 from hotdesk.job.papers import Papers
 from hotdesk.job.waiting import Card, new_pending, waiting_in
-from hotdesk.plan import to_json
+from hotdesk.plan import from_json, to_json
 from tests.e2e.conftest import environment
 from tests.ledger import PLAN
 
@@ -135,9 +134,9 @@ async def test_a_plan_is_edited_and_what_is_approved_is_the_edit(place: Place, t
     editor.chmod(0o755)
     done = place.call("approve", pending.id, "--edit", EDITOR=str(editor))
     assert done.returncode == 0, done.stderr
-    assert '+      "intent": "write it well"' in done.stderr.splitlines()
+    assert '+intent = "write it well"' in done.stderr.splitlines()
     decided = waiting_in(place.journal, kept.folder.name).decided[pending.id]
-    plan = plan_of(kept.text(decided.paper))
+    plan = from_json(kept.text(decided.paper))
     assert plan.steps[1].intent == "write it well"
     assert decided.digest == plan.digest != pending.digest
 
@@ -184,6 +183,7 @@ async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_p
 
 async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
+    job = kept.folder.name
     place.host.note(JobEnded(kept.folder.name, "done"))
     stray = papers.create(place.settings.lib / "jobs", new_id()).folder
     os.utime(stray, (0, 0))
@@ -191,3 +191,10 @@ async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tm
     assert json.loads(done.stdout)["jobs"] == [stray.name], done.stderr
     assert not stray.exists()
     assert kept.folder.exists()
+    etc = place.settings.run.parent / "etc"
+    etc.mkdir()
+    (etc / "config.toml").write_text("[jobs]\nretention_days = 0\n")
+    done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
+    assert json.loads(done.stdout)["jobs"] == [job], done.stderr
+    assert not kept.folder.exists()
+    assert "nothing was heard of it for 0 days" in place.call("show", job).stdout

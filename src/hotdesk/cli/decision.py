@@ -172,12 +172,12 @@ def edited_text(text: str) -> str:
     """Open an editor on a text, in a file that is nobody else's; give what is there when it ends."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="hotdesk-plan-") as folder:
-        path = Path(folder) / "plan.json"
-        path.write_text(text)
+        path = Path(folder) / "plan.toml"
+        path.write_text(text, encoding="utf-8")
         try:
             done = subprocess.run([*shlex.split(editor), str(path)], check=False)
         except (OSError, ValueError) as e:
             raise BriefError(f"the editor {editor!r} cannot be started: {e}; set EDITOR") from e
         if done.returncode:
             raise BriefError(f"the editor ended with {done.returncode}; nothing is decided")
-        return path.read_text(errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")

@@ -17,7 +17,7 @@ from hotdesk.desk import state, store
 from hotdesk.desk.build import require_root
 from hotdesk.desk.oci import bury as bury_orphans
 from hotdesk.errors import HostError
-from hotdesk.job.forgetting import DAYS, destroy, due, strays
+from hotdesk.job.forgetting import destroy, due, strays
 from hotdesk.job.tale import tales
 
 
@@ -65,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def forget_old(settings: Config) -> list[str]:
     """Forget the jobs whose time is up; give their ids."""
-    days, now, jobs = float(getattr(settings, "retention_days", DAYS)), int(time.time() * 1000), settings.lib / JOBS
+    days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
     known = tales(journal_of(settings))
     found = due(known, jobs, now, days)
     if found:

@@ -44,6 +44,8 @@ LINE = (
     Forgotten,
 )  # fmt: skip
 """All a line about a job is made of: few among its events."""
+OURS = ("plan", "approve", "desk", "verify", "keep")
+"""Parts of the line itself, which are no steps of a plan."""
 LEAST = 4
 """Characters of an id that is not written whole."""
 
@@ -197,15 +199,14 @@ class Tale:
             case StepEnded() if event.step in OURS:
                 pass
             case StepBegun():
-                self.step, step = event.step, self.at(event.step)
-                step.intent = event.what
+                step = self.at(event.step)
+                self.step, step.intent = event.step if event.step not in OURS else self.step, event.what
                 step.attempts.append(Attempt(at, event.desk, event.model))
                 if event.desk:
                     self.desks[event.desk] = None
             case StepEnded():
-                step = self.at(event.step)
-                if step.attempts:
-                    last = step.attempts[-1]
+                tried = [each for each in self.at(event.step).attempts if each.desk == event.desk and not each.ended]
+                for last in tried[-1:]:
                     last.ended, last.outcome, last.note = at, event.outcome, event.note
             case RolledBack():
                 if attempts := self.at(event.step).attempts:
@@ -231,9 +232,8 @@ class Tale:
 
     def checklist(self) -> list[StepTale]:
         """Give the steps of the plan in order, and after them what was done beside it."""
-        return [self.at(name) for name in self.planned] + [
-            step for step in self.steps.values() if step.name not in self.planned and step.attempts
-        ]
+        beside = [step for name, step in self.steps.items() if name not in (*self.planned, *OURS) and step.attempts]
+        return [self.at(name) for name in self.planned] + beside
 
     @property
     def place(self) -> tuple[int, int]:

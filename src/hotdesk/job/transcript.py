@@ -14,6 +14,8 @@ from hotdesk.job.papers import Papers
 
 IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}+={0,2}")
 """What is so long and has no other characters is a picture, not words."""
+UNTOLD = ("native",)
+"""What says the same again in a provider's own words."""
 LONGEST = 4000
 """Characters shown of one text."""
 
@@ -78,7 +80,7 @@ def laid_out(value: Any, name: str = "") -> Iterator[str]:
         case dict():
             if name:
                 yield before.rstrip()
-            for key, part in value.items():
+            for key, part in ((key, part) for key, part in value.items() if key not in UNTOLD):
                 yield from (f"  {line}" if name else line for line in laid_out(part, str(key)))
         case list():
             for part in value:

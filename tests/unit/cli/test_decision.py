@@ -14,7 +14,7 @@ from tests.ledger import JOB, Ledger
 from hotdesk.cli import answer, approve, carry_out, decision
 from hotdesk.errors import BriefError
 from hotdesk.event import Decided
-from hotdesk.job.draft import plan_of
+from hotdesk.plan import from_json
 
 OTHER = "i" + "c" * 20
 
@@ -129,11 +129,11 @@ def test_an_edited_plan_is_a_plan_and_its_difference_is_shown(
     monkeypatch.setenv("EDITOR", "false")
     monkeypatch.setenv("VISUAL", editor(tmp_path, "sed -i 's/write the report/write it \\x1b[2J well/' \"$2\""))
     case = case_of(ledger)
-    with pytest.raises(BriefError, match="no JSON"):
+    with pytest.raises(BriefError, match="not TOML"):
         decision.edit(case)
     monkeypatch.setenv("VISUAL", editor(tmp_path, "sed -i 's/write the report/write it well/' \"$2\""))
-    assert [step.intent for step in plan_of(decision.edit(case)).steps] == ["read the orders", "write it well"]
-    assert '+      "intent": "write it well"' in capsys.readouterr().err
+    assert [step.intent for step in from_json(decision.edit(case)).steps] == ["read the orders", "write it well"]
+    assert '+intent = "write it well"' in capsys.readouterr().err
 
 
 def test_an_editor_that_changed_nothing_approves_what_was_asked(

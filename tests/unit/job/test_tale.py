@@ -19,8 +19,10 @@ from hotdesk.event import (
     JobPaused,
     Observed,
     Pending,
+    Planned,
     Resumed,
     StepBegun,
+    StepEnded,
     Thought,
 )
 from hotdesk.job.tale import Cost, Tale, find_job, tales, tell
@@ -145,3 +147,17 @@ def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger
     for text, why in (("iaaaa", "2 jobs"), ("ix" * 5, "no job"), ("ia", "no job"), ("", "no job")):
         with pytest.raises(BriefError, match=why):
             find_job(ledger.path, text)
+
+
+def test_the_parts_of_the_line_are_no_steps_and_each_desk_ends_by_itself() -> None:
+    tale = told(
+        Planned(JOB, "ab", ("read", "write"), "p"),
+        StepBegun(JOB, "desk", "with the inputs", "i1"),
+        StepBegun(JOB, "read", "read it", "i1"),
+        StepBegun(JOB, "desk", "fresh", "i2"),
+        StepEnded(JOB, "desk", "done", "burnt", "i1"),
+        StepBegun(JOB, "verify", "a.xlsx", "i3"),
+    )
+    assert [step.name for step in tale.checklist()] == ["read", "write"]
+    assert tale.place == (1, 2)
+    assert [(each.desk, each.outcome) for each in tale.at("desk").attempts] == [("i1", "done"), ("i2", "")]
