@@ -18,7 +18,7 @@ import pytest
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE
-from hotdesk.event import JobBegun, JobEnded, Pending, Planned
+from hotdesk.event import JobBegun, JobEnded, JobPaused, Pending, Planned
 from hotdesk.host import Host
 from hotdesk.job import papers
 from hotdesk.job.held import held
@@ -109,6 +109,8 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert (decided.answer, decided.digest) == ("approved", pending.digest)
     assert decided.by.startswith("uid 0 pid ")
     assert decided.by.endswith(" for uid 1000")
+    place.host.note(JobBegun(new_id(), "another", "ab" * 32))
+    place.host.note(JobPaused(job, "and the job's own process goes on writing"))
     again = place.call("refuse", pending.id)
     assert again.returncode == 125
     assert f"{pending.id} was approved by {decided.by} at " in again.stderr

@@ -47,6 +47,8 @@ class Journal:
         self._buffer: list[Row] = []
         self._heads: dict[str, Row] = {}
         """The ends of chains as we wrote them."""
+        self._sure: dict[str, int] = {}
+        """What SQLite said of the file when a chain's end was ours."""
         self._seen = (-1, 0)
         """What SQLite says of the file after our last commit, and how many events it had."""
         with private.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
@@ -79,11 +81,11 @@ class Journal:
             return
         with translated(), transaction(self._db):
             version, count = self._look()
-            ours = version == self._seen[0]
-            ends = {chain: self._last(chain, ours) for chain in {row.chain for row in self._buffer}}
+            ends = {chain: self._last(chain, version) for chain in {row.chain for row in self._buffer}}
             heads = self._write({chain: row for chain, row in ends.items() if row is not None}, count)
         self._seen = (version, count + len(self._buffer))
         self._heads.update(heads)
+        self._sure.update(dict.fromkeys(heads, version))
         self._buffer.clear()
 
     def discard(self) -> None:
@@ -103,6 +105,7 @@ class Journal:
     def forget(self, chain: str) -> None:
         """Let go of a chain that gets no more events from here."""
         self._heads.pop(chain, None)
+        self._sure.pop(chain, None)
 
     def close(self) -> None:
         """Close the file; what is buffered and not committed is lost."""
@@ -116,13 +119,13 @@ class Journal:
         (count,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         return version, count
 
-    def _last(self, chain: str, untouched: bool) -> Row | None:
+    def _last(self, chain: str, version: int) -> Row | None:
         """Give the end of a chain, if it is one to build on.
 
         Signing what comes after it vouches for it: so it must be what we wrote, or bear our signature.
         """
         ours = self._heads.get(chain)
-        if untouched and ours is not None:
+        if ours is not None and self._sure[chain] == version:
             return ours
         last = found(self._db.execute(LAST, (chain,)))
         if last == ours:

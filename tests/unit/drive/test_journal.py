@@ -498,6 +498,32 @@ def test_two_writers_of_one_chain_take_turns(path: Path, journal: Journal) -> No
     assert verify(path, SIGNER.public) == Report(1, 4, ())
 
 
+def test_a_writer_that_went_on_elsewhere_first_finds_what_another_wrote(path: Path, journal: Journal) -> None:
+    other = Journal(path, SIGNER)
+    for writer, chain in (
+        (journal, "i1"),
+        (other, "i1"),
+        (journal, "i2"),
+        (journal, "i1"),
+        (other, "i2"),
+        (journal, "i2"),
+    ):
+        writer.add(chain, "door", exchange(chain))
+        writer.commit()
+    other.close()
+    assert verify(path, SIGNER.public) == Report(2, 6, ())
+
+
+def test_a_writer_notices_a_cut_of_a_chain_it_went_back_to(path: Path, journal: Journal) -> None:
+    fill(journal)
+    tamper(path, "DELETE FROM events WHERE chain = 'i1' AND seq > 2")
+    journal.add("i2", "door", exchange("i2"))
+    journal.commit()
+    journal.add("i1", "door", exchange("i1"))
+    with pytest.raises(HostError, match="gone or changed"):
+        journal.commit()
+
+
 def test_a_writer_with_another_key_does_not_go_on_with_our_chain(path: Path, journal: Journal) -> None:
     fill(journal)
     other = Journal(path, STRANGER)
