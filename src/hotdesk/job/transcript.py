@@ -75,7 +75,7 @@ def laid_out(value: Any, name: str = "") -> Iterator[str]:
     """Lay plain data out, one field a line; what is empty is left out."""
     before = f"{printable(name)}: " if name else ""
     match value:
-        case _ if not value and value != 0:
+        case _ if value is False or (not value and value != 0):
             return
         case dict():
             if name:

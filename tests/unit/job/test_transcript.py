@@ -47,7 +47,7 @@ def test_a_paper_that_is_gone_is_told_and_the_rest_goes_on(ledger: Ledger) -> No
 
 
 def test_plain_data_is_laid_out_without_what_is_empty() -> None:
-    told = {"text": "a\nb", "calls": [{"name": "shell", "arguments": {"n": 1}}, "x"], "none": None, "empty": ""}
+    told = {"text": "a\nb", "calls": [{"name": "shell", "arguments": {"n": 1}}, "x"], "none": None, "no": False}
     assert list(laid_out(told)) == [
         "text: a",
         "      b",
