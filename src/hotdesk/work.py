@@ -20,9 +20,11 @@ from hotdesk.event import JobBegun, Note, Resumed, ignore
 from hotdesk.job import papers
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
-from hotdesk.job.line import Line, held
+from hotdesk.job.held import held
+from hotdesk.job.line import Line
 from hotdesk.job.log import JobLog
 from hotdesk.job.machine import Machine
+from hotdesk.job.papers import Papers
 from hotdesk.job.past import Past, read_past
 from hotdesk.job.people import People, Prompt, nobody
 from hotdesk.job.plans import Plans
@@ -31,18 +33,21 @@ from hotdesk.job.steps import Steps
 
 async def work(order: Order, brain: Brain) -> Receipt:
     """Carry out a brief. What the worker could not do is in the receipt; what hotdesk could not is raised."""
-    line = await begin(order, brain)
-    with held(line.log.papers), line.journaled():
-        await line.plans.make()
-        await line.plans.approve()
-        async with line.desks.closing():
-            for step in line.steps.left():
-                await line.steps.take(step)
-            made = [(item, await line.fetch(item)) for item in order.job.deliverables]
-            for item, data in made:
-                await line.verify(item, data)
-            for item, data in made:
-                line.keep(item, data)
+    await order.machine.ready()
+    folder = papers_of(order)
+    with held(folder.folder):
+        line = begin(order, brain, folder)
+        with line.journaled():
+            await line.plans.make()
+            await line.plans.approve()
+            async with line.desks.closing():
+                for step in line.steps.left():
+                    await line.steps.take(step)
+                made = [(item, await line.fetch(item)) for item in order.job.deliverables]
+                for item, data in made:
+                    await line.verify(item, data)
+                for item, data in made:
+                    line.keep(item, data)
     return read_receipt(journal_of(order.machine), line.id)
 
 
@@ -69,21 +74,25 @@ class Order:
     """The job's log, once it has begun: by it a job is asked to stop."""
 
 
-async def begin(order: Order, brain: Brain) -> Line:
-    """Have everything ready before anything happens; a job that goes on is where its events end."""
-    job, machine = order.job, order.machine
-    for item in job.deliverables:
+def papers_of(order: Order) -> Papers:
+    """Give where a job keeps what is its own: made for a new one, once everything it names is there."""
+    for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
         for wanted in item.checks:
             find(wanted.check, wanted.expect)
-    await machine.ready()
-    jobs, journal = machine.config.lib / "jobs", journal_of(machine)
-    by = order.by or f"uid {os.getuid()} pid {os.getpid()}"
+    jobs = order.machine.config.lib / "jobs"
     if order.goes_on:
-        past, folder = read_past(journal, order.id), papers.find(jobs, order.id)
-    else:
-        past, folder = Past(order.id), papers.create(jobs, order.id)
-        folder.keep_order(order.kept)
+        return papers.find(jobs, order.id)
+    made = papers.create(jobs, order.id)
+    made.keep_order(order.kept)
+    return made
+
+
+def begin(order: Order, brain: Brain, folder: Papers) -> Line:
+    """Have everything ready before anything happens; a job that goes on is where its events end."""
+    job, machine, journal = order.job, order.machine, journal_of(order.machine)
+    past = read_past(journal, order.id) if order.goes_on else Past(order.id)
+    by = order.by or f"uid {os.getuid()} pid {os.getpid()}"
     log = JobLog(past.job, machine, folder, order.heard, job.budget, job.seconds, past.spent)
     order.log = log
     people = People(log, journal, job.wait, machine.config.patience, past.waiting, order.prompt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
@@ -33,9 +34,17 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk resume $JOB --acts 200
     """
     settings = config.load()
-    jobs = [name for name in arguments.ids if (settings.lib / "jobs" / name / papers.KEY).exists()]
+    jobs = [each for name in arguments.ids for each in found(settings.lib / "jobs", name)]
     if not jobs:
         return each(arguments.ids, lambda desk: desk.pause(False))
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
     return go_on(settings, jobs[0], limits_of(arguments), json=arguments.json)
+
+
+def found(jobs: Path, name: str) -> list[str]:
+    """Give the job whose id begins so and of which something is kept; none: it may be a desk's."""
+    kept = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
+    if len(kept) > 1:
+        raise BriefError(f"several jobs begin with {name!r}: {', '.join(sorted(kept))}")
+    return kept

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +17,11 @@ from hotdesk.desk.seam import Desk
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import BriefError, DeskError, FileError, ModelError, printable
+from hotdesk.errors import DeskError, FileError, ModelError, printable
 from hotdesk.event import JobBurnt, JobEnded, JobPaused, Kept, StepBegun, StepEnded, Verified
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.log import JobLog
-from hotdesk.job.papers import Papers
 from hotdesk.job.past import Past
 from hotdesk.job.plans import Plans, Stopped
 from hotdesk.job.said import LONGEST, said
@@ -143,17 +140,3 @@ class Line:
 
         with self.part("keep", item.path):
             self.drive.keep(name, data, owner=me(), job=self.id, brief=self.job.digest, intent=intent)
-
-
-@contextmanager
-def held(papers: Papers) -> Iterator[None]:
-    """Hold a job, so that no other process carries it out at the same time."""
-    fd = os.open(papers.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as e:
-            raise BriefError(f"job {papers.folder.name} is being carried out by another process") from e
-        yield
-    finally:
-        os.close(fd)

@@ -11,7 +11,6 @@ from typing import Protocol
 import anyio
 
 from hotdesk.brain.seam import Halted
-from hotdesk.drive.journal import read
 from hotdesk.errors import alone
 from hotdesk.event import Decided, Pending
 from hotdesk.job.log import JobLog
@@ -91,13 +90,11 @@ class People:
 
     async def look(self, asked: Pending) -> Decided:
         """Look into the journal until an answer is there."""
-        began, after, given_back = time.monotonic(), 0, False
+        began, given_back = time.monotonic(), False
         while True:
-            for row in read(self.journal, asked.job, after=after):
-                after = row.id
-                event = row.event()
-                if isinstance(event, Decided) and event.id == asked.id:
-                    return event
+            self.waiting.read_on(self.journal, asked.job)
+            if asked.id in self.waiting.decided:
+                return self.waiting.decided[asked.id]
             if time.time() * 1000 > asked.until:
                 expired = Decided(asked.job, asked.id, asked.digest, "expired", "")
                 self.log.note(expired)

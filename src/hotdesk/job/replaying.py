@@ -62,7 +62,7 @@ def without_writes(plan: Plan) -> Plan:
     steps = (
         replace(
             step,
-            grants=(),
+            grants=() if step.grants else step.grants,
             hosts=None if step.hosts is None else tuple(each for each in step.hosts if is_reading(parse_rule(each))),
         )
         for step in plan.steps

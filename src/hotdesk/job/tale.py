@@ -44,8 +44,6 @@ LINE = (
     Forgotten,
 )  # fmt: skip
 """All a line about a job is made of: few among its events."""
-OURS = ("plan", "approve", "desk", "verify", "keep")
-"""Parts of the line itself, which are no steps of a plan."""
 LEAST = 4
 """Characters of an id that is not written whole."""
 

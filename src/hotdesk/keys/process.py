@@ -197,6 +197,8 @@ class Keys:
                     if isinstance(event, Proven):
                         self.end_canary(event.desk)
                 self.answer_committed(line, number)
+            case "ready":
+                line.tell(re=number, ok={})
             case "unlock":
                 self.root = Secret(base64.b64decode(str(message["root"]), validate=True))
                 line.tell(re=number, ok={})

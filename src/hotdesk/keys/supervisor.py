@@ -55,6 +55,7 @@ class Doors:
                 self.keys = KeysClient(*fds)
                 self.keys.heard = self.heard
                 self.tasks.start(self.keys.run)
+                await self.keys.ask("ready", "")
             return self.keys
 
     async def unlock(self, root: str) -> None:
