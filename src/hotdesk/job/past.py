@@ -101,6 +101,8 @@ class Past:
     tries: list[tuple[str, int, str]] = field(default_factory=list)
     """Attempts that failed: step, number, why."""
     checkpoint: Checkpointed | None = None
+    kept_before: Checkpointed | None = None
+    """The workspace as the last finished step left it."""
     spent: Spending = field(default_factory=Spending)
     verified: dict[str, Verified] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
@@ -165,6 +167,7 @@ class Past:
                         turn.seen[event.act] = event
             case Checkpointed():
                 self.checkpoint = event
+                self.kept_before = self.kept_before if event.amid else event
             case _:
                 self.take_end(event)
 
@@ -184,6 +187,7 @@ class Past:
             case StepEnded() if event.step not in OURS:
                 if event.outcome == "failed":
                     self.tries.append((event.step, self.attempt, event.note))
+                    self.checkpoint = self.kept_before
                 self.current, self.turns = "", []
 
     def take_end(self, event: Event) -> None:

@@ -15,7 +15,7 @@ from hotdesk.brain.models.written import observation_from_json, reply_from_json
 from hotdesk.brain.permits import allowed_tools, is_risky
 from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
 from hotdesk.brief import CLOSED, READ, Scope
-from hotdesk.desk.seam import Desk
+from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
 from hotdesk.errors import FileError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, StepBegun, StepEnded, Summed
@@ -58,12 +58,15 @@ class Steps:
     stage: StepStage | None = None
     brought: list[str] = field(default_factory=list)
     """What is to be brought back from the desk beside."""
+    before: Checkpointed | None = None
+    """The workspace as the last finished step left it."""
 
     # -- which --------------------------------------------------------------------------------------------------
 
     def left(self) -> Iterator[Step]:
         """Give the steps that are to be taken, as the plan has them at that moment."""
         self.summaries = {name: self.log.papers.text(paper) for name, paper in self.past.finished.items()}
+        self.before = self.past.kept_before
         for name in self.again():
             yield self.step(name)
         while (step := self.next()) is not None:
@@ -105,9 +108,10 @@ class Steps:
     async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
         stage = self.stage = await self.enter(step)
+        desk = stage.desk
         risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
         snapshot = await stage.desk.snapshot() if risky else None
-        self.log.note(StepBegun(self.log.job, step.name, step.intent, stage.desk.id, attempt, self.brain.name))
+        self.log.note(StepBegun(self.log.job, step.name, step.intent, desk.id, attempt, self.brain.name))
         situation = Situation(
             self.plans.task, self.plans.plan, step, tuple(self.summaries.items()), before, history, attempt
         )
@@ -122,11 +126,20 @@ class Steps:
         if not ended.done:
             self.log.note(StepEnded(self.log.job, step.name, "failed", ended.summary[:LONGEST], stage.desk.id))
             if snapshot is not None:
-                await stage.desk.rollback(snapshot)
+                await self.roll_back(desk, snapshot)
                 self.log.note(RolledBack(self.log.job, step.name, attempt, ended.summary[:LONGEST]))
-        if snapshot is not None:
-            await stage.desk.forget(snapshot)
+        if snapshot is not None and stage.desk is desk:
+            await desk.forget(snapshot)
         return ended
+
+    async def roll_back(self, desk: Desk, snapshot: SnapshotId) -> None:
+        """Have the workspace as before the step; where the desk was given back amid it, as it was kept then."""
+        assert self.stage is not None
+        if self.stage.desk is desk:
+            await desk.rollback(snapshot)
+        else:
+            await self.desks.close()
+            self.past.checkpoint = self.before
 
     async def timed(self, situation: Situation, stage: StepStage) -> Ended:
         """Have the brain act, until the job's time is up; what it waits for people is not its time."""
@@ -151,8 +164,8 @@ class Steps:
         saved = await self.save(step, amid=False)
         summary = Summed(self.log.job, step.name, self.log.papers.write(ended.summary))
         self.log.note(saved, summary, StepEnded(self.log.job, step.name, "done", "", desk))
-        self.past.checkpoint = saved
-        self.checkpoints.forget_others(saved.sha256, saved.side)
+        self.past.checkpoint = self.before = saved
+        self.checkpoints.forget_others(saved.sha256)
         self.summaries[step.name] = ended.summary
 
     def is_kept_by_next(self, step: Step) -> bool:
@@ -226,7 +239,7 @@ class Steps:
             saved = await self.save(step, amid=amid)
             self.log.note(saved)
             self.past.checkpoint = saved
-            self.checkpoints.forget_others(saved.sha256, saved.side)
+            self.checkpoints.forget_others(saved.sha256, saved.side, self.before.sha256 if self.before else "")
 
     async def give_back(self) -> None:
         """Keep the workspace and burn the desks: a person takes their time."""
