@@ -623,12 +623,13 @@ GUARDS_OF_EXCHANGES = (
     ),
     Guard(
         "no WebSocket where a rule only reads",
-        (
-            Removal(
-                EXCHANGE, "        if any(set(rule.methods) <= set(READ)", "        if False and any(set(rule.methods)"
-            ),
-        ),
+        (Removal(EXCHANGE, "        if self.only_reads:\n", "        if False:\n"),),
         (f"{DOOR}::test_a_websocket_where_the_rule_only_reads_is_refused",),
+    ),
+    Guard(
+        "no body where a rule only reads",
+        (Removal(EXCHANGE, "        if self.request.body and self.only_reads:\n", "        if False:\n"),),
+        (f"{DOOR}::test_a_read_with_a_body_is_refused_where_the_rule_only_reads",),
     ),
     Guard(
         "no WebSocket beside a secret",

@@ -795,6 +795,16 @@ async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, worl
     assert "write" in said
 
 
+async def test_a_read_with_a_body_is_refused_where_the_rule_only_reads(
+    desk: Desk, world: World, attack: Attack
+) -> None:
+    world.up.seen.clear()
+    request = "GET / HTTP/1.1\\r\\nHost: a.wild.test\\r\\nContent-Length: 5\\r\\n\\r\\nsteal"
+    told = await attack(desk, TOOLS + f"tell(ask(connect('a.wild.test'), '{request}'))")
+    assert (told["status"], world.up.seen) == (403, [])
+    assert "write" in told["body"]
+
+
 async def test_a_websocket_to_a_host_with_a_grant_is_refused(
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:

@@ -180,6 +180,14 @@ class Forward:
         for budget in self.count.budgets:
             if why := budget.take_request(time.monotonic()):
                 raise Failed(429, why)
+        if self.request.body and self.only_reads:
+            raise Failed(403, "whoever only reads sends no body; the rule must say write")
+
+    @property
+    def only_reads(self) -> bool:
+        """Say whether nothing but reading is admitted here."""
+        rules = (rule for rule in (self.decision.rule, self.decision.ceiling) if rule is not None)
+        return any(set(rule.methods) <= set(READ) for rule in rules)
 
     async def hold(self, decision: Decision) -> None:
         """Ask for just this request."""
@@ -278,7 +286,7 @@ class Forward:
             )
         if self.granted:
             raise Failed(403, inject.NO_UPGRADE)
-        if any(set(rule.methods) <= set(READ) for rule in (self.decision.rule, self.decision.ceiling) if rule):
+        if self.only_reads:
             raise Failed(403, "a WebSocket sends as much as it reads; the rule must say write")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
