@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from hotdesk.brain.audit import audit
@@ -96,8 +96,8 @@ class Thinking:
     system: str
     tools: tuple[Tool, ...]
     history: list[Item]
-    open: list[tuple[int, Call]] = field(default_factory=list)
-    """Calls that nothing was said to yet, with their numbers."""
+    open: tuple[Call, ...] = ()
+    """Calls that nothing was said to yet. They are no acts: nothing is done by them."""
 
     async def next_plan(self) -> tuple[Plan | None, tuple[str, ...]]:
         """Give the plan in the next reply, or what is wrong with it."""
@@ -116,9 +116,9 @@ class Thinking:
         request = Request(self.system, tuple(self.history), self.tools, tokens=TOKENS)
         began = time.monotonic()
         reply = await self.ask(request)
-        numbers = self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))
+        self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))
         self.history.append(reply)
-        self.open = list(zip(numbers, reply.calls, strict=True))
+        self.open = reply.calls
         return reply
 
     def answer(self, findings: Sequence[str]) -> None:
@@ -126,10 +126,8 @@ class Thinking:
         listed = "\n".join(f"- {each}" for each in findings)
         text = f"This plan cannot be taken yet:\n{listed}\nGive the whole plan again, corrected, with the tool `plan`."
         seen = Observation(text if findings else "Noted.", ok=not findings)
-        for number, call in self.open:
-            self.log.observed("", number, call, seen, 0)
-        self.history.append(Results(tuple((call, seen) for _, call in self.open)) if self.open else Told(text))
-        self.open = []
+        self.history.append(Results(tuple((call, seen) for call in self.open)) if self.open else Told(text))
+        self.open = ()
 
 
 def plan_in(reply: Reply) -> str:
