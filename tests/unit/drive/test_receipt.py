@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hotdesk.drive.receipt import Requests, fold
-from hotdesk.event import Event, Exchange, JobBegun, JobEnded, Kept, StepBegun, StepEnded, Verified
+from hotdesk.event import (
+    Event,
+    Exchange,
+    JobBegun,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Resumed,
+    StepBegun,
+    StepEnded,
+    Verified,
+)
 
 JOB, DESK, SECOND = "i1", "i2", "i3"
 CHECKED = Verified(JOB, SECOND, "a.xlsx", "ab" * 32, "xlsx", "passed", ("5 rows",))
@@ -51,3 +62,11 @@ def test_a_desk_nobody_saw_burn_is_left_and_a_job_nobody_ended_is_unknown() -> N
     failed = [*EVENTS[:8], StepEnded(JOB, "desk", "failed", "left", DESK), JobEnded(JOB, "failed", "no file")]
     receipt = fold(JOB, failed)
     assert (receipt.left, receipt.outcome, receipt.why) == ((DESK,), "failed", "no file")
+
+
+def test_a_job_that_stopped_is_paused_until_it_goes_on() -> None:
+    stopped = [*EVENTS[:2], JobPaused(JOB, "its 5 acts were used up")]
+    receipt = fold(JOB, stopped)
+    assert (receipt.outcome, receipt.why) == ("paused", "its 5 acts were used up")
+    assert fold(JOB, [*stopped, Resumed(JOB, "me")]).outcome == "unknown"
+    assert fold(JOB, [*stopped, Resumed(JOB, "me"), JobEnded(JOB, "done")]).outcome == "done"
