@@ -53,13 +53,13 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
     """
-    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [Told(describe(task))])
+    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [Told(describe(task))], job.digest[:16])
     left: Sequence[str] = ()
     for number in range(1, rounds + 1):
         plan, left = await thinking.next_plan()
         if plan is not None:
             left = audit(plan, job, task.tools)
-            said = () if left else await criticise(ask, task, plan, log)
+            said = () if left else await criticise(ask, task, plan, log, job.digest[:16])
             log.planned(plan, number, (*left, *said))
             if not left and (not said or number == rounds):
                 thinking.answer(())
@@ -72,10 +72,10 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
     )
 
 
-async def criticise(ask: Ask, task: Task, plan: Plan, log: Log) -> tuple[str, ...]:
+async def criticise(ask: Ask, task: Task, plan: Plan, log: Log, cache: str) -> tuple[str, ...]:
     """Have a model say what is wrong with a plan it does not know to be its own."""
     told = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
-    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [Told(told)])
+    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [Told(told)], cache)
     reply = await thinking.ask_once()
     found: list[str] = []
     for call in reply.calls:
@@ -96,6 +96,7 @@ class Thinking:
     system: str
     tools: tuple[Tool, ...]
     history: list[Item]
+    cache: str
     open: tuple[Call, ...] = ()
     """Calls that nothing was said to yet. They are no acts: nothing is done by them."""
 
@@ -113,7 +114,7 @@ class Thinking:
     async def ask_once(self) -> Reply:
         """Ask for the next reply, and have it noted."""
         self.log.check()
-        request = Request(self.system, tuple(self.history), self.tools, tokens=TOKENS)
+        request = Request(self.system, tuple(self.history), self.tools, tokens=TOKENS, cache=self.cache)
         began = time.monotonic()
         reply = await self.ask(request)
         self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))

@@ -91,6 +91,7 @@ async def test_a_clean_plan_is_taken_at_once(job: Job) -> None:
     assert log.rounds == [(GOOD, 1, ())]
     assert log.seen == []
     assert log.checks == 2
+    assert {each.cache for each in model.asked} == {job.digest[:16]}
 
 
 async def test_what_code_finds_goes_back_to_the_model(job: Job) -> None:
