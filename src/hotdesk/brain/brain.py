@@ -75,17 +75,16 @@ class Brain:
 def asking(models: Sequence[Model]) -> Callable[[Request], Awaitable[Reply]]:
     """Give what asks the first model that answers; one that failed is not asked again in this step."""
     left = list(models)
+    failures: dict[str, str] = {}
 
     async def ask(request: Request) -> Reply:
-        failures: list[str] = []
-        while left:
+        while True:
             try:
                 return await left[0].ask(request)
             except ModelError as e:
-                failures.append(str(e))
+                failures[left[0].name] = str(e)
                 if len(left) == 1:
-                    break
+                    raise ModelError("; then ".join(failures.values())) from e
                 del left[0]
-        raise ModelError("; then ".join(failures))
 
     return ask
