@@ -1,0 +1,313 @@
+"""A whole brief through the providers' own libraries: their protocols on loopback, real desks, and people elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples import trial
+from examples.twenty import pdfs, report
+from examples.twenty.run import HERE, answer, prepared
+from examples.twenty.supplier import HOST, Supplier, serving
+
+from hotdesk.brain.models.seam import Reply
+from hotdesk.config import Config
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.receipt import Receipt, read_receipt
+from hotdesk.event import Event, JobPaused, Planned, Resumed
+from tests.providers.acting import Acting
+from tests.providers.behind import Asked, behind
+from tests.providers.server import Body, Provider, Trouble
+
+pytestmark = pytest.mark.container
+TOKEN = "t5-supplier-Qm8ZrW3kXp6NnB2cVd9s"
+KEYS = {"anthropic": "a1-provider-Hf4TtY7uJk0LlM3nBv6c", "openai": "o2-provider-Rw9EeS5dXz1AaQ4pGh8i"}
+OPUS, SONNET, GPT, MINI = (
+    "anthropic:claude-opus-4-5", "anthropic:claude-sonnet-5", "openai:gpt-5", "openai:gpt-5-mini",
+)  # fmt: skip
+DOWN = [Trouble(529, retry_after="0.05")] * 1000
+BOOK = "Reconciliation.xlsx"
+PIECE = 1 << 20
+PATIENCE = 100.0
+"""Seconds a job may take."""
+
+
+@dataclass
+class Office:
+    """A supplier that runs, and a state directory whose vault has its token."""
+
+    supplier: Supplier
+    home: Path
+    env: dict[str, str]
+    out: Path
+    providers: dict[str, Provider] = field(default_factory=dict)
+
+    @property
+    def journal(self) -> Path:
+        """Give where events are written down."""
+        return self.home / "lib/keys" / FILE
+
+    @property
+    def jobs(self) -> list[str]:
+        """List the jobs there were, the newest last."""
+        folders = sorted((self.home / "lib/jobs").iterdir(), key=lambda each: each.stat().st_ctime_ns)
+        return [each.name for each in folders]
+
+    def hotdesk(self, *argv: str, approves: bool = True) -> tuple[int, str]:
+        """Run `hotdesk` as a person does, who answers from another process meanwhile; give its end and words."""
+        urls = {f"{kind.upper()}_BASE_URL": each.base_url for kind, each in self.providers.items()}
+        keys = {f"{kind.upper()}_API_KEY": key for kind, key in KEYS.items()}
+        told = self.home / "told.txt"
+        with told.open("wb") as file:
+            working = subprocess.Popen(
+                [*trial.HOTDESK, *argv],
+                env={**self.env, **urls, **keys},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                end = time.monotonic() + PATIENCE
+                while working.poll() is None and time.monotonic() < end:
+                    if approves and b" asks: " in told.read_bytes():
+                        answer(self.env)
+                    time.sleep(0.1)
+            finally:
+                working.kill() if working.poll() is None else None
+                code = working.wait()
+        return code, told.read_text()
+
+    def work(self, *argv: str) -> tuple[int, str]:
+        """Have the brief carried out."""
+        return self.hotdesk("work", str(self.home / "brief"), *argv, "--out", str(self.out))
+
+    def receipt(self) -> Receipt:
+        """Give what became of the newest job."""
+        return read_receipt(self.journal, self.jobs[-1])
+
+    def events(self, *kinds: type) -> list[Event]:
+        """List the newest job's events of some kinds."""
+        return [event for row in read(self.journal, self.jobs[-1]) if isinstance(event := row.event(), kinds)]
+
+
+@pytest.fixture(scope="module")
+def shared(settings: Config, home: Path) -> Iterator[Office]:
+    """Open an office for all tests here."""
+    folder = home / "providers"
+    folder.mkdir(mode=0o755)
+    (folder / "brief").mkdir()
+    for name in ("brief.toml", "brain.py", "parse.py", "report.py"):
+        (folder / "brief" / name).write_bytes((HERE / name).read_bytes())
+    pdfs.write(folder / "brief/invoices", 0)
+    with serving(folder, TOKEN, 0) as supplier:
+        env = {name: value for name, value in prepared(folder, supplier).items() if is_plain(name)}
+        yield Office(supplier, folder, {**env, "HOTDESK_IMAGES": str(settings.images)}, folder / "out")
+
+
+@pytest.fixture
+def office(settings: Config, shared: Office) -> Iterator[Office]:
+    """Give the office, and see that no desk is left in it, and no secret in any byte."""
+    shared.supplier.asked.clear()
+    shared.supplier.confirmations.clear()
+    (shared.out / BOOK).unlink(missing_ok=True)
+    shared.providers = {}
+    yield shared
+    desks = shared.home / "run/desks"
+    assert not desks.exists() or os.listdir(desks) == []
+    secrets = [key.encode() for key in (TOKEN, *KEYS.values())]
+    assert [path for path in below(shared.home) if holds(path, secrets)] == []
+    said = json.dumps([each.requests for each in shared.providers.values()])
+    assert TOKEN not in said
+    assert not any(key in said for key in KEYS.values())
+
+
+def is_plain(variable: str) -> bool:
+    """Say whether a variable is none the providers' libraries would read: keys of whoever runs tests stay theirs."""
+    return variable.startswith("HOTDESK_") or variable in ("PATH", "HOME", "TMPDIR", "LANG", "PYTHONPATH")
+
+
+@contextmanager
+def minds(office: Office, **minds: Callable[[Asked], Reply]) -> Iterator[dict[str, Provider]]:
+    """Have providers of these kinds, each with a mind."""
+    with ExitStack() as stack:
+        office.providers = {kind: stack.enter_context(behind(kind, mind)) for kind, mind in minds.items()}
+        yield office.providers
+
+
+def acting(office: Office, **given: Any) -> Acting:
+    """Give a mind that decides like the example's script."""
+    return Acting(office.home / "brief/brain.py", **given)
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """Give every plain file below a folder."""
+    return (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def holds(path: Path, secrets: Sequence[bytes]) -> bool:
+    """Say whether a file holds one of these, holes left out: disks of desks are files, too."""
+    longest = max(map(len, secrets))
+    with path.open("rb") as file:
+        place = 0
+        while True:
+            try:
+                begin = os.lseek(file.fileno(), place, os.SEEK_DATA)
+            except OSError:  # nothing but holes is left
+                return False
+            data = os.pread(file.fileno(), PIECE + longest, begin)
+            if any(secret in data for secret in secrets):
+                return True
+            place = begin + PIECE
+
+
+def is_right(office: Office, *rolled_back: str) -> None:
+    """See that the brief was carried out: what the script's own run leaves, no more and no less."""
+    found = [
+        {"Invoice": each.number, "Order": each.order, "Vendor": each.vendor, "Invoiced": each.total,
+         "Ordered": each.ordered}
+        for each in pdfs.invoices(0)
+    ]  # fmt: skip
+    with zipfile.ZipFile(office.out / BOOK) as book:
+        assert book.read("xl/worksheets/sheet1.xml").decode().endswith(report.sheet(found))
+    [confirmation] = office.supplier.confirmations
+    assert confirmation["orders"] == sorted(each.order for each in pdfs.invoices(0) if each.total == each.ordered)
+    assert [asked[:2] for asked in office.supplier.asked if asked[0] == "POST"] == [("POST", "/confirmations")]
+    receipt = office.receipt()
+    refused = [each for each in receipt.requests if each.verdict == "deny"]
+    assert [(each.host, each.count) for each in refused] == [("rates.example.test", 1)]
+    asked = [each for each in receipt.requests if each.verdict == "ask"]
+    assert [(each.method, each.host, each.count) for each in asked] == [("POST", HOST, 1)]
+    steps = {step.name: (step.stand, step.rolled_back) for step in receipt.steps}
+    again = ("book", *rolled_back)
+    assert steps == {name: ("done", int(name in again)) for name in ("read", "ask", "book", "confirm")}
+    assert all(provider.refusals == [] for provider in office.providers.values())
+
+
+def costs(office: Office) -> dict[tuple[str, str], int]:
+    """Give how many bytes each model's provider was told, by part."""
+    receipt = office.receipt()
+    assert all(cost.dollars > 0 and not cost.unpriced and cost.cached > 0 for cost in receipt.costs)
+    return {(cost.part, cost.model): cost.up for cost in receipt.costs}
+
+
+def unmarked(value: Any) -> Any:
+    """Give a request without the marks that say up to where it is to be kept."""
+    match value:
+        case dict():
+            return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
+        case list():
+            return [unmarked(each) for each in value]
+    return value
+
+
+def grows(requests: Sequence[Body], key: str) -> int:
+    """See that each request of a step begins, byte for byte, with the one before; count those that do."""
+    grown = 0
+    for before, after in pairwise(requests):
+        old, new = (unmarked(each[key]) for each in (before, after))
+        if json.dumps(old[0]) != json.dumps(new[0]):
+            continue  # another step
+        assert json.dumps(new).startswith(json.dumps(old)[:-1])
+        rest = [json.dumps({name: each for name, each in body.items() if name != key}) for body in (before, after)]
+        assert rest[0] == rest[1]
+        grown += 1
+    return grown
+
+
+def test_a_brief_is_carried_out_by_anthropics_library(office: Office) -> None:
+    mind = acting(office)
+    with minds(office, anthropic=mind) as providers:
+        code, told = office.work("--model", SONNET)
+        assert code == 0, told
+        is_right(office)
+        requests = providers["anthropic"].requests
+        assert sum(costs(office).values()) == sum(providers["anthropic"].bytes)
+        assert f"acting, {SONNET}: ~$" in told
+        assert " sent to its provider" in told
+        assert grows(requests, "messages") > 10
+        assert all("cache_control" in str(body["system"]) for body in requests)
+        assert all("cache_control" in str(body["messages"][-1]) for body in requests)
+        assert {each["authorization"] for each in providers["anthropic"].headers} == {f"Bearer {KEYS['anthropic']}"}
+
+
+def test_a_brief_is_carried_out_by_openais_library(office: Office) -> None:
+    with minds(office, openai=acting(office)) as providers:
+        code, told = office.work("--model", GPT)
+        assert code == 0, told
+        is_right(office)
+        requests = providers["openai"].requests
+        assert sum(costs(office).values()) == sum(providers["openai"].bytes)
+        assert grows(requests, "input") > 10
+        assert len({body["prompt_cache_key"] for body in requests}) == 1
+        assert all(body["store"] is False for body in requests)
+
+
+@pytest.mark.long
+def test_a_brief_is_carried_out_by_a_server_of_ones_own(office: Office) -> None:
+    with minds(office, chat=acting(office)) as providers:
+        code, told = office.work("--model", f"chat:own@{providers['chat'].base_url}")
+        assert code == 0, told
+        is_right(office)
+        assert sum(cost.up for cost in office.receipt().costs) == sum(providers["chat"].bytes)
+        assert all(cost.unpriced == cost.replies for cost in office.receipt().costs)
+
+
+def test_the_planner_takes_what_a_cheaper_model_could_not_and_both_are_paid_for(office: Office) -> None:
+    planner = acting(office, findings=["Step 'book' overwrites what 'read' made; keep it."])
+    worker = acting(office, fails={"ask"})
+    with minds(office, anthropic=planner, openai=worker) as providers:
+        code, told = office.work("--planner", OPUS, "--model", MINI)
+        assert code == 0, told
+        is_right(office, "ask")
+        assert planner.shown[:4] == ["plan", "findings"] * 2
+        assert set(planner.shown[4:]) == {"ask", "book"}  # second attempts
+        assert worker.shown.count("ask") == 1
+        assert set(worker.shown) == {"read", "ask", "book", "confirm"}
+        rounds = [event for event in office.events(Planned) if isinstance(event, Planned)]
+        assert [len(event.findings) for event in rounds] == [1, 0]
+        assert "keep it" in json.dumps(providers["anthropic"].requests[2]["messages"][-1])
+        paid = costs(office)
+        assert set(paid) == {("plan", OPUS), ("act", OPUS), ("act", MINI)}
+        assert paid["act", MINI] == sum(providers["openai"].bytes)
+        assert paid["plan", OPUS] + paid["act", OPUS] == sum(providers["anthropic"].bytes)
+        assert f"planning, {OPUS}: ~$" in told
+        assert f"acting, {MINI}: ~$" in told
+
+
+def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(office: Office) -> None:
+    mind = acting(office)
+
+    def until_book(asked: Asked) -> Reply:
+        """Answer, and be down from the second request of `book` on."""
+        if mind.shown.count("book") == 0 and "# Your step: book" in asked.told[0]:
+            office.providers["openai"].trouble.extend(DOWN)
+        return mind(asked)
+
+    with minds(office, anthropic=acting(office), openai=until_book) as providers:
+        providers["anthropic"].trouble.extend(DOWN)
+        code, told = office.work("--model", SONNET, "--model", GPT)
+        assert code == 75, told
+        assert office.receipt().outcome == "paused"
+        [paused] = office.events(JobPaused)
+        assert isinstance(paused, JobPaused)
+        assert SONNET in paused.why
+        assert GPT in paused.why
+        assert f"hotdesk resume {office.jobs[-1]}" in told
+        assert {cost.model for cost in office.receipt().costs} == {GPT}
+        before = len(office.jobs)
+        providers["openai"].trouble.clear()
+        code, told = office.hotdesk("resume", office.jobs[-1])
+        assert code == 0, told
+        assert len(office.jobs) == before
+        assert len(office.events(Resumed)) == 1
+        is_right(office)

@@ -1,0 +1,174 @@
+"""A provider's mind that decides like a script: it reads a request of any protocol, and says what the script does next.
+
+It knows nothing but the request: step, attempt and all that came of its calls are in there. So whoever is asked next,
+in this process or another, at this provider or another, goes on where the last one was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeAlias
+
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import Item, Reply, Request, Results
+from hotdesk.brain.seam import Task
+from hotdesk.plan import to_json
+from hotdesk.tool import Call, Observation
+from tests.providers.behind import Asked
+from tests.providers.server import Body
+
+STEP = re.compile(r"^# Your step: (\w+)$", re.MULTILINE)
+BEFORE = re.compile(r"^# Before\nAttempt (\d+) failed", re.MULTILINE)
+ENDED = re.compile(r"\n?\[exit code (-?\d+)[^\n]*\]\Z")
+ERRORS = "standard error:\n"
+FAILED = "(this failed)"
+TASK = Task("", (), (), (), (), (), "")
+Seen: TypeAlias = tuple[str, dict[str, object], Observation]
+"""A tool, what it was used with, and what came of it."""
+
+
+@dataclass
+class Acting:
+    """Thinks like a script."""
+
+    script: Path
+    findings: list[str] = field(default_factory=list)
+    """What is said against the next plan: once."""
+    fails: set[str] = field(default_factory=set)
+    """Steps it cannot take."""
+    shown: list[str] = field(default_factory=list)
+    """The step of every request, in order; `plan` and `findings` where it plans."""
+
+    def __call__(self, asked: Asked) -> Reply:
+        """Give the next reply."""
+        if "plan" in asked.tools:
+            self.shown.append("plan")
+            plan = ScriptedModel.read(self.script).plans(TASK)
+            return Reply(thought="A plan is wanted.", calls=(Call("", "plan", {"plan": to_json(plan)}),))
+        if "findings" in asked.tools:
+            self.shown.append("findings")
+            said, self.findings[:] = list(self.findings), []
+            return Reply(thought="What is wrong with it?", calls=(Call("", "findings", {"findings": said}),))
+        step = STEP.findall(asked.told[0])[-1]
+        self.shown.append(step)
+        if step in self.fails:
+            return Reply(thought=f"I cannot do {step}.", calls=(Call("", "give_up", {"why": "it is beyond me"}),))
+        return self.act(step, asked)
+
+    def act(self, step: str, asked: Asked) -> Reply:
+        """Run the script up to where the conversation is; give its next wish in tools that models have."""
+        model = ScriptedModel.read(self.script)
+        scene = model.scenes[step].act
+        failed = BEFORE.findall(asked.told[0])
+        attempt, history = int(failed[-1]) + 1 if failed else 1, list[Item]()
+        reply = model.player.ask(Request("", (), step=step, attempt=attempt), scene)
+        for turn in turns(asked.body):
+            wanted = [translated(call) for call in reply.calls]
+            used = [(tool, given) for tool, given, _ in turn]
+            assert used == [(call.tool, call.arguments) for call in wanted], f"{used} was not wanted, but {wanted}"
+            seen = [told_back(call, each) for call, (_, _, each) in zip(reply.calls, turn, strict=True)]
+            history += [reply, Results(tuple(zip(reply.calls, seen, strict=True)))]
+            reply = model.player.ask(Request("", tuple(history), step=step, attempt=attempt), scene)
+        model.player.close()
+        calls = tuple(translated(call) for call in reply.calls)
+        return Reply(reply.text, f"In {step} I use {', '.join(call.tool for call in calls)} next.", calls)
+
+
+# -- what a script wants, in the tools of models ----------------------------------------------------------------------
+
+
+def translated(call: Call) -> Call:
+    """Give a use of the tools that only scripts have as one of those that models have."""
+    match call.tool, call.arguments:
+        case "exact_run", dict(given):
+            return Call("", "run", given)
+        case "exact_read", {"path": str(path)}:
+            return Call("", "run", {"argv": ["cat", path]})
+        case "exact_write", {"path": str(path), "data": str(data)}:
+            return Call("", "file_create", {"path": path, "content": decoded(data), "overwrite": True})
+    return call
+
+
+def told_back(call: Call, seen: Observation) -> Observation:
+    """Give what came of it as the script's own tool would tell; what was not done is told as it is."""
+    if call.tool == "exact_write" and seen.ok:
+        return Observation(json.dumps({"size": 0}))
+    ended = ENDED.search(seen.text)
+    if call.tool not in ("exact_run", "exact_read") or ended is None:
+        return seen
+    said, _, errors = seen.text[: ended.start()].partition(ERRORS)
+    if call.tool == "exact_read":
+        return Observation(json.dumps({"data": encoded(said)})) if seen.ok else seen
+    done = {"exit_code": int(ended[1]), "stdout": encoded(said), "stderr": encoded(errors), "reason": ""}
+    return Observation(json.dumps(done), seen.ok)
+
+
+def encoded(text: str) -> str:
+    """Write text as base64."""
+    return base64.b64encode(text.encode()).decode()
+
+
+def decoded(data: str) -> str:
+    """Read text from base64."""
+    return base64.b64decode(data).decode()
+
+
+# -- a conversation, as each protocol has it --------------------------------------------------------------------------
+
+
+def turns(body: Body) -> Iterator[list[Seen]]:
+    """Give what was used in each turn of a request, and what came of it; turns without a use are left out."""
+    if "input" in body:
+        groups = openai_turns(body["input"])
+    elif body["messages"][0]["role"] == "system":
+        groups = chat_turns(body["messages"])
+    else:
+        groups = anthropic_turns(body["messages"])
+    yield from (group for group in groups if group)
+
+
+def anthropic_turns(messages: list[Body]) -> Iterator[list[Seen]]:
+    """Read Messages: uses in one message, their results in the next."""
+    for said, told in pairwise(messages):
+        if said["role"] == "assistant":
+            results = {each["tool_use_id"]: each for each in told["content"] if each["type"] == "tool_result"}
+            uses = [each for each in said["content"] if each["type"] == "tool_use"]
+            yield [(use["name"], use["input"], seen_of_anthropic(results[use["id"]])) for use in uses]
+
+
+def seen_of_anthropic(block: Body) -> Observation:
+    """Read a result."""
+    text = "\n".join(part["text"] for part in block["content"] if part["type"] == "text")
+    return Observation(text, not block.get("is_error"))
+
+
+def openai_turns(items: list[Body]) -> Iterator[list[Seen]]:
+    """Read Responses: the outputs follow the calls of their turn."""
+    outputs = {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
+    turn: list[Seen] = []
+    for item, after in zip(items, [*items[1:], {}], strict=True):
+        if item.get("type") == "function_call":
+            turn.append((item["name"], json.loads(item["arguments"]), seen_of(outputs[item["call_id"]])))
+        if item.get("type") == "function_call_output" and after.get("type") != "function_call_output":
+            yield turn
+            turn = []
+
+
+def chat_turns(messages: list[Body]) -> Iterator[list[Seen]]:
+    """Read chat completions: each result is a message."""
+    results = {each["tool_call_id"]: each["content"] for each in messages if each["role"] == "tool"}
+    for message in messages:
+        calls = message.get("tool_calls", [])
+        named = [(call["function"]["name"], json.loads(call["function"]["arguments"]), call["id"]) for call in calls]
+        yield [(tool, given, seen_of(results[name])) for tool, given, name in named]
+
+
+def seen_of(text: str) -> Observation:
+    """Read a result where the protocol has no word for failures: ours stands first."""
+    return Observation(text.removeprefix(FAILED).removeprefix("\n"), not text.startswith(FAILED))
