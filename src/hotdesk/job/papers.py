@@ -2,7 +2,7 @@
 
 jobs/JOB/key            32 random bytes; without them nothing else here can be read
 jobs/JOB/order          what is carried out, by whom: all that is needed to go on
-jobs/JOB/papers/NAME    one paper; its name is a keyed hash of what it says, and stands in an event
+jobs/JOB/papers/        piles of papers, see `pile`; a paper's name is a keyed hash of what it says, and in an event
 jobs/JOB/checkpoint     the workspace
 
 Papers are written before the event that names them, and not forced to disk: after a power cut an event may name one
@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.errors import BriefError, HostError
+from hotdesk.job.pile import Pile
 from hotdesk.vault import private
 
 KEY = "key"
@@ -35,27 +36,21 @@ class Papers:
         self.folder = folder
         self.cipher = AESGCM(key)
         self.key = key
+        self.pile = Pile(folder / "papers")
 
     def write(self, text: str | bytes) -> str:
         """Keep a paper; give its name. The same words again are the same paper."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         name = hmac.new(self.key, data, hashlib.sha256).hexdigest()
-        path = self.folder / "papers" / name
-        if not path.exists():
-            made = path.with_name(f".{secrets.token_hex(8)}")
-            with private.translated(path):
-                fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-                with open(fd, "wb") as file:
-                    file.write(self.seal(data, name))
-                os.rename(made, path)
+        if not self.pile.has(name):
+            self.pile.add(name, self.seal(data, name))
         return name
 
     def read(self, name: str) -> bytes:
         """Give what a paper says; `HostError` when it is gone or was changed."""
-        try:
-            sealed = (self.folder / "papers" / name).read_bytes()
-        except OSError as e:
-            raise HostError(f"the paper {name[:12]}… of {self.folder.name} is gone: {e.strerror}") from e
+        sealed = self.pile.get(name)
+        if sealed is None:
+            raise HostError(f"the paper {name[:12]}… of {self.folder.name} is gone")
         return self.open(sealed, name)
 
     def text(self, name: str) -> str:

@@ -1,0 +1,93 @@
+"""Many small sealed papers in few files: making a file costs more than everything else that is done with a paper.
+
+Whoever writes has a file of its own and only ever adds to it, so what a killed process left half written is at the
+end of a file, and read as nothing. Each paper is its name, its length and its bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.vault import private
+
+NAME = 64
+"""Characters of a name."""
+HEAD = NAME + 4
+MAKE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Pile:
+    """The papers in one folder; other processes may add to it, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.own = secrets.token_hex(8)
+        """The file that is written to."""
+        self.places: dict[str, tuple[str, int, int]] = {}
+        """Of each paper its file, where it begins, and how long it is."""
+        self.known: dict[str, int] = {}
+        """How far each file was read."""
+        self.new = True
+
+    def has(self, name: str) -> bool:
+        """Say whether a paper is here."""
+        if self.new:
+            self.look()
+        return name in self.places
+
+    def add(self, name: str, data: bytes) -> None:
+        """Put a paper on the pile, whole or not at all."""
+        path, begins = self.folder / self.own, self.known.get(self.own, 0)
+        record = name.encode() + len(data).to_bytes(4, "big") + data
+        with private.translated(path):
+            fd = os.open(path, MAKE, 0o600)
+            try:
+                if os.write(fd, record) != len(record):
+                    os.ftruncate(fd, begins)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(fd)
+        self.places[name] = (self.own, begins + HEAD, len(data))
+        self.known[self.own] = begins + len(record)
+
+    def get(self, name: str) -> bytes | None:
+        """Give a paper; None when it is not here."""
+        if name not in self.places:
+            self.look()
+        file, begins, size = self.places.get(name, ("", 0, 0))
+        try:
+            fd = os.open(self.folder / file, READ) if file else -1
+        except OSError:
+            return None
+        if fd < 0:
+            return None
+        try:
+            return os.pread(fd, size, begins)
+        finally:
+            os.close(fd)
+
+    def look(self) -> None:
+        """Find what others added."""
+        self.new = False
+        with suppress(FileNotFoundError):
+            for file in os.listdir(self.folder):
+                self.scan(file)
+
+    def scan(self, file: str) -> None:
+        """Read the names in a file, from where it was read to last time."""
+        with suppress(OSError), open(os.open(self.folder / file, READ), "rb") as opened:
+            size, begins = os.fstat(opened.fileno()).st_size, self.known.get(file, 0)
+            while begins + HEAD <= size:
+                opened.seek(begins)
+                head = opened.read(HEAD)
+                length = int.from_bytes(head[NAME:], "big")
+                if begins + HEAD + length > size:
+                    break
+                self.places.setdefault(head[:NAME].decode("ascii", "replace"), (file, begins + HEAD, length))
+                begins += HEAD + length
+            self.known[file] = begins
