@@ -314,6 +314,8 @@ class Steps:
         text = self.log.papers.text
         for turn in self.past.held:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
+            if len(reply.calls) != len(turn.acts):
+                return  # a budget ended before they were used
             yield reply
             if reply.calls:
                 seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)

@@ -192,10 +192,6 @@ class Tale:
     def take_step(self, event: Event, at: int) -> None:
         """Take in what belongs to a step."""
         match event:
-            case StepBegun() if event.step in OURS:
-                self.desks |= dict.fromkeys([event.desk] if event.desk else [])
-            case StepEnded() if event.step in OURS:
-                pass
             case StepBegun():
                 step = self.at(event.step)
                 self.step, step.intent = event.step if event.step not in OURS else self.step, event.what
