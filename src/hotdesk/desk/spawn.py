@@ -58,9 +58,13 @@ def start(config: Config) -> Started:
     return Started(ours, pid)
 
 
+OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota")
+"""Settings no keeper knows of."""
+
+
 def encode_settings(config: Config) -> str:
     """Write the settings a keeper is handed on its command line."""
-    given = {field.name: getattr(config, field.name) for field in fields(config)}
+    given = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in OF_JOBS}
     return json.dumps({**given, "names": dict(config.names)}, default=str)
 
 

@@ -38,7 +38,7 @@ def test_descriptors_arrive() -> None:
         os.close(fds[0])
 
 
-def test_settings_reach_a_keeper_unchanged() -> None:
+def test_settings_of_desks_reach_a_keeper_unchanged() -> None:
     home = Path("/srv/x")
     plain = Config(run=home / "run", lib=home / "lib", images=home / "images")
     full = Config(
