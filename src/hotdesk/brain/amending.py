@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
-from hotdesk.brain.permits import granted, held, matches, writes
-from hotdesk.brief import Rule, Scope, parse_rule, rule_text
+from hotdesk.brain.permits import granted, held, is_risky, matches, writes
+from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.job import Approve, Job
 from hotdesk.brief.within import decides, overlap, within
 from hotdesk.errors import BriefError, printable
@@ -78,8 +78,11 @@ def allowing(text: str) -> Rule:
     return replace(rule, step="")
 
 
-def amend(plan: Plan, asked: Amendment) -> Plan:
-    """Give the plan with what is asked for in it: only the step being taken is another, and steps stand behind it."""
+def amend(plan: Plan, asked: Amendment, scope: Scope = CLOSED) -> Plan:
+    """Give the plan with what is asked for in it: only the step being taken is another, and steps stand behind it.
+
+    A step that has all of the scope lists it from then on: what is approved is the plan, so each host stands in it.
+    """
     index = index_of(plan, asked.step)
     taken = {step.name for step in plan.steps}
     if len(plan.steps) + len(asked.steps) > MOST_STEPS:
@@ -89,9 +92,11 @@ def amend(plan: Plan, asked: Amendment) -> Plan:
             raise BriefError(f"the plan has a step {printable(step.name[:64])!r} already; name the new one otherwise")
         taken.add(step.name)
     now = plan.steps[index]
+    rules = (rule_text(each) for each in held(now.name, scope.rules) if each.verdict != "deny")
+    hosts = tuple(rules) if now.hosts is None and asked.hosts else now.hosts
     now = replace(
         now,
-        hosts=joined(now.hosts, asked.hosts),
+        hosts=joined(hosts, asked.hosts),
         grants=joined(now.grants, asked.grants),
         tools=joined(now.tools, asked.tools),
     )
@@ -176,7 +181,10 @@ def policy(asked: Amendment, plan: Plan, job: Job, approve: Approve, ceiling: It
     tools = all(matches(each, job.tools or ("*",)) for each in asked.tools)
     reading = not any(writes(rule) for _, rule in wanted)
     alone = not asked.steps and not secrets and not granted(now, job.scope)
-    return "approved" if approve in ("auto", "risky") and inside and tools and reading and alone else "ask"
+    after = amend(plan, asked, job.scope).steps[index_of(plan, asked.step)]
+    stakes = {*is_risky(after, job.scope)} - {*is_risky(now, job.scope)}
+    harmless = inside and tools and reading and alone and not stakes
+    return "approved" if approve in ("auto", "risky") and harmless else "ask"
 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:

@@ -113,8 +113,10 @@ def settle(
     told = decided(case, answer, edited, words)
     write_down(settings, told)
     pending, found = case.pending, waiting_in(journal_of(settings), case.pending.job)
-    if found.decided.get(pending.id) != told:
-        raise BriefError(said_already(found.decided[pending.id], found.decided_at[pending.id]))
+    if (first := found.decided.get(pending.id)) is None:
+        raise BriefError(f"{pending.id} was too late, or its job is over; nothing is decided")
+    if first != told:
+        raise BriefError(said_already(first, found.decided_at[pending.id]))
     if json:
         print(jsons.dumps(asdict(told)))
     else:

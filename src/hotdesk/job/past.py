@@ -142,7 +142,7 @@ class Past:
         if self.last and not isinstance(event, Resumed | Decided):  # what was waited for is no work
             self.spent.ms += max(0, at - self.last)
         self.last = at
-        self.waiting.take(event)
+        self.waiting.take(event, at)
         match event:
             case JobBegun():
                 self.begun = event

@@ -67,7 +67,7 @@ class People:
 
     def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
         """Write down that a policy decided, as a person would."""
-        asked = new_pending(self.log.job, kind, card, self.log.papers, 0, step)
+        asked = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
         decided = Decided(self.log.job, asked.id, card.digest, "approved", by)
         self.log.machine.note(asked, decided)
         self.log.heard(decided)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from hotdesk.brain.amending import amend, difference, policy, read_amendment, widened
+from hotdesk.brain.amending import Amendment, amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
 from hotdesk.brain.seam import Brain, Task
@@ -146,9 +147,11 @@ class Plans:
         """Widen the plan in this step, if policy or a person lets it."""
         try:
             asked = read_amendment(step.name, wanted)
-            new = amend(self.plan, asked)
+            new = amend(self.plan, asked, self.allowed)
         except BriefError as e:
             return Observation(f"The plan was not amended: {e}", ok=False)
+        if new == self.plan:
+            return Observation("The plan has that already; what the door refuses is refused all the same.", ok=False)
         ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
         verdict = policy(asked, self.plan, self.job, self.job.approve, ceiling)
         if verdict == "refused":
@@ -160,18 +163,29 @@ class Plans:
             decided = await self.people.decide("amendment", card, step.name)
             if decided.answer != "approved":
                 return Observation(f"The plan was not amended: that was {decided.answer}.", ok=False)
+            if decided.paper:
+                new, asked = self.edited_amendment(decided, asked)
             self.allowed = widened(self.allowed, asked)
-            new = self.edited(decided) if decided.paper else new
         changes = difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
 
-    def edited(self, decided: Decided) -> Plan:
-        """Give the plan a person wrote in place of ours, if it is one."""
-        plan = from_json(self.log.papers.text(decided.paper))
-        if findings := audit(plan, self.bounded, self.tools):
+    def edited(self, decided: Decided, job: Job | None = None) -> Plan:
+        """Give the plan a person wrote in place of ours, if it is one, and the one that was approved."""
+        text = self.log.papers.text(decided.paper)
+        if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
+            raise Stopped("the edited plan is not the one that was approved")
+        plan = from_json(text)
+        if findings := audit(plan, job or self.bounded, self.tools):
             raise Stopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
         return plan
+
+    def edited_amendment(self, decided: Decided, asked: Amendment) -> tuple[Plan, Amendment]:
+        """Give the plan a person made of an amendment, and what of it they left."""
+        wider = replace(self.job, scope=widened(self.allowed, asked))
+        new = self.edited(decided, wider)
+        listed = {each for step in new.steps if step.name == asked.step for each in step.hosts or ()}
+        return new, replace(asked, hosts=tuple(each for each in asked.hosts if each in listed))
 
     def adopt(self, plan: Plan, step: str = "") -> None:
         """Have another plan from now on."""

@@ -19,6 +19,8 @@ from hotdesk.job.papers import Papers
 
 KINDS = tuple(kind.__name__ for kind in (Pending, Decided, JobEnded, Forgotten))
 """What waiting is made of."""
+EDITED = ("plan", "amendment")
+"""Kinds whose subject is a plan, which a person may edit."""
 WORDS = 300
 """Characters of a worker's words that a card shows."""
 
@@ -74,11 +76,19 @@ class Waiting:
             case Pending():
                 self.pending[event.id] = event
                 self.asked[event.id] = (event.kind, event.step)
-            case Decided():
+            case Decided() if self.counts(event, at):
                 self.decided.setdefault(event.id, event)
                 self.decided_at.setdefault(event.id, at)
             case JobEnded() | Forgotten():
                 self.pending.clear()
+
+    def counts(self, event: Decided, at: int) -> bool:
+        """Say whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
+        asked = self.pending.get(event.id)
+        if asked is None or (at > asked.until and event.answer != "expired"):
+            return False
+        edited = event.answer == "approved" and bool(event.paper) and asked.kind in EDITED
+        return event.digest == asked.digest or edited
 
     def take_row(self, row: Row) -> None:
         """Take an event as it is kept; one of a later version waits for nobody."""

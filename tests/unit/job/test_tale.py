@@ -56,7 +56,7 @@ STATES: list[tuple[tuple[Event, ...], bool, int, tuple[str, str]]] = [
     ((PENDING,), False, LATER, ("killed", "")),
     ((PENDING, JobPaused(JOB, "waits long")), False, NOW, ("waiting", "1a2b3c4d")),
     ((PENDING, JobPaused(JOB, "waits long")), False, LATER, ("paused", "waits long")),
-    ((PENDING, Decided(JOB, "1a2b3c4d", "ab", "approved", BOUND)), True, NOW, ("running", "")),
+    ((PENDING, Decided(JOB, "1a2b3c4d", "ab" * 32, "approved", BOUND)), True, NOW, ("running", "")),
     ((JobPaused(JOB, "asked"),), False, NOW, ("paused", "asked")),
     ((JobPaused(JOB, "asked"), Resumed(JOB, BOUND)), True, NOW, ("running", "")),
     ((JobPaused(JOB, "asked"), Resumed(JOB, BOUND)), False, NOW, ("killed", "")),
