@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from hotdesk.brain.permits import allowed_tools, compile_scope, granted, held, matches, soils, writes
+from hotdesk.brain.permits import compile_scope, granted, held, matches, soils, writes
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.job import Job
 from hotdesk.brief.rules import STEP_SHAPE
@@ -150,8 +150,7 @@ def audit_actions(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
         yield "a `choose` step needs two actions or more to choose from."
     if len({each.name for each in step.actions}) < len(step.actions) or not all(each.name for each in step.actions):
         yield "two of its actions have one name, or one has none. Give each its own."
-    allowed = allowed_tools(step, job, tools)
-    known = {each.name: each for each in tools if each.name in allowed}
+    known = {each.name: each for each in tools if matches(each.name, job.tools or ("*",))}
     for each in step.actions:
         if each.tool not in known:
             yield (

@@ -20,6 +20,8 @@ from hotdesk.brief.within import decides, overlap, shares_host, within
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
 
+FIXED = "run"
+"""The tool that a `program` step's program is run with."""
 AS_ROOT = "packages"
 """The tool that does something as root."""
 Thing = TypeVar("Thing", Rule, Grant)
@@ -128,8 +130,16 @@ def granted(step: Step, scope: Scope) -> tuple[Grant, ...]:
 
 
 def allowed_tools(step: Step, job: Job, tools: Sequence[Tool]) -> frozenset[str]:
-    """Name the tools that may be used in a step."""
+    """Name the tools that may be used in a step as whoever takes it likes.
+
+    One that chooses has those it lists and none of its actions': what these do was fixed before anything was read.
+    """
     names = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
+    if step.kind == "program":
+        return frozenset({FIXED}.intersection(names))
+    if step.kind == "choose":
+        fixed = {each.tool for each in step.actions}
+        return frozenset(name for name in names if matches(name, step.tools or ()) and name not in fixed)
     return frozenset(name for name in names if step.tools is None or matches(name, step.tools))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from hotdesk.brain.audit import audit
@@ -106,7 +106,7 @@ class Thinking:
         if reply.stop == "refused":
             return None, ("The model would not plan this.",)
         try:
-            return from_json(plan_in(reply)), ()
+            return strict(from_json(plan_in(reply))), ()
         except (BriefError, Wrong) as e:
             cut = " The reply was cut at its greatest length: write a shorter plan." if reply.stop == "length" else ""
             return None, (f"{e}.{cut}",)
@@ -129,6 +129,12 @@ class Thinking:
         seen = Observation(text if findings else "Noted.", ok=not findings)
         self.history.append(Results(tuple((call, seen) for call in self.open)) if self.open else Told(text))
         self.open = ()
+
+
+def strict(plan: Plan) -> Plan:
+    """Have a model's steps go nowhere and have no secrets where they say nothing: only people and scripts mean all."""
+    steps = (replace(step, hosts=step.hosts or (), grants=step.grants or ()) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
 
 
 def plan_in(reply: Reply) -> str:
