@@ -390,6 +390,8 @@ class StepEnded:
     outcome: Literal["done", "failed"]
     note: str = ""
     desk: str = ""
+    paper: str = ""
+    """Why a worker failed, in its words."""
 
 
 @dataclass(frozen=True, slots=True)

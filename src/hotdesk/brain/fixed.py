@@ -20,6 +20,6 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> Ended:
     seen = await stage.use(call)
     log.observed(step.name, act, call, seen, int((time.monotonic() - began) * 1000))
     if not seen.ok:
-        return Ended(False, "its program failed")
+        return Ended(False, "its program failed", "its program failed")
     lacking = await stage.lacking()
-    return Ended(not lacking, lacking or "its program ended well")
+    return Ended(not lacking, lacking or "its program ended well", "it did not leave what it promised")

@@ -50,7 +50,7 @@ class Loop:
             memory.add(reply)
             if not reply.calls:
                 if self.watcher.said_nothing() == "stop":
-                    return Ended(False, "it said things and did nothing")
+                    return Ended(False, "it said things and did nothing", "it said things and did nothing")
                 memory.add(Told(NUDGE))
                 continue
             seen, ended = await self.act(reply.calls, acts)
@@ -94,7 +94,7 @@ class Loop:
             if verdict:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
-                end = Ended(False, f"it went in circles: {self.watcher.why}")
+                end = Ended(False, f"it went in circles: {self.watcher.why}", "it went in circles")
             spent = int((time.monotonic() - began) * 1000)
             paper = self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
             self.notes.observed(self.situation.step.name, acts[place], calls[place].tool, observation.text, paper)
@@ -138,7 +138,7 @@ class Loop:
             case "finish":
                 return await self.finish(str(given["summary"]))
             case "give_up":
-                return Observation("Given up."), Ended(False, str(given["why"]))
+                return Observation("Given up."), Ended(False, str(given["why"]), "it gave up")
             case "remember":
                 self.notes.remember(self.situation.step.name, str(given["text"]))
                 return Observation("Noted."), None

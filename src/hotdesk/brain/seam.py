@@ -52,7 +52,9 @@ class Ended:
 
     done: bool
     summary: str
-    """What the next steps should know; or why it could not be done."""
+    """What the next steps should know; or why it could not be done. A worker's or a desk's words."""
+    why: str = "it failed"
+    """Why it could not be done, in our words: these are written down for ever."""
 
 
 class Log(Protocol):

@@ -15,12 +15,16 @@ from hotdesk.brain.models.seam import Reply, Request
 from hotdesk.brain.models.written import call_to_json, observation_to_json, reply_to_json
 from hotdesk.brain.seam import Halted, Spent
 from hotdesk.brief.job import Budget
+from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
 from hotdesk.job.machine import Machine
 from hotdesk.job.papers import Papers
 from hotdesk.job.past import Spending
 from hotdesk.plan import Plan, to_json
 from hotdesk.tool import Call, Observation
+
+NAME, LONGEST = 64, 500
+"""Characters of a step's name and of a finding in an event: a model may write any."""
 
 
 @dataclass(slots=True)
@@ -132,9 +136,10 @@ class JobLog:
 
     def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Note a plan, and what is said against it."""
-        names = tuple(step.name for step in plan.steps)
+        names = tuple(printable(step.name[:NAME]) for step in plan.steps)
+        told = tuple(printable(each[:LONGEST]) for each in findings)
         paper = self.papers.write(to_json(plan))
-        self.note(Planned(self.job, plan.digest, names, paper, round_number, tuple(findings)))
+        self.note(Planned(self.job, plan.digest, names, paper, round_number, told))
 
 
 def named(tool: str) -> str:

@@ -10,6 +10,11 @@ LONGEST = 500
 """Characters of a note."""
 
 
+def brief_words(text: str) -> str:
+    """Give somebody's words as one line of an event."""
+    return printable(text[:LONGEST])
+
+
 def said(error: BaseException) -> str:
     """Say in a line what an error says."""
     if not isinstance(error, Exception):

@@ -36,6 +36,8 @@ from hotdesk.plan import OURS
 
 LONGEST = 2000
 """Characters of a line: a goal may be a page."""
+SAID = 300
+"""Characters of a worker's words."""
 TARGET = 200
 """Characters of where a desk wants to go."""
 KINDS = {
@@ -101,7 +103,8 @@ def say_step(event: StepBegun | StepEnded | RolledBack, state: State) -> Iterato
         case StepEnded(step="desk", outcome="done"):
             yield "dim", "burnt", event.desk
         case StepEnded(outcome="failed"):
-            yield "bad", event.step, f"failed: {event.note}"
+            said = state.paper(event.paper)[:SAID] if event.paper else ""
+            yield "bad", event.step, f"failed: {event.note}{f', and says: {said}' if said else ''}"
         case StepEnded() if event.step not in OURS:
             step = state.course.steps[event.step]
             yield "good", "done", f"{event.step}, {lasting(step.seconds)}, {plural(step.acts, 'act')}"
