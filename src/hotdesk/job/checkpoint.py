@@ -57,7 +57,7 @@ class Checkpoints:
         made = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
         try:
-            with private.translated(made), made.open("xb") as file:
+            with private.translated(made), os.fdopen(private_file(made), "wb") as file:
                 async for sealed in self.sealed(archive(desk)):
                     whole.update(sealed)
                     size += len(sealed)
@@ -76,8 +76,16 @@ class Checkpoints:
         done = None
         try:
             with private.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
-                for piece in self.opened(file.read, sha256):
+                whole = hashlib.sha256()
+
+                def read(size: int) -> bytes:
+                    whole.update(data := file.read(size))
+                    return data
+
+                for piece in self.opened(read, sha256):
                     await process.send(piece)
+                if whole.hexdigest() != sha256 or file.read(1):
+                    raise HostError(f"the checkpoint {sha256[:12]}… is another than was kept")
             await process.close_stdin()
             done = await process.wait()
         finally:
@@ -128,6 +136,11 @@ class Checkpoints:
             except (InvalidTag, ValueError) as e:
                 raise HostError(f"the checkpoint {name[:12]}… was changed") from e
             number += 1
+
+
+def private_file(path: Path) -> int:
+    """Make a file that is nobody else's."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
 def nonce(prefix: bytes, number: int, last: bool) -> bytes:
