@@ -73,7 +73,7 @@ def beyond_amounts(job: Job, ceiling: Ceiling) -> Iterator[str]:
     asked = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     for name, amount in {**asked, "seconds": job.seconds}.items():
         most: float | None = getattr(ceiling, name)
-        if most is not None and amount is not None and amount > most:
+        if most is not None and amount is not None and not 0 <= amount <= most:
             key = name if name == "seconds" else f"budget.{name}"
             yield f"{amount:.15g} {name} are more than {most:.15g}; write {key} = {most:.15g} or less"
 
