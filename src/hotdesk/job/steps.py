@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import anyio
 
@@ -27,7 +26,7 @@ from hotdesk.job.machine import Machine
 from hotdesk.job.past import Past
 from hotdesk.job.people import People
 from hotdesk.job.plans import Plans, Stopped
-from hotdesk.job.said import LONGEST, said
+from hotdesk.job.said import LONGEST, brief_words, said
 from hotdesk.job.stage import StepStage
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Observation, Vision
@@ -103,7 +102,7 @@ class Steps:
                 await self.finish(self.step(step.name), ended)
                 return
             before, history = f"Attempt {number} failed: {ended.summary[:LONGEST]}", ()
-        raise Stopped(f"step {step.name} failed: {ended.summary[:LONGEST]}")
+        raise Stopped(f"step {step.name} failed: {ended.why}")
 
     async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
@@ -111,7 +110,8 @@ class Steps:
         desk = stage.desk
         risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
         snapshot = await stage.desk.snapshot() if risky else None
-        self.log.note(StepBegun(self.log.job, step.name, step.intent, desk.id, attempt, self.brain.name))
+        what = brief_words(step.intent)
+        self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
         situation = Situation(
             self.plans.task, self.plans.plan, step, tuple(self.summaries.items()), before, history, attempt
         )
@@ -124,10 +124,11 @@ class Steps:
             self.log.note(StepEnded(self.log.job, step.name, "failed", said(e), stage.desk.id))
             raise
         if not ended.done:
-            self.log.note(StepEnded(self.log.job, step.name, "failed", ended.summary[:LONGEST], stage.desk.id))
+            paper = self.log.papers.write(ended.summary)
+            self.log.note(StepEnded(self.log.job, step.name, "failed", ended.why, stage.desk.id, paper))
             if snapshot is not None:
                 await self.roll_back(desk, snapshot)
-                self.log.note(RolledBack(self.log.job, step.name, attempt, ended.summary[:LONGEST]))
+                self.log.note(RolledBack(self.log.job, step.name, attempt, ended.why))
         if snapshot is not None and stage.desk is desk:
             await desk.forget(snapshot)
         return ended
@@ -167,6 +168,8 @@ class Steps:
         self.past.checkpoint = self.before = saved
         self.checkpoints.forget_others(saved.sha256)
         self.summaries[step.name] = ended.summary
+        if self.next() is None and self.desks.main is not None:  # nothing runs on while results are looked at
+            await self.clear(self.desks.main)
 
     def is_kept_by_next(self, step: Step) -> bool:
         """Say whether the next step goes on where this one ends."""
@@ -217,7 +220,10 @@ class Steps:
         self.machine.leave(desk.id)
         await desk.pause(memory=False)
         await desk.resume()
-        with suppress(FileError):
+        try:
+            await desk.remove(PROFILE)
+        except FileError:  # what is there was made hard to remove
+            await desk.run(["/bin/chmod", "-R", "u+rwX", "--", PROFILE, str(PurePosixPath(PROFILE).parent)])
             await desk.remove(PROFILE)
 
     # -- keeping ------------------------------------------------------------------------------------------------
