@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from hotdesk import config
@@ -18,7 +19,7 @@ from hotdesk.config import Config
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import follow, read
 from hotdesk.errors import BriefError, HostError
-from hotdesk.event import Exchange, StepBegun, Verified
+from hotdesk.event import Answered, Asked, Event, Exchange, StepBegun, Verified
 from hotdesk.job import papers
 from hotdesk.job.held import is_held
 from hotdesk.job.tale import Tale, find_job, tell
@@ -61,7 +62,20 @@ def main(arguments: argparse.Namespace) -> int:
 
 def writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
     """Give what writes an event for people, and what writes it as JSON."""
-    return (door.as_line, door.as_shown_json) if arguments.door else (journal.as_line, journal.as_json)
+    if not arguments.door:
+        return journal.as_line, journal.as_json
+    return (
+        lambda row: None if is_trial(row) else door.as_line(row),
+        lambda row: None if is_trial(row) else door.as_shown_json(row),
+    )
+
+
+def is_trial(row: Row) -> bool:
+    """Say whether a desk only tried its own way out, as before its first step; `hotdesk door log` has that."""
+    with suppress(ValueError, RecursionError):
+        event = row.event()
+        return isinstance(event, Exchange) and not event.step
+    return False
 
 
 def show(settings: Config, tale: Tale, as_data: bool) -> int:
@@ -72,19 +86,30 @@ def show(settings: Config, tale: Tale, as_data: bool) -> int:
     if as_data:
         print(json.dumps(as_dict(tale, state, exchanges), indent=1))
     else:
-        print("\n".join(page(tale, state, exchanges, intents(settings, tale), now)))
+        asked = asked_of(journal_of(settings), tale)
+        print("\n".join(page(tale, state, exchanges, intents(settings, tale), now, asked)))
     return 0
 
 
 def exchanges_of(path: Path, tale: Tale) -> Iterator[Exchange]:
     """Give what its desks asked of the door while a step was taken."""
-    for row in read(path, list(tale.desks), names=[Exchange.__name__]):
-        try:
-            event = row.event()
-        except (ValueError, RecursionError):
-            continue
+    for event in of_desks(path, tale, Exchange):
         if isinstance(event, Exchange) and event.step:  # before its first step a desk only tries its own way out
             yield event
+
+
+def asked_of(path: Path, tale: Tale) -> list[tuple[Asked, Answered | None]]:
+    """Give what its desks asked people for at the door, each with what was said."""
+    events = list(of_desks(path, tale, Asked, Answered))
+    said = {event.id: event for event in events if isinstance(event, Answered)}
+    return [(event, said.get(event.id)) for event in events if isinstance(event, Asked)]
+
+
+def of_desks(path: Path, tale: Tale, *kinds: type[Event]) -> Iterator[Event]:
+    """Give the events of some kinds of a job's desks; those of a later version are passed over."""
+    for row in read(path, list(tale.desks), names=[kind.__name__ for kind in kinds]):
+        with suppress(ValueError, RecursionError):
+            yield row.event()
 
 
 def intents(settings: Config, tale: Tale) -> dict[str, str]:

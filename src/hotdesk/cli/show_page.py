@@ -9,7 +9,7 @@ from dataclasses import asdict
 from hotdesk.cli.jobs import cut
 from hotdesk.cli.journal import moment
 from hotdesk.errors import printable
-from hotdesk.event import Exchange
+from hotdesk.event import Answered, Asked, Exchange
 from hotdesk.job.card_text import KINDS, left
 from hotdesk.job.tale import StepTale, Tale
 
@@ -20,13 +20,18 @@ REFUSED = 20
 
 
 def page(
-    tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange], intents: Mapping[str, str], now: int
+    tale: Tale,
+    state: tuple[str, str],
+    exchanges: Sequence[Exchange],
+    intents: Mapping[str, str],
+    now: int,
+    asked: Sequence[tuple[Asked, Answered | None]] = (),
 ) -> list[str]:
     """Lay a job out; nothing in it can steer a terminal."""
     parts = [
         head(tale, state),
         checklist(tale, intents),
-        decisions(tale, now),
+        [*decisions(tale, now), *at_the_door(asked)],
         passed(exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
         [f"  {each.path}, version {each.version}, {each.size} bytes, sha256 {each.sha256}" for each in tale.kept],
@@ -94,10 +99,11 @@ def checklist(tale: Tale, intents: Mapping[str, str]) -> list[str]:
 def effort(step: StepTale) -> str:
     """Say what a step took."""
     count, tools = len(step.attempts), ", ".join(f"{count} x {tool}" for tool, count in step.acts.most_common())
+    failed = f"; {step.failed} failed" if step.failed else ""
     models = ", ".join(dict.fromkeys(each.model for each in step.attempts if each.model))
     parts = [
         f"{count} attempt{'s' if count > 1 else ''}",
-        f"{sum(step.acts.values())} acts" + (f" ({tools}; {step.failed} failed)" if tools else ""),
+        f"{sum(step.acts.values())} acts" + (f" ({tools}{failed})" if tools else ""),
         span(step.ms),
         models,
         str(step.cost) if step.cost.replies else "",
@@ -118,6 +124,17 @@ def decisions(tale: Tale, now: int) -> list[str]:
             lines.append(f"  {number}  {of}: WAITS, {left(tale.waiting.pending[number], now)}")
         else:
             lines.append(f"  {number}  {of}: nobody decided")
+    return lines
+
+
+def at_the_door(asked: Sequence[tuple[Asked, Answered | None]]) -> list[str]:
+    """Give what desks asked for at the door, and what people said."""
+    lines = []
+    for each, told in asked:
+        said = "nobody decided" if told is None else f"{told.answer}{f' by {told.by}' if told.by else ''}"
+        lines.append(
+            f"  {each.id}  {each.method} {each.host}{cut(each.path, LONGEST)}: {said}, digest {each.digest[:16]}"
+        )
     return lines
 
 

@@ -13,7 +13,7 @@ from tests.ledger import DESK, JOB, Ledger, paused_job, whole_job
 from hotdesk.cli import carry_out, jobs, show
 from hotdesk.cli.show_page import page
 from hotdesk.errors import BriefError
-from hotdesk.event import Exchange, Forgotten, JobBegun, StepBegun
+from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, StepBegun, StepEnded
 from hotdesk.job.held import held
 from hotdesk.job.tale import tell
 
@@ -131,6 +131,34 @@ def test_the_door_and_the_journal_of_a_job_are_lines(ledger: Ledger, capsys: pyt
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {each["chain"] for each in told} == {JOB, DESK}
     assert [each["id"] for each in told] == sorted(each["id"] for each in told)
+
+
+def test_a_page_has_what_people_said_at_the_door_and_no_step_but_the_plans(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole_job(ledger)
+    ledger.note(StepBegun(JOB, "verify", "a.xlsx by xlsx", DESK), StepEnded(JOB, "verify", "done", "", DESK))
+    asked = Asked(DESK, "11223344", "ab" * 32, "r", "POST", "erp\x1b[2J.test", "/x", 60.0)
+    ledger.note(asked, Answered(DESK, "11223344", "ab" * 32, "refused", "uid 0 pid 9"))
+    ledger.note(Asked(DESK, "55667788", "cd" * 32, "r", "PUT", "erp.test", "/y", 60.0))
+    carry_out(["show", JOB])
+    text = capsys.readouterr().out
+    assert "  11223344  POST erp\\x1b[2J.test/x: refused by uid 0 pid 9, digest abababababababab" in text
+    assert "  55667788  PUT erp.test/y: nobody decided" in text
+    assert "] 2 write" in text
+    assert "] 3 " not in text
+
+
+def test_how_a_desk_tried_its_own_way_out_is_not_among_what_a_job_asked_the_door(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole_job(ledger)
+    for option in ([], ["--json"]):
+        carry_out(["show", JOB, "--door", *option])
+        before = capsys.readouterr().out
+        ledger.note(Exchange(DESK, "", "deny", "r", "CONNECT", "https", "127.0.0.1", 443, "/", 403, 1, 2, 3))
+        carry_out(["show", JOB, "--door", *option])
+        assert capsys.readouterr().out == before != ""
 
 
 def test_papers_are_shown_when_asked_for(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
