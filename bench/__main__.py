@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
-from bench import burns, charts, crowd, door, hands, journal, report, snapshots, start, view, warm
+from bench import burns, charts, crowd, door, hands, journal, report, snapshots, start, view, warm, worker
 from bench.book import Book, busy_seconds
 from bench.door_processes import install
 from bench.peers import Peers, secluded
@@ -42,6 +42,7 @@ PARTS: dict[str, Part] = {
     "snapshots": lambda host, peers, home, book, asked: snapshots.measure(host, home, book, min(asked.rounds, 20)),
     "hands": lambda host, peers, home, book, asked: hands.measure(host, book, min(asked.rounds, 30)),
     "view": lambda host, peers, home, book, asked: view.measure(host, book, min(asked.rounds, 20)),
+    "worker": lambda host, peers, home, book, asked: worker.measure(host, book, min(asked.rounds, 20)),
     "journal": lambda host, peers, home, book, asked: journal.measure(home, book, rounds=3),
     "door": lambda host, peers, home, book, asked: door.measure(
         host.config.images, home, book, rounds=3, count=asked.requests, large=asked.large

@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, door, hands, journal, snapshots, start, view, warm
+from bench import burns, crowd, door, hands, journal, snapshots, start, view, warm, worker
 from bench.book import Book
 
 FLAT = 1.5
@@ -154,6 +154,17 @@ PROMISES = (
         aim=True,
     ),
     Promise(door.SELFTEST, "≤", 0.5, door.OPEN, "self-test ≤ 0.5 × a cold open", "door", aim=True),
+    Promise(worker.BEYOND, "≤", 3, "", "hotdesk's own time an act, beyond two SQLite commits (FULL) ≤ 3 ms", "worker"),
+    Promise(
+        worker.FIRST_SCOPED,
+        "≤",
+        0.05,
+        "",
+        "from the approved plan to the first act, beside the model's time, with a desk ready ≤ 0.05 s",
+        "worker",
+    ),
+    Promise(worker.GREW, "≤", 4, "", "a job of 500 acts: memory at act 500 ≤ 4 MiB above that at act 100", "worker"),
+    Promise(worker.JOURNAL, "≤", 4, "", "a job of 500 acts: ≤ 4 KiB of journal an act, beside its papers", "worker"),
     Promise(
         journal.BOTH,
         "≤",
