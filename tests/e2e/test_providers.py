@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,17 @@ from examples import trial
 from examples.twenty import pdfs, report
 from examples.twenty.run import HERE, answer, prepared
 from examples.twenty.supplier import HOST, Supplier, serving
+from PIL import Image
 
 from hotdesk.brain.models.seam import Reply
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.receipt import Receipt, read_receipt
 from hotdesk.event import Event, JobPaused, Planned, Resumed
+from hotdesk.hands.screen_tools import HEIGHT, WIDTH
+from hotdesk.plan import Plan, Step, to_json
+from hotdesk.tool import Call
+from tests.e2e.test_screen import COLOURS, FORM, middle
 from tests.providers.acting import Acting
 from tests.providers.behind import Asked, behind
 from tests.providers.server import Body, Provider, Trouble
@@ -311,3 +318,104 @@ def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(
         assert len(office.jobs) == before
         assert len(office.events(Resumed)) == 1
         is_right(office)
+
+
+# -- by pixels, with each vendor's own tool ---------------------------------------------------------------------------
+
+SCREEN = """goal = "Fill in the form on the screen."
+image = "desktop"
+inputs = ["form.py"]
+seconds = 300
+[[deliverables]]
+path = "form.json"
+checks = []
+"""
+UNTIL_TAKEN = "for n in $(seq 50); do [ -s form.json ] && exit; sleep 0.1; done; exit 1"
+FILLED = Plan((Step("fill", "Fill in the form.", files=("form.py",), makes=("form.json",)),))
+WAYS: dict[str, Callable[..., dict[str, object]]] = {
+    "anthropic look": lambda: {"action": "screenshot"},
+    "anthropic wait": lambda: {"action": "wait", "duration": 1},
+    "anthropic click": lambda x, y: {"action": "left_click", "coordinate": [x, y]},
+    "anthropic type": lambda text: {"action": "type", "text": text},
+    "openai look": lambda: {"type": "screenshot"},
+    "openai wait": lambda: {"type": "wait"},
+    "openai click": lambda x, y: {"type": "click", "button": "left", "x": x, "y": y},
+    "openai type": lambda text: {"type": "type", "text": text},
+}
+
+
+class Filling:
+    """A mind that fills in a form by what it sees."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.seen: list[tuple[int, int]] = []
+        """The size of each picture it was shown."""
+        self.doing = self.fill()
+
+    def __call__(self, asked: Asked) -> Reply:
+        """Plan, or go on with the form."""
+        if "plan" in asked.tools:
+            return uses(Call("", "plan", {"plan": to_json(FILLED)}))
+        if "findings" in asked.tools:
+            return uses(Call("", "findings", {"findings": []}))
+        assert "computer" in asked.tools
+        assert "screen_click" not in asked.tools
+        return next(self.doing) if not asked.turns else self.doing.send(asked)
+
+    def fill(self) -> Generator[Reply, Asked, None]:
+        """Start the form, look until it is there, fill it in, and see that it was taken."""
+        yield uses(Call("", "screen_launch", {"argv": ["python3", "form.py"]}))
+        where: dict[str, tuple[int, int]] = {}
+        while len(where) < len(COLOURS):
+            picture = self.look((yield self.native(("wait",), ("look",))))
+            found = {name: middle(picture, colour) for name, colour in COLOURS.items()}
+            where = {name: at for name, at in found.items() if at is not None}
+        yield self.native(("click", *where["name"]), ("type", "Ada Lovelace"), ("click", *where["note"]))
+        asked = yield self.native(("type", "first\n\tsecond"), ("click", *where["agreed"]))
+        assert self.look(asked).size == self.seen[0]
+        yield self.native(("click", *where["submit"]))
+        yield uses(
+            Call("", "run", {"command": "for n in $(seq 50); do [ -s form.json ] && exit; sleep 0.1; done; exit 1"})
+        )
+        yield uses(Call("", "finish", {"summary": "The form is filled in."}))
+
+    def native(self, *actions: tuple[Any, ...]) -> Reply:
+        """Use the vendor's own tool, once for several actions."""
+        return uses(Call("", "computer", {"actions": [WAYS[f"{self.kind} {name}"](*rest) for name, *rest in actions]}))
+
+    def look(self, asked: Asked) -> Image.Image:
+        """Open the newest picture of a request, in the place its protocol has for it."""
+        if self.kind == "anthropic":
+            [block] = [each for each in asked.body["messages"][-1]["content"] if each["type"] == "tool_result"][-1:]
+            data = next(part["source"]["data"] for part in block["content"] if part["type"] == "image")
+        else:
+            [item] = [each for each in asked.body["input"] if each.get("type") == "computer_call_output"][-1:]
+            data = item["output"]["image_url"].partition(",")[2]
+        picture = Image.open(BytesIO(base64.b64decode(data))).convert("RGB")
+        self.seen.append(picture.size)
+        return picture
+
+
+def uses(*calls: Call) -> Reply:
+    """Use tools, after a thought."""
+    return Reply(thought=f"I use {calls[0].tool}.", calls=calls)
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+def test_a_form_is_filled_in_by_each_vendors_own_computer_tool(kind: str, office: Office) -> None:
+    folder = office.home / f"form-{kind}"
+    folder.mkdir()
+    (folder / "brief.toml").write_text(SCREEN)
+    (folder / "form.py").write_bytes(FORM.read_bytes())
+    mind = Filling(kind)
+    with minds(office, **{kind: mind}) as providers:
+        code, told = office.hotdesk(
+            *("work", str(folder), "--model", {"anthropic": SONNET, "openai": GPT}[kind], "--out", str(folder / "out"))
+        )
+        assert code == 0, told
+        assert providers[kind].refusals == []
+    assert json.loads((folder / "out/form.json").read_text()) == {
+        "name": "Ada Lovelace", "note": "first\n\tsecond", "agreed": True
+    }  # fmt: skip
+    assert set(mind.seen) == {(WIDTH, HEIGHT)}

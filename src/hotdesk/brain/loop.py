@@ -20,6 +20,11 @@ from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
 
 NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
 """What a reply without a call is answered with."""
+NATIVE = frozenset(
+    f"screen_{name}"
+    for name in "screenshot zoom move click drag press release scroll type key hold_key wait cursor_position".split()
+)
+"""What a native computer tool does itself; what it cannot, such as starting a program, is offered beside it."""
 SHARE = 0.7
 """Of a model's window: what the conversation may have; the rest is for tools and the reply."""
 
@@ -77,8 +82,8 @@ class Loop:
     def tools(self) -> list[Tool]:
         """List what the model may use: the stage's tools and its own."""
         step = self.situation.step
-        hidden = "screen_" if self.native and self.stage.screen else None
-        theirs = [tool for tool in self.stage.tools if not (hidden and tool.name.startswith(hidden))]
+        hidden = NATIVE if self.native and self.stage.screen else ()
+        theirs = [tool for tool in self.stage.tools if tool.name not in hidden]
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
         return [*theirs, *OWN, *choices]
 

@@ -75,7 +75,7 @@ class Request:
     screen: tuple[int, int] | None = None
     """Width and height of the screen, where the model may use its native computer tool; None: it may not.
 
-    Then the `screen_*` tools are not among `tools`; a call of the native tool is `Call(id, "computer", …)`.
+    Then what that tool does is not among `tools`; a call of the native tool is `Call(id, "computer", …)`.
     """
     tokens: int = 8000
     """Of the longest reply."""
