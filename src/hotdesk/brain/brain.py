@@ -42,6 +42,10 @@ class Brain:
         names = dict.fromkeys((self.planners[0].name, self.workers[0].name))
         return " and ".join(names)
 
+    def recall(self, notes: Notes) -> None:
+        """Have this to remember from now on."""
+        self.notes = notes
+
     async def plan(self, task: Task, log: Log) -> Plan:
         """Think before acting; a model that has its plan already gives it."""
         first = self.planners[0]
@@ -59,7 +63,10 @@ class Brain:
         window = min(model.window for model in models)
         native = all(model.native_screen for model in models)
         loop = Loop(situation, stage, log, asking(models), window, self.notes, self.job.digest[:16], native)
-        return await loop.take()
+        ended = await loop.take()
+        if ended.done:
+            self.notes.summed(situation.step.name, ended.summary)
+        return ended
 
     def takers(self, attempt: int) -> list[Model]:
         """List who takes a step at an attempt, in the order they are asked."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hotdesk.brain.models.seam import Item, Reply, Request
+from hotdesk.brain.notes import Notes
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Stage, Tool
 
@@ -95,6 +96,10 @@ class Brain(Protocol):
     @property
     def name(self) -> str:
         """Give who it is, as people read it."""
+        ...
+
+    def recall(self, notes: Notes) -> None:
+        """Have this to remember from now on."""
         ...
 
     async def plan(self, task: Task, log: Log) -> Plan:

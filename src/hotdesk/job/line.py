@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
@@ -26,6 +26,7 @@ from hotdesk.job.past import Past
 from hotdesk.job.plans import Plans, Stopped
 from hotdesk.job.said import LONGEST, said
 from hotdesk.job.steps import Steps
+from hotdesk.plan import Step
 
 LARGEST = 64 << 20
 """Bytes of the largest deliverable."""
@@ -83,6 +84,26 @@ class Line:
         else:
             destroyed.append("its workspace and the key of its checkpoints")
         return JobBurnt(self.id, tuple(destroyed), tuple(kept), tuple(f"desk {desk}" for desk in left))
+
+    async def plan(self) -> None:
+        """Have the brain think before it acts."""
+        await self.plans.make()
+
+    async def approve(self) -> None:
+        """Have policy or a person admit the plan."""
+        await self.plans.approve()
+
+    def at_desks(self) -> AbstractAsyncContextManager[None]:
+        """Burn whatever desk is open when the block ends."""
+        return self.desks.closing()
+
+    def steps_left(self) -> Iterator[Step]:
+        """Give the steps that are to be taken."""
+        return self.steps.left()
+
+    async def act(self, step: Step) -> None:
+        """Have the brain take one step."""
+        await self.steps.take(step)
 
     @contextmanager
     def part(self, name: str, what: str, desk: str = "") -> Iterator[None]:
