@@ -128,6 +128,8 @@ class Asked:
     seconds: float
     """How long the answer is waited for."""
     reason: str = ""
+    size: int = -1
+    """Bytes of the body that would be sent; -1: it is no request but a rule; -2: it does not say how many."""
 
 
 @dataclass(frozen=True, slots=True)

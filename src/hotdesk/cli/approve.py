@@ -178,6 +178,7 @@ def card(asked: Asked) -> str:
         "host": asked.host,
         "method": asked.method,
         "path": asked.path,
+        **({} if asked.size == -1 else {"bytes": f"{asked.size:,}" if asked.size >= 0 else "it does not say how many"}),
         "adds": asked.rule,
         "digest": asked.digest[:16],
         "desk": asked.desk,

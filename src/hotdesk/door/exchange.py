@@ -190,12 +190,14 @@ class Forward:
         return any(set(rule.methods) <= set(READ) for rule in rules)
 
     async def hold(self, decision: Decision) -> None:
-        """Ask for just this request."""
+        """Ask for just this request: as many bytes as it says it has are part of what is approved."""
+        body = self.request.body or 0
+        size = body if isinstance(body, int) else -2
         once = Rule(
             self.meant.host, scheme=self.meant.scheme, port=self.meant.port, methods=(self.meant.method,),
-            path=self.meant.path, step=self.way.step,
+            path=self.meant.path, step=self.way.step, up=size if size > 0 else None,
         )  # fmt: skip
-        match await self.way.ask(once, self.meant):
+        match await self.way.ask(once, self.meant, size=size):
             case "approved":
                 self.note = "approved"
             case "busy":

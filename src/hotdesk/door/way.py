@@ -227,7 +227,9 @@ class Way:
 
     # -- questions --------------------------------------------------------------------------------------------
 
-    async def ask(self, rule: Rule, target: Target | None, reason: str = "") -> Literal["approved", "refused", "busy"]:
+    async def ask(
+        self, rule: Rule, target: Target | None, reason: str = "", size: int = -1
+    ) -> Literal["approved", "refused", "busy"]:
         """Ask whoever is outside for a rule, and wait; what is approved is exactly this rule."""
         now = time.monotonic()
         self.asked = [at for at in self.asked if now - at < 3600]
@@ -239,7 +241,8 @@ class Way:
         self.questions[number] = (mark, answer)
         method, path = (target.method, shown(target)) if target else (",".join(rule.methods), rule.path)
         words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
-        told = Asked(self.desk, number, mark, rule_text(rule), method, rule.host, path, self.approval_seconds, words)
+        facts = (mark, rule_text(rule), method, rule.host, path, self.approval_seconds)
+        told = Asked(self.desk, number, *facts, words, size)
         self.outside.note(told)
         try:
             async with asyncio.timeout(self.approval_seconds):

@@ -52,6 +52,11 @@ def test_a_desks_words_are_bounded() -> None:
     assert card(replace(ASKED, reason="x" * 1000)).splitlines()[-1].count("x") == 300
 
 
+@pytest.mark.parametrize(("size", "shown"), [(1234, "1,234"), (0, "0"), (-2, "it does not say how many")])
+def test_how_much_a_request_would_send_is_said(size: int, shown: str) -> None:
+    assert f"  bytes   {shown}" in card(replace(ASKED, size=size)).splitlines()
+
+
 def test_what_of_a_rule_is_not_shown_is_said() -> None:
     line = card(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[4]
     assert line.endswith("… and 511 characters more: see --json")
