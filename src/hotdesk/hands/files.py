@@ -34,6 +34,7 @@ VIEW = Tool(
         Parameter("depth", "integer", "of a folder: how many levels to list", default=1, least=1, most=5),
     ),
     {"path": "report/notes.md", "start": 1, "end": 80},
+    parallel=True,
 )
 CREATE = Tool(
     "file_create",

@@ -23,6 +23,7 @@ LOOK = Tool(
         Parameter("question", "text", "what you want to know of it", required=True, longest=4000),
     ),
     {"path": "out/chart.png", "question": "Which month has the highest bar, and how high is it?"},
+    parallel=True,
 )
 
 

@@ -33,6 +33,7 @@ SEARCH = Tool(
         ALL,
     ),
     {"pattern": "def main", "path": ".", "glob": "*.py", "context": 2},
+    parallel=True,
 )
 FIND = Tool(
     "find_files",
@@ -44,6 +45,7 @@ FIND = Tool(
         ALL,
     ),
     {"glob": "*.xlsx", "path": "."},
+    parallel=True,
 )
 
 
