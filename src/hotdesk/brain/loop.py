@@ -125,7 +125,7 @@ class Loop:
 
     def are_parallel(self, calls: Sequence[Call]) -> bool:
         """Say whether all of these may go on at once."""
-        parallel = {tool.name for tool in self.stage.tools if tool.parallel}
+        parallel = {tool.name for tool in (*self.stage.tools, *OWN) if tool.parallel}
         return all(call.tool in parallel for call in calls)
 
     async def use(self, call: Call) -> tuple[Observation, Ended | None]:

@@ -1,0 +1,125 @@
+"""Where a step can be taken in tests of the loop: a stage of functions, a log in memory, a model that is a function."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from hotdesk.brain.loop import Loop
+from hotdesk.brain.models.seam import Item, Reply, Request, Results, Usage
+from hotdesk.brain.notes import Notes
+from hotdesk.brain.seam import Ended, Situation, Task
+from hotdesk.plan import Plan, Step
+from hotdesk.tool import Call, Observation, Parameter, Tool
+
+Do = Callable[[Call], Awaitable[Observation]]
+LOOK = Tool("look", "Look at a page.", (Parameter("page", "integer", "which"),), {"page": 1}, parallel=True)
+DO = Tool("do", "Do something.", (Parameter("what", "text", "what", required=True),), {"what": "it"})
+FREE = Usage(dollars=0.0)
+
+
+@dataclass
+class Room:
+    """A stage whose tools are a function."""
+
+    do: Do
+    tools: Sequence[Tool] = (LOOK, DO)
+    screen: tuple[int, int] | None = None
+    lacks: list[str] = field(default_factory=list)
+    """What each look at the promise says; then nothing is lacking."""
+    used: list[Call] = field(default_factory=list)
+
+    async def use(self, call: Call) -> Observation:
+        """Use a tool."""
+        self.used.append(call)
+        return await self.do(call)
+
+    async def lacking(self) -> str:
+        """Say what the step lacks."""
+        return self.lacks.pop(0) if self.lacks else ""
+
+
+@dataclass
+class Kept:
+    """A log that keeps what it is told, in memory."""
+
+    thoughts: list[Reply] = field(default_factory=list)
+    seen: dict[int, tuple[Call, Observation]] = field(default_factory=dict)
+    numbers: Iterable[int] = field(default_factory=lambda: count(1))
+    checks: int = 0
+
+    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+        """Number a reply's calls."""
+        self.thoughts.append(reply)
+        return [number for _, number in zip(reply.calls, self.numbers, strict=False)]
+
+    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+        """Keep what came of a call."""
+        assert act not in self.seen
+        self.seen[act] = (call, seen)
+        return f"paper {act}"
+
+    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+        """Keep nothing."""
+
+    def check(self) -> None:
+        """Count how often somebody asks whether to go on."""
+        self.checks += 1
+
+
+@dataclass
+class Says:
+    """A model that is a function of what it is asked."""
+
+    say: Callable[[Request], Reply]
+    name: str = "test:says"
+    window: int = 100_000
+    native_screen: bool = False
+    asked: list[Request] = field(default_factory=list)
+
+    async def ask(self, request: Request) -> Reply:
+        """Give the next reply."""
+        self.asked.append(request)
+        return self.say(request)
+
+    async def close(self) -> None:
+        """Let go of nothing."""
+
+
+def in_turn(*replies: Reply) -> Says:
+    """Give a model that says these, one after the other."""
+    left = list(replies)
+    return Says(lambda request: left.pop(0))
+
+
+def wants(*calls: tuple[str, object], text: str = "") -> Reply:
+    """Give a reply that wants tools used."""
+    made = tuple(Call(f"c{place}", tool, given) for place, (tool, given) in enumerate(calls))
+    return Reply(text=text, calls=made, stop="calls", usage=FREE)
+
+
+def finishes(summary: str = "done") -> Reply:
+    """Give a reply that ends the step."""
+    return wants(("finish", {"summary": summary}))
+
+
+def step_of(**given: object) -> Situation:
+    """Give a situation with one step."""
+    step = Step("one", "Do it.", **given)  # type: ignore[arg-type]
+    return Situation(Task("A goal.", (), (), (), (), (), ""), Plan((step,)), step)
+
+
+async def take(
+    model: Says, room: Room, situation: Situation | None = None, *, log: Kept | None = None, native: bool = False
+) -> Ended:
+    """Take a step by the real loop."""
+    told = situation or step_of()
+    return await Loop(told, room, log or Kept(), model.ask, model.window, Notes(), "job", native).take()
+
+
+def texts(items: Sequence[Item]) -> list[str]:
+    """Give what came of the last reply's calls."""
+    last = items[-1]
+    assert isinstance(last, Results)
+    return [seen.text for _, seen in last.seen]
