@@ -17,6 +17,7 @@ from hotdesk.plan import Plan, Step, to_json
 LONGEST = 300
 """Characters of a line."""
 ALL = "all the brief has for it"
+FOREIGN = "at stake: whoever asks for the secret may have read foreign content in this step"
 
 
 def plan_card(plan: Plan, job: Job, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
@@ -50,6 +51,7 @@ def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, asked))
     lines += [f"at stake: {each}" for each in after if each not in before]
+    lines += [FOREIGN] if asked.grants else []
     return Card("Change the plan?", facts, shown(lines), printable(asked.reason)[:WORDS], to_json(new))
 
 

@@ -89,13 +89,17 @@ class Desks:
         """Bring back what a step made at the desk beside, and burn that."""
         if self.side is None:
             return
-        side, self.side = self.side, None
         try:
-            if self.main is not None:
-                for name in makes:
-                    await carry(side, self.main, name)
+            await self.bring(makes)
         finally:
+            side, self.side = self.side, None
             await self.burn(side)
+
+    async def bring(self, makes: Iterable[str]) -> None:
+        """Bring to the job's desk what a step made at the desk beside."""
+        if self.side is not None and self.main is not None:
+            for name in makes:
+                await carry(self.side, self.main, name)
 
     async def close(self) -> None:
         """Burn what is open."""

@@ -37,6 +37,8 @@ PROFILE = ".config/browser"
 """Where the browser keeps who is logged in."""
 GIVEN_BACK = "Meanwhile the desk was given back: files are as they were, but no program runs and no page is open."
 
+MOVED = "With secrets this step goes on at a fresh desk: of the files, those the plan lists for it are there."
+
 
 @dataclass(slots=True)
 class Steps:
@@ -162,6 +164,7 @@ class Steps:
             self.brought = []
         else:
             self.brought += step.makes
+            await self.desks.bring(self.brought)
         saved = await self.save(step, amid=False)
         summary = Summed(self.log.job, step.name, self.log.papers.write(ended.summary))
         self.log.note(saved, summary, StepEnded(self.log.job, step.name, "done", "", desk))
@@ -253,19 +256,24 @@ class Steps:
             await self.checkpoint(self.stage.step, amid=True)
             await self.desks.close()
 
-    async def come_back(self) -> bool:
-        """Have the desks again, if they were given back."""
+    async def come_back(self) -> str:
+        """Have the desks again, if they were given back; give what the worker is told of it.
+
+        A step that was given secrets meanwhile goes on where it would have been taken with them.
+        """
         stage = self.stage
         if stage is None or self.desks.main is not None:
-            return False
-        kept = self.past.checkpoint
-        desk = await self.open()
-        if kept is not None and kept.side:
-            desk = await self.desks.begin_side(self.plans.scope_for(self.index(stage.step)), ())
-            await self.checkpoints.restore(desk, kept.side)
+            return ""
+        index, side = self.index(stage.step), self.past.checkpoint.side if self.past.checkpoint else ""
+        desk, told = await self.open(), GIVEN_BACK
+        if side or self.plans.is_apart(index):
+            desk = await self.desks.begin_side(self.plans.scope_for(index), () if side else stage.step.files)
+            told = GIVEN_BACK if side else MOVED
+        if side:
+            await self.checkpoints.restore(desk, side)
         again = await self.staged(stage.step, desk)
         stage.desk, stage.toolbox = again.desk, again.toolbox
-        return True
+        return told
 
     # -- people -------------------------------------------------------------------------------------------------
 
@@ -283,8 +291,8 @@ class Steps:
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
             seen = Observation(self.log.papers.text(decided.paper) if answered else "Nobody answered.", ok=answered)
-        if await self.come_back():
-            return Observation(f"{seen.text}\n\n{GIVEN_BACK}", seen.ok)
+        if told := await self.come_back():
+            return Observation(f"{seen.text}\n\n{told}", seen.ok)
         return seen
 
     async def widen(self, before: Scope) -> None:
