@@ -292,7 +292,7 @@ class Steps:
             answered = decided.answer == "answered"
             seen = Observation(self.log.papers.text(decided.paper) if answered else "Nobody answered.", ok=answered)
         if told := await self.come_back():
-            return Observation(f"{seen.text}\n\n{told}", seen.ok)
+            return Observation(seen.text, seen.ok, note=told)
         return seen
 
     async def widen(self, before: Scope) -> None:
