@@ -19,6 +19,7 @@ import anyio
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models import names
 from hotdesk.brain.models.adversaries import find_adversary
+from hotdesk.brain.models.prices import Price, Prices
 from hotdesk.brain.models.record import Record
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
@@ -151,8 +152,9 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
             "or --script FILE for a recorded one"
         )
     known: dict[str, Model] = {}
+    prices = Prices({name: Price(each.input, each.output, each.cached) for name, each in settings.prices.items()})
     for name in (*job.models.plan, *job.models.act):
-        found = names.find(name, prices=settings.prices)
+        found = names.find(name, prices=prices)
         known[name] = Record(found, record) if record is not None else found
     planners = [known[name] for name in job.models.plan]
     return Brain(job, planners, [known[name] for name in job.models.act] or planners)
