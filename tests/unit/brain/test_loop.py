@@ -82,7 +82,7 @@ async def test_what_goes_wrong_is_told_and_the_step_goes_on() -> None:
 
     log = Kept()
     model = in_turn(wants(("look", {"page": 7})), wants(("give_up", {"why": "no page 7"})))
-    assert await take(model, Room(fails), log=log) == Ended(False, "no page 7")
+    assert await take(model, Room(fails), log=log) == Ended(False, "no page 7", "it gave up")
     assert texts(model.asked[1].history) == ["there is no such page"]
     assert [(seen.text, seen.ok) for _, seen in log.seen.values()] == [
         ("there is no such page", False), ("Given up.", True)
@@ -145,7 +145,7 @@ async def test_who_goes_in_circles_is_warned_and_then_stopped() -> None:
 async def test_words_without_a_call_are_answered_and_then_the_step_fails() -> None:
     model = Says(lambda request: Reply("I shall do it."))
     ended = await take(model, Room(fine))
-    assert ended == Ended(False, "it said things and did nothing")
+    assert (ended.done, ended.summary) == (False, "it said things and did nothing")
     assert len(model.asked) == SILENT
     assert model.asked[1].history[-1] == Told(NUDGE)
     woken = in_turn(Reply("Hm."), Reply("Well."), wants(("look", {})), Reply("Hm."), finishes())
