@@ -24,7 +24,7 @@ from tests.providers.behind import Asked
 from tests.providers.server import Body
 
 STEP = re.compile(r"^# Your step: (\w+)$", re.MULTILINE)
-BEFORE = re.compile(r"^# Before\nAttempt (\d+) failed", re.MULTILINE)
+BEFORE = re.compile(r"^# Before[^\n]*\n> Attempt (\d+) failed", re.MULTILINE)
 ENDED = re.compile(r"\n?\[exit code (-?\d+)[^\n]*\]\Z")
 ERRORS = "standard error:\n"
 FAILED = "(this failed)"
