@@ -131,6 +131,8 @@ class Judgement:
         for (row, letters), cell in self.sheet.items():
             if cell.error:
                 wrong.append(f"{letters}{row} shows {printable(str(cell.value))}")
+            elif cell.formula and cell.value is None:
+                wrong.append(f"{letters}{row} holds {printable(cell.formula)} and no value: it was never calculated")
             elif cell.formula and not agrees(cell.value, calculated(cell.formula, self.sheet)):
                 shown = printable(cell.formula)
                 wrong.append(f"{letters}{row} shows {printable(str(cell.value))}, which is not what {shown} gives")

@@ -63,12 +63,12 @@ class Book:
     def cell(self, cell: ElementTree.Element) -> dict[str, object]:
         """Give one cell as it was last calculated."""
         kind, value, style = cell.get("t", "n"), cell.findtext(MAIN + "v"), cell.get("s")
-        told: object = value
+        told: object = value or None  # a formula that was never calculated has an empty value
         if kind == "inlineStr":
             told = "".join(text.text or "" for text in cell.iter(MAIN + "t"))
-        elif kind == "s" and value is not None:
+        elif kind == "s" and value:
             told = self.shared[int(value)]
-        elif kind == "n" and value is not None:
+        elif kind == "n" and value:
             told = float(value)
         return {
             "at": cell.get("r", "")[:LONGEST],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import runpy
 import zipfile
 from collections.abc import Callable
@@ -142,6 +143,16 @@ def test_a_file_that_is_no_workbook_is_told_as_such(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("xl/_rels/workbook.xml.rels", b" " * (17 << 20))
     assert "is too large" in judged(look(str(file)))[1]
+
+
+@pytest.mark.parametrize("value", ["<v></v>", "<v/>", ""])
+def test_a_formula_nobody_calculated_is_told_as_such(report: Path, tmp_path: Path, value: str) -> None:
+    other = tmp_path / "other.xlsx"
+    with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
+        for name in source.namelist():
+            text = source.read(name).decode()
+            made.writestr(name, re.sub(r"(<f>SUM\(.*?</f>)<v>.*?</v>", rf"\g<1>{value}", text))
+    assert judged(look(str(other))) == (False, "F5 holds SUM(F2:F4) and no value: it was never calculated")
 
 
 def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
