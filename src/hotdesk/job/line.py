@@ -79,9 +79,9 @@ class Line:
         destroyed = [f"desk {desk}" for desk in desks if desk not in left]
         kept = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]
         kept.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
-        if isinstance(ended, JobPaused):
+        if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
             kept.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
-        else:
+        if isinstance(ended, JobEnded):
             destroyed.append("its workspace and the key of its checkpoints")
         return JobBurnt(self.id, tuple(destroyed), tuple(kept), tuple(f"desk {desk}" for desk in left))
 
