@@ -56,7 +56,7 @@ def head(tale: Tale, state: tuple[str, str]) -> list[str]:
         "brain": tale.brain,
         "took": f"{span((tale.over or tale.last) - tale.begun)}, {acts} acts, {cost.replies} replies of models",
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
-        "resumed": f"{tale.resumed} times" if tale.resumed else "",
+        "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
         "preflight": "" if tale.preflight is None else preflight(tale),
         "papers": forgotten(tale),
         "passed over": f"{tale.strange} events of a later version" if tale.strange else "",

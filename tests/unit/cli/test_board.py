@@ -12,7 +12,7 @@ import struct
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -316,7 +316,7 @@ def test_a_desk_that_asks_often_hides_neither_the_plan_nor_what_the_job_asks(pap
 
 def test_a_board_that_is_closed_leaves_its_lines_and_no_area(papers: Papers) -> None:
     board = board_on(Terminal(), papers)
-    board.show(BEGUN)
+    board.show(replace(BEGUN, goal="\nCompare.\n"))
     board.show(planned(papers))
     board.close()
     board.say("the end")

@@ -82,7 +82,7 @@ class State:
         self.waiting.take(event)
         match event:
             case JobBegun():
-                self.job, self.goal, self.brain = event.job, event.goal, event.brain
+                self.job, self.goal, self.brain = event.job, " ".join(event.goal.split()), event.brain
             case Planned(findings=()) | Amended():
                 self.read_plan(event.paper)
             case StepBegun(step="desk"):

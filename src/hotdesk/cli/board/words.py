@@ -60,7 +60,7 @@ def say_job(event: Event, state: State) -> Iterator[tuple[str, str, str]]:
     """Tell of a job: style, first word, the rest."""
     match event:
         case JobBegun():
-            yield "strong", "", f"job {event.job}: {event.goal}"
+            yield "strong", "", f"job {event.job}: {' '.join(event.goal.split())}"
             if event.brain:
                 yield "", "brain", event.brain
         case Planned() if event.findings:
