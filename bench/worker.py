@@ -20,13 +20,13 @@ from hotdesk.brief import CLOSED, Scope, parse_rule
 from hotdesk.brief.job import Job
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
-from hotdesk.drive.table import connect, reading, set_up
+from hotdesk.drive.table import FILE, connect, reading, set_up
 from hotdesk.event import Acted, Decided, Event, Note
 from hotdesk.hands.toolbox import Free, Toolbox
 from hotdesk.host import Host
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Arguments, Call, Observation, Parameter, Tool, Vision
-from hotdesk.work import Order, journal_of, work
+from hotdesk.work import Order, work
 
 ACTS, LONG = 200, 500
 WARMED = 100
@@ -214,13 +214,14 @@ async def first(host: Host, book: Book, number: int, scope: Scope, name: str) ->
 async def long(host: Host, book: Book) -> None:
     """Take what a long job holds in memory, and what it leaves in the journal."""
     machine, memory, began = Machine(host, SEEN), dict[int, float](), time.perf_counter()
+    journal = host.config.lib / "keys" / FILE
 
     def look(act: int) -> None:
         memory[act] = resident()
 
-    before = size_of(journal_of(machine))
+    before = size_of(journal)
     await carry_out(machine, Actor(LONG, WINDOW, look))
-    book.facts[JOURNAL] = (size_of(journal_of(machine)) - before) / LONG / 1024
+    book.facts[JOURNAL] = (size_of(journal) - before) / LONG / 1024
     book.facts[GREW] = statistics.median(memory[act] for act in range(LONG - 9, LONG + 1)) - memory[WARMED]
     book.facts[HELD] = memory[LONG]
     book.facts[TURN] = time.perf_counter() - began
