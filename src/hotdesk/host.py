@@ -180,8 +180,8 @@ class Host:
                 known.leave(desk)
 
     async def ready(self) -> None:
-        """Be able to take notes."""
-        await self.doors.ready()
+        """Be able to take notes, and to read them."""
+        await self.doors.writing()
 
     def note(self, *events: Event) -> None:
         """Have events written down, all or none, before anything else happens."""

@@ -46,6 +46,10 @@ class Doors:
         """Have keys up."""
         await self.meet()
 
+    async def writing(self) -> None:
+        """Have keys up and their journal open: whoever may not write can read it only then."""
+        await (await self.meet()).ask("ready", "")
+
     async def meet(self) -> KeysClient:
         """Give the line to keys; the first call has the keeper start them."""
         async with self.meeting:
@@ -55,7 +59,6 @@ class Doors:
                 self.keys = KeysClient(*fds)
                 self.keys.heard = self.heard
                 self.tasks.start(self.keys.run)
-                await self.keys.ask("ready", "")
             return self.keys
 
     async def unlock(self, root: str) -> None:
