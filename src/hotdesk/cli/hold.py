@@ -79,7 +79,7 @@ async def hold(settings: Config) -> None:
             quiet = 0.0
             while quiet < float(os.environ.get("HOTDESK_LINGER", LINGER)) and host.runtime.keeper.failure is None:
                 await anyio.sleep(0.5)
-                quiet = 0.0 if host.runtime.live() else quiet + 0.5
+                quiet = 0.0 if host.runtime.live() or host.runtime.opening else quiet + 0.5
         finally:
             path.unlink(missing_ok=True)
 

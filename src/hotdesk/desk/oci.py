@@ -65,6 +65,8 @@ class ContainerRuntime:
         self.pool = Pool(config, self)
         self.kept: dict[DeskId, Kept] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
+        self.opening = 0
+        """Desks that are being opened."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
         """Told of a desk that is let go of."""
         self.idle = IDLE_LONGEST
@@ -72,9 +74,13 @@ class ContainerRuntime:
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Give a desk: one that is kept ready, or one opened now."""
-        if (found := self.pool.take(spec, scope)) is not None:
-            return await self.claim(*found, spec, scope)
-        return await self.begin(spec, scope)
+        self.opening += 1
+        try:
+            if (found := self.pool.take(spec, scope)) is not None:
+                return await self.claim(*found, spec, scope)
+            return await self.begin(spec, scope)
+        finally:
+            self.opening -= 1
 
     async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
         """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another taken.
