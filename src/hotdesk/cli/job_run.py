@@ -92,7 +92,7 @@ class Run:
     def heard(self, event: Event) -> None:
         """Show an event."""
         assert self.board is not None
-        if self.board.state.papers is None and self.board.live:
+        if self.board.state.papers is None:
             self.board.state.papers = papers.find(self.settings.lib / "jobs", self.id)
         if self.stream is not None:
             self.stream.show(event)
