@@ -1,41 +1,76 @@
-"""Carries a job out on a machine without walls, and kills itself right after the nth event: for tests of resuming."""
+"""Carries jobs out on a machine without walls, and has them die as by kill -9: for tests of resuming.
+
+One process has everything loaded and forks for each job: a hundred deaths would else be a hundred long starts. Beside a
+job it forks somebody who answers what it asks, in a process of their own.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 import os
+import shutil
 import signal
 import sys
-from contextlib import asynccontextmanager
+import tempfile
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
 from hotdesk.cli.carrying import Chosen, brain_of, read_chosen
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
+from hotdesk.desk.unwalled import programs_at, strike
+from hotdesk.drive.journal import FILE, Journal
+from hotdesk.drive.signing import load_signer
+from hotdesk.errors import HotdeskError
 from hotdesk.event import Event
-from hotdesk.job import papers
+from hotdesk.job import papers, waiting
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.work import Order, work
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+ANSWER = "a dozen"
+LOOK = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One life of one job."""
+
+    home: str
+    folder: str
+    """Where brief and script are."""
+    life: int = 0
+    """After how many commits, or events, it dies; 0: never."""
+    job: str = ""
+    """The job that goes on; empty: a new one."""
+    whole: bool = True
+    """Whether it dies between commits; else between events, as if each were a commit of its own."""
+    seconds: float = 0.0
+    """When it is killed from outside; 0: never."""
+    answers: bool = True
+    """Whether somebody answers what it asks."""
+    say: str = "approved"
+    """What they say to whatever is no question."""
 
 
 @dataclass(slots=True)
 class Doomed(LocalMachine):
-    """Dies when it has written so many events down; 0: never."""
+    """Dies when it has written so much down."""
 
     life: int = 0
+    whole: bool = True
     written: int = 0
 
     def note(self, *events: Event) -> None:
-        """Write events down one by one, as if each were a commit of its own, and die on time."""
-        for event in events:
-            super(Doomed, self).note(event)
+        """Write events down, and die on time."""
+        for some in [events] if self.whole else [(event,) for event in events]:
+            super(Doomed, self).note(*some)
             self.written += 1
             if self.written == self.life:
                 self.die()
@@ -48,10 +83,10 @@ class Doomed(LocalMachine):
 
 
 @asynccontextmanager
-async def doomed(settings: Config, life: int) -> AsyncIterator[Doomed]:
+async def doomed(settings: Config, errand: Errand) -> AsyncIterator[Doomed]:
     """Give a machine that dies."""
     async with local_machine(settings) as machine:
-        yield Doomed(machine.config, machine.runtime, machine.journal, life)
+        yield Doomed(machine.config, machine.runtime, machine.journal, errand.life, errand.whole)
 
 
 def settings_at(home: Path) -> Config:
@@ -59,24 +94,96 @@ def settings_at(home: Path) -> Config:
     return Config(run=home / "run", lib=home / "lib", images=home / "images")
 
 
-async def carry_out(home: Path, script: Path, life: int, job: str) -> str:
-    """Begin a job, or go on with one; give how it ended."""
-    settings = settings_at(home)
+async def carry_out(errand: Errand) -> str:
+    """Begin a job, or go on with one; give how it ended, and how much was written down."""
+    settings, folder = settings_at(Path(errand.home)), Path(errand.folder)
     (settings.lib / "jobs").mkdir(parents=True, exist_ok=True)
-    if job:
-        chosen = read_chosen(papers.find(settings.lib / "jobs", job).order())
+    if errand.job:
+        chosen = read_chosen(papers.find(settings.lib / "jobs", errand.job).order())
     else:
-        brief = (script.parent / "brief.toml").read_text()
-        source = base64.b64encode(script.read_bytes()).decode()
-        chosen = Chosen(brief, str(script.parent), "toml", script=str(script), source=source)
+        source = base64.b64encode((folder / "brain.py").read_bytes()).decode()
+        brief, script = (folder / "brief.toml").read_text(), str(folder / "brain.py")
+        chosen = Chosen(brief, str(folder), "toml", script=script, source=source)
     wanted = chosen.job()
     brain = brain_of(chosen, wanted, settings)
-    async with doomed(settings, life) as machine:
-        order = Order(machine, wanted, job or new_id(), bool(job), kept=chosen.as_bytes(), exact=True)
+    async with doomed(settings, errand) as machine:
+        order = Order(machine, wanted, errand.job or new_id(), bool(errand.job), kept=chosen.as_bytes(), exact=True)
         receipt = await work(order, brain)
-    return receipt.outcome
+    return f"{receipt.outcome} {machine.written}"
+
+
+def answer_all(errand: Errand) -> str:
+    """Answer whatever waits, as long as one lives."""
+    settings = settings_at(Path(errand.home))
+    keys = settings.lib / "keys"
+    while not (keys / FILE).exists():
+        time.sleep(LOOK)
+    journal = Journal(keys / FILE, load_signer(keys))
+    while True:
+        for found in waiting.waiting_everywhere(keys / FILE).values():
+            for pending in found.open:
+                kept = papers.find(settings.lib / "jobs", pending.job)
+                card = waiting.read_card(kept.text(pending.paper))
+                question = pending.kind == "question"
+                said, words = ("answered", ANSWER) if question else (errand.say, "")
+                told = waiting.decide(pending, card, kept, said, f"pid {os.getpid()}", words=words)
+                journal.add(pending.job, "owner", told)
+                journal.commit()
+        time.sleep(LOOK)
+
+
+def forked(work: Callable[[], str], wire: int) -> int:
+    """Do something in a process of its own, and write down what it says."""
+    if pid := os.fork():
+        return pid
+    try:
+        said = work()
+    except HotdeskError as e:
+        said = f"{type(e).__name__}: {e}"
+    except BaseException:  # noqa: BLE001 - the end of a process
+        said = traceback.format_exc()
+    with suppress(OSError):
+        os.write(wire, said.encode())
+    os._exit(0)
+
+
+def live(errand: Errand) -> dict[str, object]:
+    """Have an errand done; give what it said, and whether it was killed."""
+    other = forked(lambda: answer_all(errand), -1) if errand.answers else 0
+    inner, outer = os.pipe()
+    pid = forked(lambda: anyio.run(carry_out, errand), outer)
+    os.close(outer)
+    if errand.seconds:
+        time.sleep(errand.seconds)
+        os.kill(pid, signal.SIGKILL)
+    with open(inner) as file:
+        said = file.read()
+    _, status = os.waitpid(pid, 0)
+    if other:
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+    left = [folder.name for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*")]
+    clear_up()
+    if left and not errand.seconds:
+        said += f"; left {left}"
+    return {"said": said, "killed": os.WIFSIGNALED(status)}
+
+
+def clear_up() -> None:
+    """End the desks of whoever was killed from outside: elsewhere their keeper does it."""
+    for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*"):
+        while left := programs_at(folder / "home"):
+            strike(left, signal.SIGKILL)
+            time.sleep(LOOK)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Do one errand after the other, a line of JSON each."""
+    with suppress(KeyboardInterrupt):
+        for line in sys.stdin:
+            print(json.dumps(live(Errand(**json.loads(line)))), flush=True)
 
 
 if __name__ == "__main__":
-    home, script, life, job = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    print(anyio.run(carry_out, home, script, life, job))
+    main()

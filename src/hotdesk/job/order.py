@@ -99,7 +99,7 @@ def line_of(order: Order, brain: Brain, folder: Papers) -> Line:
     desks = Desks(machine, job, order.id, log.note, job.seconds)
     checkpoints = Checkpoints(folder.folder)
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
-    people.give_back = steps.give_back
+    people.give_back = steps.be_patient
     drive = Drive(settings.lib / "drive", settings.drive_quota)
     return Line(job, order.id, log, past, plans, steps, desks, checkpoints, drive, settings.retention_days)
 
@@ -109,12 +109,12 @@ def refuse_ended(line: Line) -> None:
     if (ended := line.past.ended) is not None:
         if line.past.burnt is None:
             line.bury(ended)
+        line.checkpoints.destroy()
         raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
 
 
 def first_event(order: Order, brain: Brain, past: Past) -> JobEvent:
     """Give the event with which a process takes a job up."""
-    if order.goes_on:
-        unknown = tuple(f"{act.act} {act.tool}" for act in past.unknown)
-        return Resumed(order.id, order.by, past.current, unknown)
+    if past.begun is not None:
+        return Resumed(order.id, order.by, past.current, past.surfaced)
     return JobBegun(order.id, order.job.goal, order.job.digest, brain.name, order.by)

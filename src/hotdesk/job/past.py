@@ -36,6 +36,9 @@ from hotdesk.event import (
 from hotdesk.job.waiting import Waiting
 from hotdesk.plan import OURS
 
+ASKS = ("ask_person", "amend_plan", "remember", "recall")
+"""Acts that do nothing at a desk: asked again in the same words, people have answered already."""
+
 
 @dataclass(slots=True)
 class Turn:
@@ -98,11 +101,15 @@ class Past:
     attempt: int = 0
     turns: list[Turn] = field(default_factory=list)
     """Of the current attempt."""
+    again: list[Turn] = field(default_factory=list)
+    """Of a finished step that is taken again, for what no file holds."""
     tries: list[tuple[str, int, str]] = field(default_factory=list)
     """Attempts that failed: step, number, why."""
     checkpoint: Checkpointed | None = None
     kept_before: Checkpointed | None = None
     """The workspace as the last finished step left it."""
+    kept_at: int = 0
+    """When the workspace was kept, in milliseconds since 1970."""
     spent: Spending = field(default_factory=Spending)
     verified: dict[str, Verified] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
@@ -116,8 +123,13 @@ class Past:
 
     @property
     def unknown(self) -> list[Acted]:
-        """List the acts whose outcome nobody knows."""
+        """List the acts of the current attempt whose outcome nobody knows."""
         return [act for turn in self.turns for act in turn.unknown]
+
+    @property
+    def surfaced(self) -> tuple[str, ...]:
+        """Name every act whose outcome nobody knows."""
+        return tuple(f"{act.act} {act.tool}" for turn in (*self.turns, *self.again) for act in turn.unknown)
 
     @property
     def goes_on(self) -> bool:
@@ -135,7 +147,8 @@ class Past:
     def lost(self) -> list[Acted]:
         """List the acts of the step that was being taken whose work is not."""
         held = self.held
-        return [act for turn in self.turns if turn not in held for act in turn.acts]
+        acts = (act for turn in self.turns if turn not in held for act in turn.acts)
+        return [act for act in acts if act.tool not in ASKS]
 
     def take(self, event: Event, at: int) -> None:
         """Take an event in."""
@@ -154,22 +167,29 @@ class Past:
                 self.amended = event
             case StepBegun() | StepEnded() | Summed() | RolledBack():
                 self.take_step(event)
-            case Thought():
-                self.spent.take(event)
-                if event.step:
-                    self.turns.append(Turn(event))
-            case Acted():
-                self.spent.acts = max(self.spent.acts, event.act)
-                self.turns[-1].acts.append(event)
-            case Observed():
-                for turn in self.turns:
-                    if any(act.act == event.act for act in turn.acts):
-                        turn.seen[event.act] = event
+            case Thought() | Acted() | Observed():
+                self.take_turn(event)
             case Checkpointed():
-                self.checkpoint = event
+                self.checkpoint, self.kept_at = event, at
                 self.kept_before = self.kept_before if event.amid else event
             case _:
                 self.take_end(event)
+
+    def take_turn(self, event: Thought | Acted | Observed) -> None:
+        """Take in what is thought and done."""
+        turns = self.turns if event.step == self.current else self.again
+        match event:
+            case Thought():
+                self.spent.take(event)
+                if event.step:
+                    turns.append(Turn(event))
+            case Acted():
+                self.spent.acts = max(self.spent.acts, event.act)
+                turns[-1].acts.append(event)
+            case Observed():
+                for turn in turns:
+                    if any(act.act == event.act for act in turn.acts):
+                        turn.seen[event.act] = event
 
     def take_step(self, event: StepBegun | StepEnded | Summed | RolledBack) -> None:
         """Take in where a step stands."""
@@ -178,13 +198,15 @@ class Past:
                 self.desks[event.desk] = False
             case StepEnded(step="desk"):
                 self.desks[event.desk] = event.outcome == "done"
+            case StepBegun() if event.step in self.finished:
+                self.again = []
             case StepBegun() if event.step not in OURS:
-                if (event.step, event.attempt) != (self.current, self.attempt):
-                    self.turns = []
+                goes_on = (event.step, event.attempt) == (self.current, self.attempt)
+                self.turns = self.held if goes_on else []
                 self.current, self.attempt = event.step, event.attempt
             case Summed():
                 self.finished[event.step] = event.paper
-            case StepEnded() if event.step not in OURS:
+            case StepEnded() if event.step == self.current:
                 if event.outcome == "failed":
                     self.tries.append((event.step, self.attempt, event.note))
                     self.checkpoint = self.kept_before
@@ -203,8 +225,6 @@ class Past:
                 self.paused = event
             case Resumed():
                 self.paused = None
-                if self.goes_on:
-                    self.turns = self.held
             case JobBurnt():
                 self.burnt = event
 

@@ -98,7 +98,7 @@ class People:
             if time.time() * 1000 > asked.until:
                 expired = Decided(asked.job, asked.id, asked.digest, "expired", "")
                 self.log.note(expired)
-                return expired
+                continue  # somebody may have been first
             if self.log.halted:
                 raise Halted("it was asked to stop")
             if self.give_back and not given_back and time.monotonic() - began > self.patience:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import anyio
 
+from hotdesk.brain.loop import NUDGE
 from hotdesk.brain.models.seam import Item, Results, Told
 from hotdesk.brain.models.written import observation_from_json, reply_from_json
 from hotdesk.brain.permits import allowed_tools, is_risky
@@ -57,8 +58,6 @@ class Steps:
     """Whether whoever acts is a script, and gets the tools that are for scripts."""
     summaries: dict[str, str] = field(default_factory=dict)
     stage: StepStage | None = None
-    brought: list[str] = field(default_factory=list)
-    """What is to be brought back from the desk beside."""
     before: Checkpointed | None = None
     """The workspace as the last finished step left it."""
 
@@ -96,22 +95,35 @@ class Steps:
         """Take one step, again if it fails; what it leaves is on disk before it counts as done."""
         await self.plans.approve_step(step)
         history, before = await self.interrupted(step)
-        attempt = self.past.attempt + (not history) if self.past.current == step.name else 1
-        self.past.current = ""
-        for number in range(attempt, attempt + ATTEMPTS):
+        failed = self.failures(step)
+        for number in self.attempts(step, failed, bool(history)):
             ended = await self.attempt(self.step(step.name), number, before, history)
             if ended.done:
                 await self.finish(self.step(step.name), ended)
                 return
+            failed.append((number, ended.why))
             before, history = f"Attempt {number} failed: {ended.summary[:LONGEST]}", ()
-        raise Stopped(f"step {step.name} failed: {ended.why}")
+        raise Stopped(f"step {step.name} failed: {failed[-1][1]}")
+
+    def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
+        """Number the attempts that are left: one that was broken off has a number, and is not one that failed."""
+        last = 0
+        if self.past.current == step.name:
+            self.past.current, last = "", self.past.attempt - goes_on
+        first = max(last, *(number for number, _ in failed), 0) + 1
+        return range(first, first + ATTEMPTS - len(failed))
+
+    def failures(self, step: Step) -> list[tuple[int, str]]:
+        """List the attempts at a step that failed: number, why. A finished step that is taken again has none yet."""
+        tries = [] if step.name in self.summaries else self.past.tries
+        return [(number, why) for name, number, why in tries if name == step.name]
 
     async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
         stage = self.stage = await self.enter(step)
         desk = stage.desk
         risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
-        snapshot = await stage.desk.snapshot() if risky else None
+        snapshot = await desk.snapshot() if risky and not history else None
         what = brief_words(step.intent)
         self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
         situation = Situation(
@@ -120,7 +132,7 @@ class Steps:
         try:
             ended = await self.timed(situation, stage)
         except (Halted, Spent, ModelError):
-            await self.checkpoint(step, amid=True)
+            await self.checkpoint(step)
             raise
         except BaseException as e:
             self.log.note(StepEnded(self.log.job, step.name, "failed", said(e), stage.desk.id))
@@ -128,21 +140,21 @@ class Steps:
         if not ended.done:
             paper = self.log.papers.write(ended.summary)
             self.log.note(StepEnded(self.log.job, step.name, "failed", ended.why, stage.desk.id, paper))
-            if snapshot is not None:
+            self.past.checkpoint = self.before
+            if risky:
                 await self.roll_back(desk, snapshot)
                 self.log.note(RolledBack(self.log.job, step.name, attempt, ended.why))
         if snapshot is not None and stage.desk is desk:
             await desk.forget(snapshot)
         return ended
 
-    async def roll_back(self, desk: Desk, snapshot: SnapshotId) -> None:
-        """Have the workspace as before the step; where the desk was given back amid it, as it was kept then."""
+    async def roll_back(self, desk: Desk, snapshot: SnapshotId | None) -> None:
+        """Have the workspace as before the step; where that was at another desk, as it was kept then."""
         assert self.stage is not None
-        if self.stage.desk is desk:
+        if self.stage.desk is desk and snapshot is not None:
             await desk.rollback(snapshot)
         else:
             await self.desks.close()
-            self.past.checkpoint = self.before
 
     async def timed(self, situation: Situation, stage: StepStage) -> Ended:
         """Have the brain act, until the job's time is up; what it waits for people is not its time."""
@@ -158,21 +170,30 @@ class Steps:
     async def finish(self, step: Step, ended: Ended) -> None:
         """Keep the workspace, and with it that the step is done."""
         assert self.stage is not None
-        desk = self.stage.desk.id
+        done = StepEnded(self.log.job, step.name, "done", "", self.stage.desk.id)
+        if step.name in self.summaries:  # taken again: what of it is in files was kept the first time
+            self.log.note(done)
+            return
         if not self.is_kept_by_next(step):
-            await self.desks.end_side([*self.brought, *step.makes])
-            self.brought = []
+            await self.desks.end_side(self.brought(step))
         else:
-            self.brought += step.makes
-            await self.desks.bring(self.brought)
+            await self.desks.bring(self.brought(step))
         saved = await self.save(step, amid=False)
         summary = Summed(self.log.job, step.name, self.log.papers.write(ended.summary))
-        self.log.note(saved, summary, StepEnded(self.log.job, step.name, "done", "", desk))
+        self.log.note(saved, summary, done)
         self.past.checkpoint = self.before = saved
-        self.checkpoints.forget_others(saved.sha256)
+        self.checkpoints.forget_others(saved.sha256, saved.side)
         self.summaries[step.name] = ended.summary
         if self.next() is None and self.desks.main is not None:  # nothing runs on while results are looked at
             await self.clear(self.desks.main)
+
+    def brought(self, step: Step) -> list[str]:
+        """List what comes back from the desk beside: what was made there, by this step and those it goes on from."""
+        steps, last = self.plans.plan.steps, self.index(step)
+        first = last
+        while first and steps[first].keeps:
+            first -= 1
+        return [name for each in steps[first : last + 1] for name in each.makes]
 
     def is_kept_by_next(self, step: Step) -> bool:
         """Say whether the next step goes on where this one ends."""
@@ -188,7 +209,7 @@ class Steps:
         if not stays:
             await self.desks.end_side()
         if self.desks.main is None:
-            await self.open()
+            await self.open_for(step)
         elif not stays:
             await self.clear(self.desks.main)
         if self.desks.side is None and self.plans.is_apart(index):
@@ -218,6 +239,17 @@ class Steps:
             await self.checkpoints.restore(desk, kept.sha256)
         return desk
 
+    async def open_for(self, step: Step) -> str:
+        """Open the desks a step is taken at, as they were kept; give what the worker is told who was at others."""
+        index, side = self.index(step), self.past.checkpoint.side if self.past.checkpoint else ""
+        await self.open()
+        if not side and not self.plans.is_apart(index):
+            return GIVEN_BACK
+        desk = await self.desks.begin_side(self.plans.scope_for(index), () if side else step.files)
+        if side:
+            await self.checkpoints.restore(desk, side)
+        return GIVEN_BACK if side else MOVED
+
     async def clear(self, desk: Desk) -> None:
         """Have no program, connection or log-in of the step before: what is in files stays."""
         self.machine.leave(desk.id)
@@ -236,25 +268,33 @@ class Steps:
         began = anyio.current_time()
         assert self.desks.main is not None
         main = await self.checkpoints.save(self.desks.main)
-        side = await self.checkpoints.save(self.desks.side) if amid and self.desks.side is not None else None
+        side = await self.checkpoints.save(self.desks.side) if self.desks.side is not None else None
         spent = int((anyio.current_time() - began) * 1000)
         size = main.size + (side.size if side else 0)
         name = side.sha256 if side else ""
         return Checkpointed(self.log.job, step.name, self.log.spent.acts, main.sha256, size, spent, amid, name)
 
-    async def checkpoint(self, step: Step, *, amid: bool) -> None:
-        """Keep the workspace on disk."""
+    async def checkpoint(self, step: Step) -> None:
+        """Keep the workspace on disk, and the one before the step: it may fail yet."""
+        if self.desks.main is None or step.name in self.summaries:
+            return  # it is kept
         with anyio.CancelScope(shield=True):
-            saved = await self.save(step, amid=amid)
+            saved, before = await self.save(step, amid=True), self.before
             self.log.note(saved)
             self.past.checkpoint = saved
-            self.checkpoints.forget_others(saved.sha256, saved.side, self.before.sha256 if self.before else "")
+            self.checkpoints.forget_others(saved.sha256, saved.side, *((before.sha256, before.side) if before else ()))
 
     async def give_back(self) -> None:
         """Keep the workspace and burn the desks: a person takes their time."""
         if self.stage is not None and self.desks.main is not None:
-            await self.checkpoint(self.stage.step, amid=True)
+            await self.checkpoint(self.stage.step)
             await self.desks.close()
+
+    async def be_patient(self) -> None:
+        """Give the desks back while a person takes their time, unless that would end what no file holds."""
+        step = self.stage.step if self.stage is not None else None
+        if step is not None and not (step.live or step.keeps or self.is_kept_by_next(step)):
+            await self.give_back()
 
     async def come_back(self) -> str:
         """Have the desks again, if they were given back; give what the worker is told of it.
@@ -264,13 +304,9 @@ class Steps:
         stage = self.stage
         if stage is None or self.desks.main is not None:
             return ""
-        index, side = self.index(stage.step), self.past.checkpoint.side if self.past.checkpoint else ""
-        desk, told = await self.open(), GIVEN_BACK
-        if side or self.plans.is_apart(index):
-            desk = await self.desks.begin_side(self.plans.scope_for(index), () if side else stage.step.files)
-            told = GIVEN_BACK if side else MOVED
-        if side:
-            await self.checkpoints.restore(desk, side)
+        told = await self.open_for(stage.step)
+        desk = self.desks.side or self.desks.main
+        assert desk is not None
         again = await self.staged(stage.step, desk)
         stage.desk, stage.toolbox = again.desk, again.toolbox
         return told
@@ -312,10 +348,10 @@ class Steps:
         What may have changed something outside is not done again unless a person says so.
         """
         past = self.past
-        if past.current != step.name or step.name in self.summaries:
-            return (), ""
-        writes = written(self.people.journal, past)
-        if writes or (past.unknown and self.plans.may_write(step)):
+        if past.current != step.name:
+            return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
+        writes, doubtful = written(self.people.journal, past), [act for act in past.unknown if act in past.lost]
+        if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
             card = repeat_card(step, past.attempt, lost, unknown, writes)
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
@@ -331,9 +367,8 @@ class Steps:
             if len(reply.calls) != len(turn.acts):
                 return  # a budget ended before they were used
             yield reply
-            if reply.calls:
-                seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)
-                yield Results(tuple(zip(reply.calls, seen, strict=True)))
+            seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)
+            yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else Told(NUDGE)
 
 
 def told_lost(past: Past) -> str:
@@ -349,7 +384,8 @@ def written(journal: Path, past: Past) -> list[str]:
     """List what a step that was being taken has sent outside, as far as its work is not in the workspace."""
     if not past.lost:
         return []
-    events = (row.event() for desk in past.desks for row in read(journal, desk))
+    since = past.kept_at if past.goes_on else 0
+    events = (row.event() for desk in past.desks for row in read(journal, desk) if row.at >= since)
     return [
         f"{event.method} {event.scheme}://{event.host}{event.path}"
         for event in events

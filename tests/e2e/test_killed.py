@@ -1,0 +1,271 @@
+"""kill -9 at every boundary, then resume: the same result, once, whole, and nothing done again that was done."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from hotdesk.drive.audit import verify
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.signing import public_of
+from hotdesk.event import Event, JobBegun, JobBurnt, JobEnded, Kept, Observed, Resumed, StepBegun, Summed
+from hotdesk.job.past import read_past
+from tests.e2e.killed import Errand, settings_at
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tests/e2e/errand"
+RESULT = {
+    "answer.txt": b"a dozen",
+    "result.txt": b"12\n12\n24\n24\nanswer.txt\ncount.txt\ndouble\ndouble.txt\nstock.txt\ntold.txt\ntwelve\n",
+}
+LIVE = {"serve"}
+HANDS = 3
+"""Errands that are done at once."""
+TURN = int(time.time() // 86400)
+"""Another every day: over a few of them every boundary is met."""
+
+
+class Nursery:
+    """A process that forks for each life of a job."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        env = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(ROOT)])}
+        argv = [sys.executable, "-m", "tests.e2e.killed"]
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT
+        )
+
+    def live(self, errand: Errand) -> tuple[str, bool]:
+        """Have an errand done; give what it said, and whether it was killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(asdict(errand)) + "\n")
+        self.process.stdin.flush()
+        told = json.loads(self.process.stdout.readline())
+        return told["said"], told["killed"]
+
+
+class Nurseries:
+    """Several, each with one errand at a time."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="killed-", dir=home))
+        self.all = [Nursery(self.home / f"n{number}") for number in range(HANDS)]
+        self.free: SimpleQueue[Nursery] = SimpleQueue()
+        for each in self.all:
+            self.free.put(each)
+
+    def new(self, **given: object) -> Errand:
+        """Give an errand in a state directory of its own."""
+        return Errand(tempfile.mkdtemp(dir=self.home), str(FOLDER), **given)  # type: ignore[arg-type]
+
+    def live(self, errand: Errand) -> tuple[str, bool]:
+        """Have an errand done by whoever is free."""
+        nursery = self.free.get()
+        try:
+            return nursery.live(errand)
+        finally:
+            self.free.put(nursery)
+
+    def each(self, what: object, cases: Sequence[object]) -> None:
+        """Try many cases, some at once."""
+        with ThreadPoolExecutor(HANDS) as hands:
+            list(hands.map(what, cases))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def nurseries(home: Path) -> Iterator[Nurseries]:
+    """Give processes that fork."""
+    made = Nurseries(home)
+    yield made
+    for each in made.all:
+        assert each.process.stdin is not None
+        each.process.stdin.close()
+        each.process.wait(20)
+        assert each.process.stdout is not None
+        each.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def commits(nurseries: Nurseries) -> int:
+    """Count the commits of a job nobody kills."""
+    return length(nurseries, whole=True)
+
+
+@pytest.fixture(scope="module")
+def events(nurseries: Nurseries) -> int:
+    """Count its events."""
+    return length(nurseries, whole=False)
+
+
+def length(nurseries: Nurseries, *, whole: bool) -> int:
+    """Carry the brief out once, unharmed."""
+    errand = nurseries.new(whole=whole)
+    said, killed = nurseries.live(errand)
+    assert (said.split()[0], killed) == ("done", False), said
+    check(errand, lives=1)
+    return int(said.split()[1])
+
+
+def job_of(errand: Errand) -> str:
+    """Give the one job of a state directory."""
+    (job,) = os.listdir(settings_at(Path(errand.home)).lib / "jobs")
+    return job
+
+
+def history(errand: Errand) -> list[Event]:
+    """Give the events of its job."""
+    return [row.event() for row in read(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand))]
+
+
+def goes_on(errand: Errand) -> Errand:
+    """Give the next life."""
+    return replace(errand, job=job_of(errand), life=0, seconds=0.0)
+
+
+def check(errand: Errand, lives: int) -> None:
+    """See that a job is over, its result the same and kept once, its journal whole, and nothing left."""
+    lib, job, events = settings_at(Path(errand.home)).lib, job_of(errand), history(errand)
+    drive = Drive(lib / "drive")
+    kept = {version.name.partition("/")[2]: version for version in drive.ls(who=OPERATOR)}
+    assert {name: drive.find(f"{job}/{name}", who=OPERATOR) for name in kept} == RESULT
+    assert [version.number for version in kept.values()] == [1, 1]
+    assert verify(lib / "keys" / FILE, public_of(lib / "keys")).faults == ()
+    counted = Counter(type(event) for event in events)
+    assert (counted[JobBegun], counted[JobEnded], counted[JobBurnt]) == (1, 1, 1)
+    assert isinstance(events[-1], JobBurnt)
+    assert events[-1].left == ()
+    assert counted[Resumed] <= lives - 1
+    assert sorted(os.listdir(lib / "jobs" / job)) == ["key", "lock", "order", "papers"]
+    check_once(events)
+
+
+def check_once(events: Sequence[Event]) -> None:
+    """See that a finished step is not taken again unless it is live, and that no act has two outcomes."""
+    done: set[str] = set()
+    for event in events:
+        match event:
+            case Summed():
+                assert event.step not in done
+                done.add(event.step)
+            case StepBegun(step=step) if step in done:
+                assert step in LIVE
+    acts = Counter(event.act for event in events if isinstance(event, Observed))
+    assert set(acts.values()) == {1}
+    versions = {(event.path, event.version) for event in events if isinstance(event, Kept)}
+    assert versions == {("result.txt", 1), ("answer.txt", 1)}
+
+
+def die_and_go_on(nurseries: Nurseries, errand: Errand) -> None:
+    """Have a job killed once, and resumed."""
+    said, killed = nurseries.live(errand)
+    assert killed, said
+    finish(nurseries, errand, lives=2)
+
+
+def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
+    """Resume a job until it is over; killed after its end it is over, and says so."""
+    ended = read_past(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand)).ended
+    said, killed = nurseries.live(goes_on(errand))
+    assert not killed
+    assert ("is over: done" in said) if ended else said.startswith("done"), said
+    assert "left" not in said
+    check(errand, lives)
+
+
+def test_killed_after_any_commit_a_job_goes_on_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
+    lives = range(1 + TURN % 6, commits + 1, 6)
+    nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), lives)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_killed_after_every_commit_a_job_goes_on_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
+    nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), range(1, commits + 1))
+
+
+def test_killed_amid_a_commit_that_was_none_a_job_still_goes_on(nurseries: Nurseries, events: int) -> None:
+    lives = range(1 + TURN % 15, events + 1, 15)
+    nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life, whole=False)), lives)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_killed_after_every_event_a_job_still_goes_on(nurseries: Nurseries, events: int) -> None:
+    lives = range(1, events + 1)
+    nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life, whole=False)), lives)
+
+
+@pytest.mark.parametrize("life", [24, 31])
+def test_a_job_that_dies_again_and_again_gets_there(nurseries: Nurseries, life: int) -> None:
+    errand, lives = nurseries.new(life=life), 1
+    said, killed = nurseries.live(errand)
+    while killed and lives < 40:
+        said, killed = nurseries.live(replace(goes_on(errand), life=life))
+        lives += 1
+    assert "done" in said, said
+    check(errand, lives)
+
+
+def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
+    """Have a job killed, resumed, killed, and resumed; give whether it lived long enough to be killed twice."""
+    errand = nurseries.new(life=first)
+    assert nurseries.live(errand)[1]
+    said, killed = nurseries.live(replace(goes_on(errand), life=second))
+    if killed:
+        finish(nurseries, errand, lives=3)
+    else:
+        assert "done" in said, said
+        check(errand, lives=2)
+    return killed
+
+
+@pytest.mark.parametrize("first", [45, 62])
+def test_killed_right_after_it_was_resumed_a_job_goes_on(nurseries: Nurseries, commits: int, first: int) -> None:
+    lives = [1, 2, 3, 4 + TURN % 12]
+    nurseries.each(lambda second: die_twice(nurseries, min(first, commits), second), lives)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", [9, 30, 50, 60, 70])
+def test_killed_at_every_boundary_of_what_was_resumed_a_job_goes_on(
+    nurseries: Nurseries, commits: int, first: int
+) -> None:
+    nurseries.each(lambda second: die_twice(nurseries, first, second), range(1, commits + 1))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_killed_at_any_moment_a_job_goes_on_to_the_same_result(nurseries: Nurseries) -> None:
+    chance = random.Random(TURN)
+
+    def once(seconds: float) -> None:
+        errand = nurseries.new(seconds=seconds)
+        said, killed = nurseries.live(errand)
+        jobs = settings_at(Path(errand.home)).lib / "jobs"
+        if killed and jobs.exists() and any((folder / "order").exists() for folder in jobs.iterdir()):
+            said, killed = nurseries.live(goes_on(errand))
+        elif killed:
+            return  # it was nobody's yet
+        assert not killed
+        assert "done" in said, said
+        check(errand, lives=2)
+
+    nurseries.each(once, [chance.uniform(0.02, 3.0) for _ in range(100)])
