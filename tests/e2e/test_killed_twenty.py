@@ -1,0 +1,183 @@
+"""Twenty invoices at real desks behind the real door, killed and resumed: the same cells, and one confirmation."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from examples import trial
+from examples.twenty import pdfs, run
+from examples.twenty.supplier import HOST, Supplier, serving
+
+from hotdesk.config import Config
+from hotdesk.drive.journal import FILE, read
+from hotdesk.event import Acted, Event, JobEnded, Pending, Resumed, StepBegun, Summed
+
+pytestmark = pytest.mark.container
+HERE = Path(run.__file__).parent
+BOOK = "Reconciliation.xlsx"
+SECONDS = 100.0
+PARTS = ("xl/worksheets/sheet1.xml", "xl/sharedStrings.xml")
+
+
+@dataclass
+class Twenty:
+    """One brief in a state directory of its own, with its supplier."""
+
+    home: Path
+    supplier: Supplier
+    env: dict[str, str] = field(default_factory=dict)
+    decided: set[str] = field(default_factory=set)
+
+    def start(self, *argv: str) -> subprocess.Popen[bytes]:
+        """Begin `hotdesk`, as the leader of a group."""
+        with (self.home / "said").open("ab") as said:
+            return subprocess.Popen(
+                [*trial.HOTDESK, *argv], env=self.env, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                process_group=0,
+            )  # fmt: skip
+
+    def work(self) -> subprocess.Popen[bytes]:
+        """Begin the brief."""
+        brief = str(self.home / "brief")
+        return self.start("work", brief, "--script", f"{brief}/brain.py", "--out", str(self.home / "out"))
+
+    @property
+    def job(self) -> str:
+        """Give its job, nothing when it has not begun."""
+        jobs = self.home / "lib/jobs"
+        return next(iter(os.listdir(jobs)), "") if jobs.exists() else ""
+
+    @property
+    def events(self) -> list[Event]:
+        """Give its events so far."""
+        journal = self.home / "lib/keys" / FILE
+        return [row.event() for row in read(journal, self.job)] if journal.exists() and self.job else []
+
+    def until(self, working: subprocess.Popen[bytes], holds: Callable[[list[Event]], bool]) -> bool:
+        """Wait until the events are so, and answer what is asked meanwhile; give whether they were before it ended."""
+        end, looked = time.monotonic() + SECONDS, time.monotonic()
+        while working.poll() is None:
+            assert time.monotonic() < end, (self.home / "said").read_text()
+            if holds(self.events):
+                return True
+            if time.monotonic() - looked > 1:
+                self.answer()
+                looked = time.monotonic()
+            time.sleep(0.02)
+        return False
+
+    def answer(self) -> None:
+        """Say yes to the confirmation and to taking its step again, and no to all else."""
+        listed = subprocess.run([*trial.HOTDESK, "approve", "--json"], env=self.env, capture_output=True, check=False)
+        for each in json.loads(listed.stdout or b"[]"):
+            right = each["kind"] == "repeat" or (HOST in (shown := json.dumps(each)) and "/confirmations" in shown)
+            word = "approve" if right else "refuse"
+            subprocess.run([*trial.HOTDESK, word, each["id"]], env=self.env, capture_output=True, check=False)
+
+    def finish(self, working: subprocess.Popen[bytes]) -> None:
+        """Answer until it ends well."""
+        self.until(working, lambda events: False)
+        assert working.wait(SECONDS) == 0, (self.home / "said").read_text()
+
+    def kill(self, working: subprocess.Popen[bytes]) -> None:
+        """Kill the process that works, and all of its group."""
+        os.killpg(working.pid, signal.SIGKILL)
+        working.wait(SECONDS)
+
+    @property
+    def cells(self) -> list[bytes]:
+        """Give what the workbook says."""
+        with zipfile.ZipFile(self.home / "out" / BOOK) as book:
+            return [book.read(part) for part in PARTS if part in book.namelist()]
+
+    def check(self, lives: int) -> None:
+        """See that all is as if nobody had been killed."""
+        events = self.events
+        assert [len(each["orders"]) for each in self.supplier.confirmations] == [pdfs.COUNT - len(pdfs.WRONG)]  # type: ignore[arg-type]
+        assert [event.outcome for event in events if isinstance(event, JobEnded)] == ["done"]
+        assert len([event for event in events if isinstance(event, Resumed)]) == lives - 1
+        done: set[str] = set()
+        for event in events:
+            assert not (isinstance(event, StepBegun) and event.step in done)
+            done |= {event.step} if isinstance(event, Summed) else set()
+        argv = [*trial.HOTDESK, "journal", "verify"]
+        verified = subprocess.run(argv, env=self.env, capture_output=True, check=False)
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@contextmanager
+def twenty(settings: Config) -> Iterator[Twenty]:
+    """Give a brief that can be carried out."""
+    home = Path(tempfile.mkdtemp(prefix="twenty-", dir=settings.run.parent))
+    home.chmod(0o755)
+    shutil.copytree(HERE, home / "brief", ignore=shutil.ignore_patterns("__pycache__"))
+    pdfs.write(home / "brief/invoices", 0)
+    with serving(home, secrets.token_urlsafe(32), 0) as supplier:
+        env = run.prepared(home, supplier)
+        paths = os.pathsep.join(filter(None, sys.path))
+        yield Twenty(home, supplier, {**env, "HOTDESK_IMAGES": str(settings.images), "PYTHONPATH": paths})
+    shutil.rmtree(home)
+
+
+def unharmed(settings: Config) -> tuple[list[bytes], int]:
+    """Carry the brief out once; give its cells, and how many events it has."""
+    with twenty(settings) as made:
+        made.finish(made.work())
+        made.check(lives=1)
+        return made.cells, len(made.events)
+
+
+def die_and_go_on(settings: Config, holds: Callable[[list[Event]], bool]) -> tuple[list[bytes], list[Event]]:
+    """Have the brief killed once the events are so, and resumed; give its cells, and all events."""
+    with twenty(settings) as made:
+        working = made.work()
+        if made.until(working, holds):
+            made.kill(working)
+            if not any(isinstance(event, JobEnded) for event in made.events):
+                made.finish(made.start("resume", made.job))
+                made.check(lives=2)
+                return made.cells, made.events
+        else:
+            assert working.returncode == 0, (made.home / "said").read_text()
+        return [], made.events
+
+
+def test_killed_while_it_works_or_confirms_the_cells_are_the_same_and_the_confirmation_is_made_once(
+    settings: Config,
+) -> None:
+    def is_confirming(events: list[Event]) -> bool:
+        acts = [event for event in events if isinstance(event, Acted) and event.step == "confirm"]
+        return len(acts) > 4
+
+    place = 20 + int(time.time() // 86400) % 20
+    with ThreadPoolExecutor(2) as both:
+        late = both.submit(die_and_go_on, settings, is_confirming)
+        early = both.submit(die_and_go_on, settings, lambda events: len(events) >= place)
+        (cells, events), (others, _) = late.result(), early.result()
+    assert cells
+    assert cells == others
+    assert [event.kind for event in events if isinstance(event, Pending)][-1] == "repeat"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_killed_at_every_event_the_brief_goes_on_to_the_same_cells(settings: Config) -> None:
+    cells, count = unharmed(settings)
+    for place in range(1, count + 1):
+        found, _ = die_and_go_on(settings, lambda events, place=place: len(events) >= place)  # type: ignore[misc]
+        assert found in (cells, []), f"killed at event {place}"

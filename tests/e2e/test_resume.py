@@ -1,0 +1,395 @@
+"""Jobs that stop, wait, are killed and go on, by the real program; answers come from other processes.
+
+Most of it on a machine without walls: what is told here is not the wall's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.desk.unwalled import programs_at, strike
+from hotdesk.drive.journal import FILE, read
+from hotdesk.event import (
+    Acted,
+    Amended,
+    Checkpointed,
+    Event,
+    JobBurnt,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Observed,
+    Pending,
+    Resumed,
+    StepBegun,
+    StepEnded,
+)
+from hotdesk.host import Host
+from tests.e2e.conftest import environment
+
+pytestmark = [pytest.mark.container, pytest.mark.anyio]
+
+SOURCE = os.pathsep.join(filter(None, sys.path))
+MAIN = "from hotdesk.cli import main; main()"
+PAUSED, UNDONE, REFUSED, SECONDS = 75, 1, 125, 30.0
+IMPORTS = "from hotdesk.brain.models.scripted import Failed, Hands, step\n"
+SLOW = """
+async def slow(hands):
+    "Take a while."
+    await hands.run(["sh", "-c", "echo one >> log"])
+    await hands.run(["sh", "-c", "echo two >> log; sleep 1.5; echo end >> log"])
+    await hands.run(["sh", "-c", "echo three >> log; cp log result.txt"])
+PLAN = (slow,)
+"""
+ASKING = """
+async def ask(hands):
+    "Ask."
+    await hands.write("before.txt", b"kept")
+    try:
+        name = await hands.ask("Which?")
+    except Failed as e:
+        name = str(e)
+    before = await hands.read("before.txt")
+    await hands.write("result.txt", name.splitlines()[0].encode() + b" " + before)
+PLAN = (ask,)
+"""
+QUICK = """
+async def quick(hands):
+    "Be quick."
+    await hands.write("result.txt", b"done")
+PLAN = (quick,)
+"""
+WIDER = """
+async def wider(hands):
+    "Do more than was planned."
+    first = await hands.use("shell", command="echo no > result.txt")
+    assert not first.ok
+    asked = await hands.amend(reason="it needs a shell", tools=["shell"])
+    seen = await hands.use("shell", command="echo yes > result.txt")
+    if not seen.ok:
+        await hands.write("result.txt", b"no")
+PLAN = (step(wider, tools=["exact_*"], makes=["result.txt"]),)
+"""
+T = TypeVar("T")
+
+
+@dataclass
+class Place:
+    """A state directory, and briefs that are carried out there."""
+
+    settings: Config
+    folder: Path
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def environment(self, **env: str) -> dict[str, str]:
+        """Give the variables of the program."""
+        return {**environment(self.settings), "PYTHONPATH": SOURCE, "HOTDESK_ALLOW_LOCAL": "1", **env}
+
+    def call(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run `hotdesk` to its end."""
+        command = [sys.executable, "-c", MAIN, *argv]
+        around = self.environment(**env)
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=90, env=around)
+
+    def write(self, script: str, *, top: str = "") -> None:
+        """Have a brief and its script."""
+        deliverable = '[[deliverables]]\npath = "result.txt"\nchecks = []\n'
+        (self.folder / "brief.toml").write_text(f'goal = "Try."\nwall = "local"\n{top}\n{deliverable}')
+        (self.folder / "brain.py").write_text(IMPORTS + script)
+
+    def work(self, *argv: str) -> subprocess.Popen[bytes]:
+        """Begin to carry it out."""
+        script = str(self.folder / "brain.py")
+        return self.start("work", str(self.folder), "--script", script, "--out", str(self.folder / "out"), *argv)
+
+    def start(self, *argv: str) -> subprocess.Popen[bytes]:
+        """Begin `hotdesk`, as the leader of a group."""
+        command = [sys.executable, "-c", MAIN, *argv]
+        around = self.environment()
+        process = subprocess.Popen(
+            command, env=around, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            process_group=0,
+        )  # fmt: skip
+        self.running.append(process)
+        return process
+
+    @property
+    def job(self) -> str:
+        """Give the one job there is."""
+        (job,) = os.listdir(self.settings.lib / "jobs")
+        return job
+
+    @property
+    def events(self) -> list[Event]:
+        """Give its events so far."""
+        jobs = self.settings.lib / "jobs"
+        if not jobs.exists() or not os.listdir(jobs):
+            return []
+        return [row.event() for row in read(self.settings.lib / "keys" / FILE, self.job)]
+
+    def all(self, kind: type[T]) -> list[T]:
+        """Give its events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def wait_for(self, kind: type[T], holds: Callable[[T], bool] = lambda event: True) -> T:
+        """Wait until an event is there."""
+        end = time.monotonic() + SECONDS
+        while not (found := [event for event in self.all(kind) if holds(event)]):
+            assert time.monotonic() < end, f"no {kind.__name__} in {self.events}"
+            time.sleep(0.05)
+        return found[-1]
+
+    def resume(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Go on with it."""
+        return self.call("resume", self.job, *argv)
+
+    @property
+    def result(self) -> str:
+        """Give what was made."""
+        return (self.folder / "out/result.txt").read_text()
+
+
+@pytest.fixture
+async def place(settings: Config) -> AsyncIterator[Place]:
+    """Give a state directory whose journal is the keys' own; in the end it is whole."""
+    with placed(settings) as made:
+        async with Host(made.settings, control=False) as host:
+            await host.ready()
+        yield made
+        verified = made.call("journal", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@contextmanager
+def placed(settings: Config) -> Iterator[Place]:
+    """Give a state directory, and end what was started there."""
+    home = Path(tempfile.mkdtemp(prefix="resume-", dir=settings.run.parent))
+    home.chmod(0o755)
+    (home / "brief").mkdir()
+    (home / "etc").mkdir()
+    made = Place(replace(settings, run=home / "run", lib=home / "lib"), home / "brief")
+    try:
+        yield made
+    finally:
+        for process in made.running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=20)
+    shutil.rmtree(home)
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """Wait until a process ends."""
+    process.wait(SECONDS)
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_finishes_the_act_and_the_job_goes_on_amid_the_step(
+    place: Place, number: signal.Signals
+) -> None:
+    place.write(SLOW)
+    working = place.work()
+    place.wait_for(Acted, lambda event: event.act == 2)
+    working.send_signal(number)
+    assert ended(working) == PAUSED
+    (kept,) = place.all(Checkpointed)
+    assert (kept.amid, kept.act, len(place.all(Observed))) == (True, 2, 2)
+    assert isinstance(place.events[-2], JobPaused)
+    assert isinstance(place.events[-1], JobBurnt)
+    done = place.resume()
+    assert done.returncode == 0, done.stderr
+    assert place.result == "one\ntwo\nend\nthree\n"
+    assert [event.act for event in place.all(Acted)] == [1, 2, 3, 4]
+    assert place.all(Resumed)[0].unknown == ()
+    assert {event.attempt for event in place.all(StepBegun) if event.step == "slow"} == {1}
+
+
+async def test_two_signals_burn_the_desk_at_once_and_the_job_is_over(place: Place) -> None:
+    place.write(SLOW)
+    working = place.work()
+    place.wait_for(Acted, lambda event: event.act == 2)
+    working.send_signal(signal.SIGINT)
+    await anyio.sleep(0.3)
+    working.send_signal(signal.SIGINT)
+    assert ended(working) == 128 + signal.SIGINT
+    (over,) = place.all(JobEnded)
+    assert over.outcome == "interrupted"
+    assert [event.note for event in place.all(StepEnded) if event.step == "desk"] == ["burnt"]
+    assert "checkpoint-key" not in os.listdir(place.settings.lib / "jobs" / place.job)
+    refused = place.resume()
+    assert (refused.returncode, "is over: interrupted" in refused.stderr) == (REFUSED, True)
+    assert "checkpoint-key" not in os.listdir(place.settings.lib / "jobs" / place.job)
+
+
+async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Place) -> None:
+    place.write(SLOW.replace("sleep 1.5", "true"))
+    assert ended(place.work("--acts", "2")) == PAUSED
+    assert "2 acts were used up" in place.wait_for(JobPaused).why
+    assert place.resume().returncode == PAUSED
+    done = place.resume("--acts", "9")
+    assert done.returncode == 0, done.stderr
+    assert place.result == "one\ntwo\nend\nthree\n"
+    refused = place.resume()
+    assert (refused.returncode, "is over: done" in refused.stderr) == (REFUSED, True)
+    assert len(place.all(Kept)) == 1
+
+
+async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with_its_files(place: Place) -> None:
+    (place.settings.run.parent / "etc/config.toml").write_text("[jobs]\npatience = 1\n")
+    place.write(ASKING)
+    working = place.work()
+    asked = place.wait_for(Pending, lambda event: event.kind == "question")
+    place.wait_for(StepEnded, lambda event: event.step == "desk")
+    assert [event.amid for event in place.all(Checkpointed)] == [True]
+    refused = place.resume()
+    assert (refused.returncode, "somebody works at" in refused.stderr) == (REFUSED, True)
+    assert place.all(Resumed) == []
+    assert place.call("answer", asked.id, "this one").returncode == 0
+    assert ended(working) == 0
+    assert place.result == "this one kept"
+    assert len([event for event in place.all(StepBegun) if event.step == "desk"]) == 2
+
+
+async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Place) -> None:
+    place.write(ASKING, top="wait = 1")
+    assert ended(place.work()) == 0
+    assert place.result == "Nobody answered. kept"
+
+
+async def test_stopped_while_it_asks_a_job_asks_no_second_time(place: Place) -> None:
+    place.write(ASKING, top='egress = ["POST https://shop.test/*"]')
+    working = place.work()
+    asked = place.wait_for(Pending, lambda event: event.kind == "question")
+    working.send_signal(signal.SIGINT)
+    assert ended(working) == PAUSED
+    assert place.call("answer", asked.id, "that one").returncode == 0
+    done = place.resume()
+    assert done.returncode == 0, done.stderr
+    assert place.result == "that one kept"
+    assert [event.kind for event in place.all(Pending)] == ["plan", "question"]
+
+
+async def test_a_plan_is_approved_while_nobody_works_at_the_job(place: Place) -> None:
+    place.write(QUICK, top='approve = "plan"')
+    working = place.work()
+    asked = place.wait_for(Pending)
+    os.killpg(working.pid, signal.SIGKILL)
+    assert ended(working) == -signal.SIGKILL
+    said = place.call("approve", asked.id)
+    assert f"nobody works at this job now: `hotdesk resume {place.job}`" in said.stdout
+    done = place.resume()
+    assert done.returncode == 0, done.stderr
+    assert (place.result, len(place.all(Pending))) == ("done", 1)
+
+
+async def test_an_edited_plan_is_the_plan(place: Place) -> None:
+    place.write(QUICK, top='approve = "plan"')
+    working = place.work()
+    editor = place.folder / "editor"
+    editor.write_text("#!/bin/sh\nsed -i 's/Be quick/Be very quick/' \"$1\"\n")
+    editor.chmod(0o755)
+    said = place.call("approve", place.wait_for(Pending).id, "--edit", EDITOR=str(editor))
+    assert said.returncode == 0, said.stderr
+    assert ended(working) == 0
+    assert len(place.all(Amended)) == 1
+    assert [event.what for event in place.all(StepBegun) if event.step == "quick"] == ["Be very quick."]
+
+
+@pytest.mark.parametrize(("wait", "why"), [("60", "refused"), ("1", "expired")])
+async def test_a_plan_that_is_refused_or_not_answered_in_time_is_not_carried_out(
+    place: Place, wait: str, why: str
+) -> None:
+    place.write(QUICK, top=f'approve = "plan"\nwait = {wait}')
+    working = place.work()
+    asked = place.wait_for(Pending)
+    if why == "refused":
+        assert place.call("refuse", asked.id, "--reason", "not today").returncode == 0
+    assert ended(working) == UNDONE
+    (over,) = place.all(JobEnded)
+    assert (over.outcome, f"the plan was {why}" in over.why) == ("failed", True)
+    assert place.all(StepBegun) == []
+
+
+@pytest.mark.parametrize(("word", "result"), [("approve", "yes\n"), ("refuse", "no")])
+async def test_an_amendment_holds_once_a_person_approves_it(place: Place, word: str, result: str) -> None:
+    place.write(WIDER, top='approve = "plan"')
+    working = place.work()
+    assert place.call("approve", place.wait_for(Pending).id).returncode == 0
+    asked = place.wait_for(Pending, lambda event: event.kind == "amendment")
+    assert place.call(word, asked.id).returncode == 0
+    assert ended(working) == 0
+    assert place.result == result
+    assert len(place.all(Amended)) == (word == "approve")
+
+
+@pytest.mark.parametrize("word", ["approve", "refuse"])
+async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_person_says_so(
+    place: Place, word: str
+) -> None:
+    place.write(SLOW, top='egress = ["POST https://shop.test/*"]')
+    working = place.work()
+    place.wait_for(Acted, lambda event: event.act == 2)
+    kill_all(working, place)
+    going = place.start("resume", place.job)
+    asked = place.wait_for(Pending, lambda event: event.kind == "repeat")
+    assert place.all(Resumed)[0].unknown == ("2 exact_run",)
+    os.killpg(going.pid, signal.SIGKILL)  # nor is it when this one dies, too
+    going.wait(SECONDS)
+    again = place.start("resume", place.job)
+    place.wait_for(Resumed, lambda event: len(place.all(Resumed)) == 2)
+    assert place.call(word, asked.id).returncode == 0
+    assert ended(again) == (0 if word == "approve" else UNDONE)
+    assert len([event for event in place.all(Pending) if event.kind == "repeat"]) == 1
+    if word == "refuse":
+        assert "taking step slow again was refused" in place.all(JobEnded)[0].why
+        assert [event.act for event in place.all(Acted)] == [1, 2]
+    else:
+        assert place.result == "one\ntwo\nend\nthree\n"
+
+
+async def test_a_forgotten_job_and_a_damaged_workspace_are_refused_kindly(place: Place) -> None:
+    place.write(SLOW.replace("sleep 1.5", "true"))
+    assert ended(place.work("--acts", "2")) == PAUSED
+    (kept,) = place.all(Checkpointed)
+    file = place.settings.lib / "jobs" / place.job / "checkpoints" / kept.sha256
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    refused = place.resume("--acts", "9")
+    assert refused.returncode == REFUSED
+    assert refused.stderr.splitlines()[-1].endswith("was changed")
+    assert place.all(Kept) == []
+    job = place.job
+    assert place.call("forget", job, "--yes").returncode == 0
+    refused = place.call("resume", job)
+    assert refused.returncode == REFUSED
+    assert json.dumps(job)[1:-1] in refused.stderr
+
+
+def kill_all(working: subprocess.Popen[bytes], place: Place) -> None:
+    """Kill a process and, as a keeper would elsewhere, what is at its desks."""
+    os.killpg(working.pid, signal.SIGKILL)
+    working.wait(SECONDS)
+    for event in place.all(StepBegun):
+        if event.step == "desk":
+            for folder in Path(tempfile.gettempdir()).glob(f"hotdesk-{event.desk}-*"):
+                while left := programs_at(folder / "home"):
+                    strike(left, signal.SIGKILL)
+                    time.sleep(0.02)
+                shutil.rmtree(folder)
