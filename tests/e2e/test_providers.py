@@ -43,6 +43,10 @@ OPUS, SONNET, GPT, MINI = (
     "anthropic:claude-opus-4-5", "anthropic:claude-sonnet-5", "openai:gpt-5", "openai:gpt-5-mini",
 )  # fmt: skip
 DOWN = [Trouble(529, retry_after="0.05")] * 1000
+HOSTS = {
+    "ask": (f"GET https://{HOST}/orders? up=1K",),
+    "confirm": (f"GET https://{HOST}/confirmations? up=1K", f"POST https://{HOST}/confirmations up=4K"),
+}
 BOOK = "Reconciliation.xlsx"
 PIECE = 1 << 20
 PATIENCE = 100.0
@@ -153,7 +157,7 @@ def minds(office: Office, **minds: Callable[[Asked], Reply]) -> Iterator[dict[st
 
 def acting(office: Office, **given: Any) -> Acting:
     """Give a mind that decides like the example's script."""
-    return Acting(office.home / "brief/brain.py", **given)
+    return Acting(office.home / "brief/brain.py", HOSTS, **given)
 
 
 def below(folder: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from typing import TypeAlias
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Item, Reply, Request, Results
 from hotdesk.brain.seam import Task
-from hotdesk.plan import to_json
+from hotdesk.plan import Plan, to_json
 from hotdesk.tool import Call, Observation
 from tests.providers.behind import Asked
 from tests.providers.server import Body
@@ -38,6 +38,8 @@ class Acting:
     """Thinks like a script."""
 
     script: Path
+    hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where each step goes: a model says so, where a script may leave it to the brief."""
     findings: list[str] = field(default_factory=list)
     """What is said against the next plan: once."""
     fails: set[str] = field(default_factory=set)
@@ -50,7 +52,8 @@ class Acting:
         if "plan" in asked.tools:
             self.shown.append("plan")
             plan = ScriptedModel.read(self.script).plans(TASK)
-            return Reply(thought="A plan is wanted.", calls=(Call("", "plan", {"plan": to_json(plan)}),))
+            steps = tuple(replace(step, hosts=self.hosts.get(step.name, ())) for step in plan.steps)
+            return Reply(thought="A plan is wanted.", calls=(Call("", "plan", {"plan": to_json(Plan(steps))}),))
         if "findings" in asked.tools:
             self.shown.append("findings")
             said, self.findings[:] = list(self.findings), []
