@@ -89,7 +89,10 @@ class XlsxCheck:
     def held(self, sheet: Sheet) -> tuple[str, ...]:
         """Say what holds, of a workbook in which everything does."""
         formulas = sum(1 for cell in sheet.values() if cell.formula)
-        told = [f"{len(self.columns)} columns, {self.rows} rows", f"{formulas} formula{'s' if formulas != 1 else ''}, calculated again"]
+        told = [
+            f"{len(self.columns)} columns, {self.rows} rows",
+            f"{formulas} formula{'s' if formulas != 1 else ''}, calculated again",
+        ]
         return (*told, f"red where {self.red_where} is not 0, and only there") if self.red_where else tuple(told)
 
 

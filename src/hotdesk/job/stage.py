@@ -24,6 +24,7 @@ WORDS = 500
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
 """Asks people, or for an amendment: by the tool's name."""
 ASKED = ("ask_person", "amend_plan")
+YES = "yes"
 
 
 @dataclass(slots=True)
@@ -74,6 +75,8 @@ class StepStage:
             uses = translated(given)
         except Wrong as e:
             return Observation(str(e), ok=False)
+        if (doubts := doubted(given)) and (refusal := await self.unacknowledged(doubts)):
+            return Observation(refusal, ok=False)
         seen, texts = Observation(), []
         for use in uses:
             seen = await self.toolbox.use(use.tool, use.arguments)
@@ -84,6 +87,14 @@ class StepStage:
             shot = await self.toolbox.use("screen_screenshot", {})
             return Observation("\n".join(filter(None, texts)), seen.ok, shot.image, shot.media)
         return seen
+
+    async def unacknowledged(self, doubts: str) -> str:
+        """Have a person acknowledge what a vendor doubts; say why it is not done, or nothing."""
+        question = f"The model's provider doubts that the next actions at the screen are right: {doubts}. Do them?"
+        answer = await self.people("ask_person", {"question": f"{question} Answer yes, or anything else for no."})
+        if answer.ok and answer.text.strip().lower() == YES:
+            return ""
+        return f"This was not done: its provider doubts it ({doubts}), and no person said yes. {answer.text}"
 
     async def choose(self, given: object) -> Observation:
         """Carry out one of the actions that were fixed before anything was read."""
@@ -119,6 +130,14 @@ class StepStage:
         except FileError:
             return False
         return found.kind == "directory" or (found.kind == "file" and found.size > 0)
+
+
+def doubted(given: object) -> str:
+    """Give the safety checks that a vendor raised for some actions, in a line; they are its words."""
+    raised = given.get("checks") if isinstance(given, Mapping) else None
+    each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
+    told = (f"{item.get('code')}: {item.get('message')}" for item in each)
+    return printable("; ".join(told))[:WORDS]
 
 
 def translated(given: object) -> list[computer.Use]:
