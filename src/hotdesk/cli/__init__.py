@@ -17,46 +17,54 @@ from hotdesk.errors import BriefError, HotdeskError, printable
 
 FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
-COMMANDS = {
-    "run": "Run a command on a fresh desk, then burn the desk.",
-    "open": "Open a desk that stays, and print its id.",
-    "exec": "Run a command on an open desk.",
-    "shell": "Be at a desk: a real terminal.",
-    "cp": "Copy files to or from an open desk.",
-    "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
-    "watch": "See a desk's screen in a web page, and take the wheel.",
-    "ps": "List open desks.",
-    "usage": "Say what open desks use.",
-    "pause": "Stop desks where they are.",
-    "resume": "Let paused desks go on, or a job that stopped.",
-    "snapshot": "Keep a desk's files as they are, to go back to.",
-    "rollback": "Have a desk's files as they were.",
-    "fork": "Open desks that begin with another's files.",
-    "burn": "Burn desks: end them and everything of them.",
-    "brief": "Check a brief, or begin one from a template.",
-    "work": "Carry out a brief: planned, approved, done, checked, kept, burnt.",
-    "drive": "List, get, put and remove what outlives desks.",
-    "jobs": "List jobs, and how each stands.",
-    "show": "Show a job: plan, steps, approvals, what left, what was kept.",
-    "approve": "Let a desk or job do what it asks for; without an id, list what waits.",
-    "refuse": "Refuse what a desk or job asks for.",
-    "answer": "Answer a question that a job asks.",
-    "replay": "Repeat a job's recorded decisions at a fresh desk.",
-    "forget": "Destroy what is kept of a job beside the journal.",
-    "image": "Build, save, list, remove and import images.",
-    "vault": "Keep secrets by name; desks never see them.",
-    "journal": "Read what happened, and prove that it is all there.",
-    "door": "Read what went through the door.",
-    "setup": "Set this machine up: packages, folders, images.",
-    "doctor": "Try the wall on this machine: what holds, what does not.",
-    "gc": "Bury orphaned desks, remove what no image uses, forget old jobs.",
+GROUPS = {
+    "Jobs, from a brief to a result": {
+        "brief": "Check a brief, or begin one from a template.",
+        "work": "Carry out a brief: planned, approved, done, checked, kept, burnt.",
+        "jobs": "List jobs, and how each stands.",
+        "show": "Show a job: plan, steps, approvals, what left, what was kept.",
+        "approve": "Let a desk or job do what it asks for; without an id, list what waits.",
+        "refuse": "Refuse what a desk or job asks for.",
+        "answer": "Answer a question that a job asks.",
+        "resume": "Go on with a job that stopped or was killed, or with paused desks.",
+        "replay": "Repeat a job's recorded decisions at a fresh desk.",
+        "forget": "Destroy what is kept of a job beside the journal.",
+        "drive": "List, get, put and remove what outlives desks.",
+    },
+    "Desks": {
+        "run": "Run a command on a fresh desk, then burn the desk.",
+        "open": "Open a desk that stays, and print its id.",
+        "exec": "Run a command on an open desk.",
+        "shell": "Be at a desk: a real terminal.",
+        "cp": "Copy files to or from an open desk.",
+        "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
+        "watch": "See a desk's screen in a web page, and take the wheel.",
+        "ps": "List open desks.",
+        "usage": "Say what open desks use.",
+        "pause": "Stop desks where they are.",
+        "snapshot": "Keep a desk's files as they are, to go back to.",
+        "rollback": "Have a desk's files as they were.",
+        "fork": "Open desks that begin with another's files.",
+        "burn": "Burn desks: end them and everything of them.",
+    },
+    "This machine, and what happened on it": {
+        "vault": "Keep secrets by name; desks never see them.",
+        "image": "Build, save, list, remove and import images.",
+        "journal": "Read what happened, and prove that it is all there.",
+        "door": "Read what went through the door.",
+        "setup": "Set this machine up: packages, folders, images.",
+        "doctor": "Try the wall on this machine: what holds, what does not.",
+        "gc": "Bury orphaned desks, remove what no image uses, forget old jobs.",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 
 def overview() -> str:
     """Write the list of commands."""
-    lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT, ""]
-    lines += [f"  {name:8} {summary}" for name, summary in COMMANDS.items()]
+    lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT]
+    for title, group in GROUPS.items():
+        lines += ["", f"{title}:", *(f"  {name:8} {summary}" for name, summary in group.items())]
     return "\n".join([*lines, "", "`hotdesk COMMAND --help` says more. --version prints the version."])
 
 
