@@ -42,6 +42,7 @@ from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
 from hotdesk.job.replaying import harmless, replayed
 
+APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
 PAUSED = 75
 """Exit code of a job that stopped and can be resumed."""
 
@@ -100,7 +101,7 @@ def read_chosen(data: bytes) -> Chosen:
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """Ask for limits that hold instead of the brief's."""
-    parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help="who admits the plan")
+    parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help=APPROVE)
     parser.add_argument("--seconds", type=float, metavar="N", help="how long it may work")
     parser.add_argument("--tokens", type=int, metavar="N", help="how many tokens models may read and write")
     parser.add_argument("--dollars", type=float, metavar="X", help="what models may cost, where a price is known")

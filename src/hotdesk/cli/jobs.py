@@ -18,7 +18,8 @@ from hotdesk.job.tale import Tale, tales
 
 GOAL = 60
 """Characters shown of a goal."""
-REASON = 60
+REASON = 32
+"""Characters shown of why it paused; `hotdesk show` has the rest."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

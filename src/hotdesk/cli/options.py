@@ -72,9 +72,12 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill the command after this; exit code 124")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+STREAM = "print each event of a job as a line of JSON, and what became of it as the last"
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "print JSON") -> None:
     """Ask how to print."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help=what)
 
 
 def parse_env(pairs: list[str] | None, option: str = "--env", value_name: str = "VALUE") -> dict[str, str]:

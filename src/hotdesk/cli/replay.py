@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("job", metavar="JOB", help="a job whose papers are kept")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was made there (./out/JOB)")
-    options.add_json(parser)
+    options.add_json(parser, options.STREAM)
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
     add_limits(parser)
-    options.add_json(parser)
+    options.add_json(parser, options.STREAM)
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was kept there (./out/JOB)")
     add_limits(parser)
-    options.add_json(parser)
+    options.add_json(parser, options.STREAM)
 
 
 def main(arguments: argparse.Namespace) -> int:

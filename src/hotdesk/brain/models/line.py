@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -142,7 +143,8 @@ class Line:
         except self.sdk.APIError:
             raise
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
-            raise self.failed(self.said(e), "is {variable} set?") from e
+            keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
+            raise self.failed("no key was found" if keyless else self.said(e), "is {variable} set?") from e
 
     async def read(self, stream: Any) -> Events:
         """Give a stream's events as plain data; `Cut` where it breaks off."""
