@@ -18,7 +18,7 @@ from hotdesk.brief.reading import find_brief, read_job
 from hotdesk.checks import find
 from hotdesk.cli import options
 from hotdesk.cli.meaning import as_json, shown
-from hotdesk.cli.parser import dedent
+from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import Config
 from hotdesk.door.policy import beyond
@@ -29,17 +29,7 @@ from hotdesk.errors import BriefError, printable
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.set_defaults(command=None)
-    acts = parser.add_subparsers(dest="act", required=True, metavar="check|new")
-    for name, act in ACTS.items():
-        made = acts.add_parser(
-            name,
-            help=(act.__doc__ or "").splitlines()[0],
-            description=dedent(act.__doc__ or ""),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        made.set_defaults(main=act)
-        ARGUMENTS[name](made)
+    add_acts(parser, ACTS, ARGUMENTS)
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:

@@ -6,15 +6,12 @@ import argparse
 import base64
 import json
 import os
-import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import anyio
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models import names
@@ -28,7 +25,6 @@ from hotdesk.brief.reading import find_brief, parse_job, read_job
 from hotdesk.checks import find
 from hotdesk.cli import unlock
 from hotdesk.cli.run import show
-from hotdesk.cli.terminal import unwrapped
 from hotdesk.config import Config
 from hotdesk.desk import image, sterilize
 from hotdesk.desk.confine import confine
@@ -193,31 +189,3 @@ def say(*lines: str) -> None:
     """Tell a person, with nothing in it that could steer a terminal."""
     for line in lines:
         print(printable(line), file=sys.stderr, flush=True)
-
-
-def run_stoppable(work: Callable[[], Awaitable[int]], stop: Callable[[], None]) -> int:
-    """Run a job: the first signal asks it to stop where it can be resumed, the second burns its desks at once."""
-
-    async def guarded() -> int:
-        code = 128 + signal.SIGINT
-        async with anyio.create_task_group() as tasks:
-
-            async def listen() -> None:
-                nonlocal code
-                asked = 0
-                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-                    async for number in signals:
-                        asked += 1
-                        if asked == 1:
-                            stop()
-                            continue
-                        code = 128 + number
-                        tasks.cancel_scope.cancel()
-                        return
-
-            tasks.start_soon(listen)
-            code = await work()
-            tasks.cancel_scope.cancel()
-        return code
-
-    return unwrapped(guarded)

@@ -6,7 +6,7 @@ import argparse
 
 from hotdesk.cli import options
 from hotdesk.cli.journal import as_json, cell, chosen_rows, moment, pairs, stream, whole
-from hotdesk.cli.parser import dedent
+from hotdesk.cli.parser import add_acts
 from hotdesk.drive.chain import Row
 from hotdesk.errors import printable
 from hotdesk.event import Alarm, Answered, Asked, Event, Exchange, Revoked
@@ -16,19 +16,16 @@ SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, R
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    acts = parser.add_subparsers(dest="act", required=True, metavar="log")
-    made = acts.add_parser(
-        "log",
-        help=(log.__doc__ or "").splitlines()[0],
-        description=dedent(log.__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    made.set_defaults(main=log, chain=None)
-    made.add_argument("--follow", action="store_true", help="go on with what happens from now")
-    made.add_argument("--desk", metavar="ID", help="only this desk's")
-    made.add_argument("--limit", type=whole, metavar="N", help="look at the newest N events only")
-    options.add_json(made)
+    add_acts(parser, {"log": log}, {"log": add_log})
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Describe what `log` takes."""
+    parser.set_defaults(chain=None)
+    parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
+    parser.add_argument("--desk", metavar="ID", help="only this desk's")
+    parser.add_argument("--limit", type=whole, metavar="N", help="look at the newest N events only")
+    options.add_json(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:

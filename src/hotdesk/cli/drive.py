@@ -15,7 +15,7 @@ from typing import BinaryIO, Literal
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.parser import dedent
+from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned, run_interruptible, write_all
 from hotdesk.desk.build import require_root
 from hotdesk.desk.seam import new_id
@@ -35,17 +35,7 @@ SYSTEM = Path("/var/lib/hotdesk/drive")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    acts = parser.add_subparsers(dest="act", required=True, metavar="ls|get|put|rm|history")
-    for name, act in ACTS.items():
-        made = acts.add_parser(
-            name,
-            help=(act.__doc__ or "").splitlines()[0],
-            description=dedent(act.__doc__ or ""),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        made.set_defaults(main=act)
-        ARGUMENTS[name](made)
+    for made in add_acts(parser, ACTS, ARGUMENTS):
         made.add_argument("--owner", default="", metavar="WHO", help="whose name it is: uid:1000")
         options.add_json(made)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.parser import dedent
+from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, recipe, state, sterilize, store
@@ -29,18 +29,7 @@ from hotdesk.host import Host, borrow
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    acts = parser.add_subparsers(dest="act", required=True, metavar="build|save|ls|rm|import")
-    for act in (build, save, ls, rm, import_):
-        name = act.__name__.rstrip("_")
-        summary = (act.__doc__ or "").splitlines()[0]
-        made = acts.add_parser(
-            name,
-            help=summary,
-            description=dedent(act.__doc__ or ""),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        made.set_defaults(main=act)
-        ARGUMENTS[name](made)
+    add_acts(parser, ACTS, ARGUMENTS)
 
 
 def add_build(parser: argparse.ArgumentParser) -> None:
@@ -248,3 +237,6 @@ def table(images: list[Image]) -> list[str]:
         built = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.built))
         rows.append((each.name, each.digest[:12], f"{each.size / 1e6:.0f} MB", built, each.source))
     return aligned(rows)
+
+
+ACTS = {"build": build, "save": save, "ls": ls, "rm": rm, "import": import_}

@@ -12,8 +12,9 @@ import anyio
 
 from hotdesk.brief.ceiling import admitted
 from hotdesk.cli.board import Board, JsonLines, Limits, receipt_lines
-from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, read_chosen, run_stoppable, say
+from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, read_chosen, say
 from hotdesk.cli.prompt import ask, open_terminal
+from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.identity import OPERATOR, described
@@ -51,7 +52,7 @@ class Run:
 
     def carry_out(self) -> int:
         """Carry it out; give the exit code."""
-        code = run_stoppable(self.work, self.stop)
+        code = run_interruptible(self.work, self.stop)
         if code >= 128 and self.board is not None:
             self.board.interrupted()
         return code

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.parser import dedent
+from hotdesk.cli.parser import add_acts
 from hotdesk.drive.audit import Report
 from hotdesk.drive.audit import verify as prove
 from hotdesk.drive.chain import Head, Row, parse_head
@@ -36,17 +36,7 @@ FAULTY = 1
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    acts = parser.add_subparsers(dest="act", required=True, metavar="show|verify|head|export")
-    for act in (show, verify, head, export):
-        made = acts.add_parser(
-            act.__name__,
-            help=(act.__doc__ or "").splitlines()[0],
-            description=dedent(act.__doc__ or ""),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        made.set_defaults(main=act)
-        ARGUMENTS[act.__name__](made)
+    add_acts(parser, ACTS, ARGUMENTS)
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:
@@ -301,3 +291,6 @@ def told(report: Report, key: str, kept: list[Head]) -> list[str]:
     if kept:
         return [f"whole, and up to {len(kept)} heads that were kept: {counted}"]
     return [f"whole: {counted}", "no head was given: what was cut off at the end does not show"]
+
+
+ACTS = {"show": show, "verify": verify, "head": head, "export": export}

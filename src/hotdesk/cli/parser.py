@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from hotdesk.errors import BriefError
+
+Act: TypeAlias = Callable[[argparse.Namespace], int | None]
+Describe: TypeAlias = Callable[[argparse.ArgumentParser], object]
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,6 +35,27 @@ def parse(name: str, module: ModuleType, own: list[str], command: list[str] | No
     if command is not None:
         arguments.command = command
     return arguments
+
+
+def add_acts(
+    parser: argparse.ArgumentParser, acts: Mapping[str, Act], arguments: Mapping[str, Describe]
+) -> list[argparse.ArgumentParser]:
+    """Describe what a subcommand can do, an act a name; each act's docstring is its help."""
+    made = []
+    places = parser.add_subparsers(dest="act", required=True, metavar="|".join(acts))
+    for name, act in acts.items():
+        text = act.__doc__ or ""
+        each = places.add_parser(
+            name,
+            help=text.splitlines()[0],
+            description=dedent(text),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        each.set_defaults(main=act)
+        arguments[name](each)
+        made.append(each)
+    return made
 
 
 def dedent(text: str) -> str:

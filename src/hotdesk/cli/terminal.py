@@ -83,17 +83,24 @@ def write_all(fd: int, data: bytes) -> bool:
     return True
 
 
-def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Run a command's work; SIGTERM and SIGHUP end it as Ctrl-C does, so that its desk burns."""
+def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]], stop: Callable[[], None] | None = None) -> int:
+    """Run a command's work; SIGTERM and SIGHUP end it as Ctrl-C does, so that its desk burns.
+
+    Where it can be asked to `stop`, the first signal does that, and the second ends it.
+    """
 
     async def guarded() -> int:
         code = 128 + signal.SIGINT
         async with anyio.create_task_group() as tasks:
 
             async def listen() -> None:
-                nonlocal code
+                nonlocal code, stop
                 with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
                     async for number in signals:
+                        if stop is not None:
+                            stop()
+                            stop = None
+                            continue
                         code = 128 + number
                         tasks.cancel_scope.cancel()
                         return

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.parser import dedent
+from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
 from hotdesk.desk import uids
 from hotdesk.errors import BriefError, HostError
@@ -45,17 +45,7 @@ SOURCES = ("file", "passphrase", "keyring")
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.set_defaults(command=None)
-    acts = parser.add_subparsers(dest="act", required=True, metavar="set|ls|rm|rotate|init")
-    for name, act in ACTS.items():
-        made = acts.add_parser(
-            name,
-            help=(act.__doc__ or "").splitlines()[0],
-            description=dedent(act.__doc__ or ""),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        made.set_defaults(main=act)
-        ARGUMENTS[name](made)
+    add_acts(parser, ACTS, ARGUMENTS)
 
 
 def add_set(parser: argparse.ArgumentParser) -> None:

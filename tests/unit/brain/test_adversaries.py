@@ -17,7 +17,7 @@ from hotdesk.brain.models.clumsy import FOR_EVER, MISTAKES
 from hotdesk.brain.models.hijacked import Hijacked
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Item, Request, Results, Told
-from hotdesk.brain.models.widest import widest
+from hotdesk.brain.models.turned import widest
 from hotdesk.brain.seam import Task
 from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec

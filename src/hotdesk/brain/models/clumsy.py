@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from hotdesk.brain.models.script_play import FREE
-from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Reply, Request
-from hotdesk.brain.models.widest import widest
-from hotdesk.brain.seam import Task
-from hotdesk.plan import Plan
+from hotdesk.brain.models.turned import Turned
 from hotdesk.tool import Call
 
-WINDOW = 100_000
 TALK = "I would now run the program and look at the result. Shall I?"
 """Said where a tool should have been used."""
 Use = tuple[str, object]
@@ -43,30 +39,12 @@ MISTAKES: tuple[tuple[Use, ...], ...] = (
 FOR_EVER: Use = ("run", {"argv": ["ls"]})
 
 
-class Clumsy:
+class Clumsy(Turned):
     """Makes every mistake once, then the same thing again and again. It never finishes."""
 
-    def __init__(self, script: ScriptedModel | None = None) -> None:
-        self.script = script
-
-    @property
-    def name(self) -> str:
-        """Say who it is."""
-        return "adversary clumsy"
-
-    @property
-    def window(self) -> int:
-        """Give as much as a common model has."""
-        return WINDOW
-
-    @property
-    def native_screen(self) -> bool:
-        """Use the screen by its tools."""
-        return False
-
-    def plans(self, task: Task) -> Plan:
-        """Give the script's plan, or one that asks for everything."""
-        return self.script.plans(task) if self.script else widest(task)
+    name = "adversary clumsy"
+    window = 100_000
+    """As much as a common model has."""
 
     async def ask(self, request: Request) -> Reply:
         """Make the next mistake."""
@@ -75,6 +53,3 @@ class Clumsy:
         calls = tuple(Call(f"try-{turn}-{place}", *use) for place, use in enumerate(uses, 1))
         talk = "" if calls else TALK
         return Reply(text=talk, calls=calls, stop="calls" if calls else "end", usage=FREE, model=self.name)
-
-    async def close(self) -> None:
-        """Hold nothing."""

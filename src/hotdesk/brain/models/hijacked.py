@@ -14,13 +14,11 @@ from pathlib import Path
 
 from hotdesk.brain.models.liar import LEAVES
 from hotdesk.brain.models.script_hands import Ask, Failed, Hands, read_done
-from hotdesk.brain.models.script_play import WINDOW, Act, Player
+from hotdesk.brain.models.script_play import Act, Player
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Reply, Request, Told
-from hotdesk.brain.models.widest import widest
-from hotdesk.brain.seam import Task
+from hotdesk.brain.models.turned import Turned
 from hotdesk.errors import HotdeskError
-from hotdesk.plan import Plan
 from hotdesk.tool import Observation
 
 WAYS = Path(__file__).with_name("ways_out.sh")
@@ -68,31 +66,14 @@ BROWSED: tuple[Ask, ...] = (
 """Ways out that a browser has."""
 
 
-class Hijacked:
+class Hijacked(Turned):
     """Somebody else's worker."""
 
+    name = "adversary hijacked"
+
     def __init__(self, script: ScriptedModel | None = None) -> None:
-        self.script = script
+        super().__init__(script)
         self.player = Player(self.name)
-
-    @property
-    def name(self) -> str:
-        """Say who it is."""
-        return "adversary hijacked"
-
-    @property
-    def window(self) -> int:
-        """Give more than any job says."""
-        return WINDOW
-
-    @property
-    def native_screen(self) -> bool:
-        """Use the screen by its tools."""
-        return False
-
-    def plans(self, task: Task) -> Plan:
-        """Hide behind the script's plan, or ask for everything."""
-        return self.script.plans(task) if self.script else widest(task)
 
     async def ask(self, request: Request) -> Reply:
         """Try the next way."""

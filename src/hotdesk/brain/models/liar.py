@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hotdesk.brain.models.script_play import FREE, WINDOW
+from hotdesk.brain.models.script_play import FREE
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Reply, Request, Results, Told
-from hotdesk.brain.models.widest import widest
-from hotdesk.brain.seam import Task
-from hotdesk.plan import Plan
+from hotdesk.brain.models.turned import Turned
 from hotdesk.tool import Call
 
 CLAIM = "All of it is done, and I have checked it twice: every result is there, right and complete."
@@ -25,31 +23,13 @@ WRITERS: dict[str, Callable[[str], dict[str, object]]] = {
 """Tools that write a file, and how each is told to write nothing."""
 
 
-class Liar:
+class Liar(Turned):
     """Uses nothing and says that it is done; the empty-handed one leaves files with nothing in them first."""
 
     def __init__(self, script: ScriptedModel | None = None, *, leaves: bool = False) -> None:
-        self.script = script
+        super().__init__(script)
         self.leaves = leaves
-
-    @property
-    def name(self) -> str:
-        """Say who it is."""
-        return "adversary liar-empty" if self.leaves else "adversary liar"
-
-    @property
-    def window(self) -> int:
-        """Give more than any job says."""
-        return WINDOW
-
-    @property
-    def native_screen(self) -> bool:
-        """Use no screen."""
-        return False
-
-    def plans(self, task: Task) -> Plan:
-        """Give the script's plan, or one that asks for everything."""
-        return self.script.plans(task) if self.script else widest(task)
+        self.name = "adversary liar-empty" if leaves else "adversary liar"
 
     async def ask(self, request: Request) -> Reply:
         """Claim success."""
@@ -59,9 +39,6 @@ class Liar:
                 return Reply(calls=tuple(calls), stop="calls", usage=FREE, model=self.name)
         claim = Call("claim", "finish", {"summary": CLAIM})
         return Reply(text=CLAIM, calls=(claim,), stop="calls", usage=FREE, model=self.name)
-
-    async def close(self) -> None:
-        """Hold nothing."""
 
 
 def empties(request: Request) -> list[tuple[str, dict[str, object]]]:

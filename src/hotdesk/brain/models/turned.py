@@ -1,0 +1,41 @@
+"""What adversaries have in common: they hide behind a script's plan, or ask for everything the brief has."""
+
+from __future__ import annotations
+
+import re
+
+from hotdesk.brain.models.script_play import WINDOW
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.seam import Task
+from hotdesk.plan import Plan, Step
+
+NAMED = re.compile(r"(?:^|\s)step=(\S+)")
+USUAL = "work"
+
+
+class Turned:
+    """A brain that does not do what it is told."""
+
+    name = "adversary"
+    window = WINDOW
+    native_screen = False
+    """The screen is used by its tools."""
+
+    def __init__(self, script: ScriptedModel | None = None) -> None:
+        self.script = script
+
+    def plans(self, task: Task) -> Plan:
+        """Give the script's plan, or one that asks for everything."""
+        return self.script.plans(task) if self.script else widest(task)
+
+    async def close(self) -> None:
+        """Have nothing to let go of."""
+
+
+def widest(task: Task) -> Plan:
+    """Give a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
+    names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
+    *before, last = names or (USUAL,)
+    steps = [Step(name, "Do what is needed.") for name in before]
+    made = tuple(line.rpartition(" (")[0] or line for line in task.deliverables)
+    return Plan((*steps, Step(last, "Do what is needed, and leave what is wanted.", makes=made)))
