@@ -37,7 +37,7 @@ class Terminal:
         self.said: dict[str, str] = {}
         """What each command printed."""
         self.behind: list[subprocess.Popen[bytes]] = []
-        self.answered: set[str] = set()
+        self.answered: list[str] = []
         self.journal = settings.lib / "keys" / FILE
         self.jobs: list[str] = []
         """Those whose `hotdesk work` has ended."""
@@ -70,7 +70,7 @@ class Terminal:
             for row in read(self.journal, names=["Pending"]):
                 event = row.event()
                 if isinstance(event, Pending) and row.chain not in self.jobs and event.id not in self.answered:
-                    self.answered.add(event.id)
+                    self.answered.append(event.id)
                     return event.id
             time.sleep(0.1)
         raise AssertionError("nothing waits for an answer")
@@ -96,6 +96,9 @@ def test_the_guide_to_working_works(settings: Config, home: Path) -> None:
             (waited,) = terminal.behind
             _, err = waited.communicate(timeout=SECONDS)
             assert waited.returncode == 0, err.decode()
+            plan, question = terminal.answered
+            assert f"\napproved {plan} by " in err.decode()
+            assert f"\nanswered {question} by " in err.decode()
     said = terminal.said
     model = said["hotdesk work report --model anthropic:claude-sonnet-5"]
     assert "was not asked" in model

@@ -32,7 +32,7 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
         "left": left(pending, now),
     }
     title = "its card is gone: it can only be refused" if card is None else card.title
-    lines = [f"{pending.id}  {shown(title)}", *(f"  {shown(name):10}{shown(value)}" for name, value in facts.items())]
+    lines = [f"{pending.id}  {shown(title)}", *(f"  {shown(name):9} {shown(value)}" for name, value in facts.items())]
     return "\n".join([*lines, *([] if card is None else [*listed(card), *quoted(card.words)])])
 
 

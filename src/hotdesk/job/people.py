@@ -57,7 +57,9 @@ class People:
             self.log.note(asked)
         if asked.id not in self.waiting.decided:
             with self.log.waiting():
-                self.waiting.take(await self.wait(asked, card))
+                decided = await self.wait(asked, card)
+            self.waiting.take(decided)
+            self.log.heard(decided)  # whoever wrote it down, here or elsewhere
         return self.waiting.decided[asked.id]
 
     def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
@@ -86,7 +88,7 @@ class People:
     async def ask_here(self, asked: Pending, card: Card) -> None:
         """Ask at this terminal; the answer is found in the journal like any other."""
         if (decided := await self.prompt(asked, card)) is not None:
-            self.log.note(decided)
+            self.log.machine.note(decided)
 
     async def look(self, asked: Pending) -> Decided:
         """Look into the journal until an answer is there."""
@@ -97,7 +99,7 @@ class People:
                 return self.waiting.decided[asked.id]
             if time.time() * 1000 > asked.until:
                 expired = Decided(asked.job, asked.id, asked.digest, "expired", "")
-                self.log.note(expired)
+                self.log.machine.note(expired)
                 continue  # somebody may have been first
             if self.log.halted:
                 raise Halted("it was asked to stop")

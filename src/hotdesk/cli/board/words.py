@@ -71,7 +71,8 @@ def say_job(event: Event, state: State) -> Iterator[tuple[str, str, str]]:
             failed = f"; failed: {'; '.join(event.failed)}" if event.failed else ""
             yield ("bad" if failed else ""), "tried", f"{len(event.held)} of what the plan needs is there{failed}"
         case Pending():
-            yield "warn", "waits", f"{KINDS[event.kind]}{of(event.step)}: {how_to_answer(event)}"
+            what = f"step {event.step}" if event.kind == "step" else f"{KINDS[event.kind]}{of(event.step)}"
+            yield "warn", "waits", f"{what}: {how_to_answer(event)}"
         case Decided():
             yield "", event.answer, f"{event.id}{f' by {event.by}' if event.by else ''}"
         case Amended():
