@@ -86,6 +86,7 @@ def show(settings: Config, tale: Tale, as_data: bool) -> int:
     if as_data:
         print(json.dumps(as_dict(tale, state, exchanges), indent=1))
     else:
+        tell_why(settings, tale)
         asked = asked_of(journal_of(settings), tale)
         print("\n".join(page(tale, state, exchanges, intents(settings, tale), now, asked)))
     return 0
@@ -119,6 +120,14 @@ def intents(settings: Config, tale: Tale) -> dict[str, str]:
         return {str(step["name"]): str(step["intent"]) for step in told["steps"]}
     except (BriefError, HostError, ValueError, KeyError, TypeError):
         return {}
+
+
+def tell_why(settings: Config, tale: Tale) -> None:
+    """Read why workers failed, in their words, where that is still kept."""
+    for attempt in (each for step in tale.steps.values() for each in step.attempts if each.paper):
+        with suppress(BriefError, HostError):
+            words = papers.find(settings.lib / JOBS, tale.job).text(attempt.paper)
+            attempt.note = f"{attempt.note}, and says: {words}".removeprefix(", and ")
 
 
 def papers_of(settings: Config, tale: Tale) -> Iterator[str]:

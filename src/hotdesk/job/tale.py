@@ -88,6 +88,8 @@ class Attempt:
     outcome: Literal["", "done", "failed"] = ""
     note: str = ""
     """May be a desk's word."""
+    paper: str = ""
+    """Why it failed, in the worker's words."""
     rolled_back: bool = False
 
 
@@ -201,7 +203,7 @@ class Tale:
             case StepEnded():
                 tried = [each for each in self.at(event.step).attempts if each.desk == event.desk and not each.ended]
                 for last in tried[-1:]:
-                    last.ended, last.outcome, last.note = at, event.outcome, event.note
+                    last.ended, last.outcome, last.note, last.paper = at, event.outcome, event.note, event.paper
             case RolledBack():
                 if attempts := self.at(event.step).attempts:
                     attempts[-1].rolled_back = True

@@ -149,6 +149,19 @@ def test_a_page_has_what_people_said_at_the_door_and_no_step_but_the_plans(
     assert "] 3 " not in text
 
 
+def test_a_page_says_why_a_worker_failed_in_its_words_while_they_are_kept(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = ledger.begin(JOB)
+    why = kept.write("no total \x1b[2J in invoice 7")
+    ledger.note(StepBegun(JOB, "read", "read it", DESK), StepEnded(JOB, "read", "failed", "it gave up", DESK, why))
+    carry_out(["show", JOB])
+    assert "attempt 1 failed: it gave up, and says: no total \\x1b[2J in invoice 7" in capsys.readouterr().out
+    (kept.folder / "key").unlink()
+    carry_out(["show", JOB])
+    assert "attempt 1 failed: it gave up\n" in capsys.readouterr().out
+
+
 def test_how_a_desk_tried_its_own_way_out_is_not_among_what_a_job_asked_the_door(
     ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
