@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,11 +41,18 @@ def state(name: str) -> Iterator[Path]:
         shutil.rmtree(home)
 
 
+def make_way(brief: Path, out: Path) -> None:
+    """Remove what an earlier trial left: its state is gone, and so nobody could say that it was a copy of ours."""
+    for item in tomllib.loads((brief / "brief.toml").read_text())["deliverables"]:
+        (out / item["path"]).unlink(missing_ok=True)
+
+
 def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
     """Carry out a brief as a person would; give the exit code of `hotdesk work`."""
     (home / "etc").mkdir(exist_ok=True)
     (home / "etc/config.toml").write_text(settings)
     own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(out)}
+    make_way(brief, out)
     argv = [*HOTDESK, "work", str(brief), "--script", str(brief / "brain.py"), "--out", str(out)]
     try:
         return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode

@@ -57,6 +57,7 @@ def prepared(home: Path, supplier: Supplier) -> dict[str, str]:
 
 def work(brief: Path, out: Path, env: dict[str, str]) -> int:
     """Have the brief carried out, and answer what it asks meanwhile; give the exit code."""
+    trial.make_way(brief, out)
     argv = [*trial.HOTDESK, "work", str(brief), "--script", str(brief / "brain.py"), "--out", str(out)]
     with subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL) as working:
         try:
