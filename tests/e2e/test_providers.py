@@ -324,6 +324,21 @@ def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(
         is_right(office)
 
 
+def test_a_job_whose_budget_is_used_up_goes_on_amid_its_step_with_its_thoughts(office: Office) -> None:
+    with minds(office, anthropic=acting(office)) as providers:
+        code, told = office.work("--model", OPUS, "--acts", "8")
+        assert code == 75, told
+        assert "its 8 acts were used up" in office.receipt().why
+        told_before = len(providers["anthropic"].requests)
+        code, told = office.hotdesk("resume", office.jobs[-1], "--acts", "100")
+        assert code == 0, told
+        is_right(office)
+        first = providers["anthropic"].requests[told_before]["messages"]
+        assert "# Your step: ask" in first[0]["content"][0]["text"]
+        assert [block["type"] for block in first[1]["content"]] == ["thinking", "tool_use"]  # signed, and taken back
+        assert sum(costs(office).values()) == sum(providers["anthropic"].bytes)
+
+
 # -- by pixels, with each vendor's own tool ---------------------------------------------------------------------------
 
 SCREEN = """goal = "Fill in the form on the screen."
