@@ -1,0 +1,98 @@
+"""Which steps are taken again, how often a step is tried, and what a worker is told of what was before."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from hotdesk.event import Acted, Observed, StepBegun, Thought
+from hotdesk.job.past import Past
+from hotdesk.job.steps import Steps, told_lost
+from hotdesk.plan import Plan, Step
+
+JOB = "i" + "a1b2" * 5
+A, B = Step("a", "do", makes=("a.txt",)), Step("b", "do", keeps=True, makes=("b.txt",))
+LIVE, KEEPS = Step("live", "serve", live=True), Step("keeps", "go on", keeps=True)
+ALSO = Step("also", "serve more", keeps=True, live=True)
+
+
+def steps_of(*plan: Step, done: tuple[str, ...] = (), past: Past | None = None) -> Steps:
+    """Give the steps of a job, some of them finished."""
+    plans, none = SimpleNamespace(plan=Plan(plan)), None
+    made = Steps(none, none, none, none, plans, none, none, past or Past(JOB))  # type: ignore[arg-type]
+    made.summaries = dict.fromkeys(done, "")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("plan", "done", "again"),
+    [
+        ((A, B), (), []),
+        ((A, B), ("a",), []),
+        ((LIVE, A), ("live",), []),
+        ((LIVE, KEEPS), ("live",), ["live"]),
+        ((LIVE, KEEPS), ("live", "keeps"), []),
+        ((LIVE, ALSO, KEEPS), ("live", "also"), ["live", "also"]),
+        ((LIVE, B, KEEPS), ("live", "b"), ["live"]),
+        ((LIVE, A, KEEPS), ("live", "a"), []),
+        ((A, ALSO, KEEPS), ("a", "also"), ["also"]),
+        ((KEEPS, A), (), []),
+    ],
+)
+def test_only_what_the_next_step_goes_on_with_and_no_file_holds_is_done_again(
+    plan: tuple[Step, ...], done: tuple[str, ...], again: list[str]
+) -> None:
+    assert steps_of(*plan, done=done).again() == again
+
+
+@pytest.mark.parametrize(
+    ("current", "attempt", "tries", "goes_on", "numbers"),
+    [
+        ("", 0, [], False, [1, 2]),
+        ("a", 1, [], False, [2, 3]),
+        ("a", 1, [], True, [1, 2]),
+        ("", 1, [("a", 1, "why")], False, [2]),
+        ("a", 2, [("a", 1, "why")], True, [2]),
+        ("a", 2, [("a", 1, "why")], False, [3]),
+        ("", 2, [("a", 1, "why"), ("a", 2, "why")], False, []),
+        ("", 2, [("b", 1, "why")], False, [1, 2]),
+        ("b", 2, [], False, [1, 2]),
+    ],
+)
+def test_what_was_broken_off_is_tried_again_and_what_failed_counts(
+    current: str, attempt: int, tries: list[tuple[str, int, str]], goes_on: bool, numbers: list[int]
+) -> None:
+    made = steps_of(A, B, past=Past(JOB, current=current, attempt=attempt, tries=tries))
+    assert list(made.attempts(A, made.failures(A), goes_on)) == numbers
+    assert made.past.current == ("" if current == "a" else current)
+
+
+def test_a_step_taken_again_for_what_lives_has_not_failed_yet() -> None:
+    made = steps_of(LIVE, KEEPS, done=("live",), past=Past(JOB, current="keeps", tries=[("live", 1, "why")]))
+    assert made.failures(LIVE) == []
+    assert list(made.attempts(LIVE, [], goes_on=False)) == [1, 2]
+    assert made.past.current == "keeps"
+
+
+def test_what_those_made_who_shared_a_desk_comes_back_together() -> None:
+    made = steps_of(LIVE, A, B, KEEPS)
+    assert [made.brought(step) for step in (A, B, KEEPS)] == [["a.txt"], ["a.txt", "b.txt"], ["a.txt", "b.txt"]]
+
+
+def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:
+    past = Past(JOB)
+    for event in (
+        StepBegun(JOB, "a", "do"),
+        Thought(JOB, "a", 1, "m", "t", 0, 0, 0, 0, 0),
+        Acted(JOB, "a", 1, "shell", "p"),
+        Observed(JOB, "a", 1, "done", 1, "p"),
+        Thought(JOB, "a", 2, "m", "t", 0, 0, 0, 0, 0),
+        Acted(JOB, "a", 2, "browser_click", "p"),
+    ):
+        past.take(event, 1)
+    assert told_lost(past) == (
+        "These acts were made, and what they did to files is gone: 1 shell, 2 browser_click. "
+        "Nobody knows what came of 2 browser_click: find out before you do it again."
+    )
+    assert told_lost(Past(JOB)) == ""
