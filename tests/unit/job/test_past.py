@@ -74,7 +74,7 @@ def fold(*events: Event | Sequence[Event]) -> Past:
     past, at = Past(JOB), 1000
     for each in events:
         for event in each if isinstance(each, tuple) else (each,):
-            past.take(event, at)  # type: ignore[arg-type]
+            past.take(event, at)
             at += 1
     return past
 
