@@ -101,9 +101,10 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def destroy(self) -> None:
-        """Delete all of it, the key first."""
+        """Delete all of it, the key first. Twice is no error."""
         self.key.unlink(missing_ok=True)
-        self.forget_others()
+        with suppress(FileNotFoundError):
+            self.forget_others()
         with suppress(OSError):
             self.folder.rmdir()
 

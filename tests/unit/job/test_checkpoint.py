@@ -93,3 +93,10 @@ async def test_when_all_is_destroyed_the_key_is_gone_first(runtime: LocalRuntime
     checkpoints.destroy()
     assert not checkpoints.key.exists()
     assert not checkpoints.folder.exists()
+
+
+def test_what_is_destroyed_twice_is_gone(checkpoints: Checkpoints) -> None:
+    checkpoints.destroy()
+    checkpoints.destroy()
+    assert not checkpoints.folder.exists()
+    assert not checkpoints.key.exists()
