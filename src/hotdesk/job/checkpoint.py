@@ -102,7 +102,8 @@ class Checkpoints:
 
     def destroy(self) -> None:
         """Delete all of it, the key first. Twice is no error."""
-        self.key.unlink(missing_ok=True)
+        for half in (self.key, *self.key.parent.glob(f".{KEY}.*")):  # killed while it was made
+            half.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             self.forget_others()
         with suppress(OSError):
