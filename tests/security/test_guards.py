@@ -25,6 +25,7 @@ from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 from tests.security.save_guards import GUARDS_OF_SAVING
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
 from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
+from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
 
 GUARDS = (
     *guards.GUARDS,
@@ -35,6 +36,7 @@ GUARDS = (
     *GUARDS_OF_SNAPSHOTS,
     *GUARDS_OF_HANDS,
     *GUARDS_OF_DRIVE,
+    *GUARDS_OF_WORKER,
 )
 NO_GUARD = {
     **guards.NO_GUARD,
@@ -44,6 +46,7 @@ NO_GUARD = {
     **NO_GUARD_OF_SNAPSHOTS,
     **NO_GUARD_OF_HANDS,
     **NO_GUARD_OF_DRIVE,
+    **NO_GUARD_OF_WORKER,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

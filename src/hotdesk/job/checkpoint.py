@@ -44,8 +44,9 @@ class Saved:
 class Checkpoints:
     """The checkpoints of one job."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, largest: int = LARGEST) -> None:
         self.folder = folder / FOLDER
+        self.largest = largest
         private.make_folder(self.folder)
         if not (folder / KEY).exists():
             private.write(folder, KEY, secrets.token_bytes(32), 0o600)
@@ -58,7 +59,7 @@ class Checkpoints:
         whole, size = hashlib.sha256(), 0
         try:
             with private.translated(made), os.fdopen(private_file(made), "wb") as file:
-                async for sealed in self.sealed(archive(desk)):
+                async for sealed in self.sealed(archive(desk, self.largest)):
                     whole.update(sealed)
                     size += len(sealed)
                     file.write(sealed)
@@ -150,7 +151,7 @@ def nonce(prefix: bytes, number: int, last: bool) -> bytes:
     return prefix + number.to_bytes(4, "big") + bytes([last])
 
 
-async def archive(desk: Desk) -> AsyncIterator[bytes]:
+async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
     """Give a desk's home folder as its own tar writes it: bytes nobody here looks into."""
     left_out = [f"--exclude=./{path}" for path in LEFT_OUT]
     process = await desk.start([TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=SECONDS)
@@ -158,9 +159,9 @@ async def archive(desk: Desk) -> AsyncIterator[bytes]:
     async for stream, data in process.output():
         if stream == "stdout":
             size += len(data)
-            if size > LARGEST:
+            if size > largest:
                 await process.kill()
-                raise DeskError(f"the workspace is larger than {LARGEST >> 30} GiB and cannot be kept")
+                raise DeskError(f"the workspace is larger than {largest:,} bytes and cannot be kept")
             yield data
     done = await process.wait()
     if done.exit_code not in (0, 1):  # 1: a file changed while it was read
