@@ -41,6 +41,13 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
         "a_second_decision_decides_nothing",
     ),
     guard(
+        "the plan that was seen",
+        "hotdesk/job/plans.py",
+        "        if hashlib.sha256(text.encode()).hexdigest() != decided.digest:\n",
+        "        if hashlib.sha256(text.encode()).hexdigest() == decided.digest:\n",
+        "a_job_goes_on_only_with_the_very_plan_that_a_person_saw",
+    ),
+    guard(
         "what the door may have written down",
         "hotdesk/keys/process.py",
         '    "door": (Exchange, Alarm, Revoked, Asked, Answered),\n',
