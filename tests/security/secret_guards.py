@@ -572,8 +572,8 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         (
             Removal(
                 PROCESS,
-                "self.number += 1\n            self.printing",
-                "self.number = number\n            self.printing",
+                "            self.ask_teller(argv_of(secret.bytes()), heard)\n",
+                "            self.number = number - 1\n            self.ask_teller(argv_of(secret.bytes()), heard)\n",
             ),
         ),
         (f"{KEYS}::test_a_door_that_asks_twice_under_one_number_gets_two_answers",),

@@ -553,7 +553,8 @@ async def steal_nothing(hands: Hands) -> str:
 @pytest.mark.container
 @pytest.mark.parametrize("liar", ["liar", "liar-empty"])
 async def test_a_liar_gets_no_verdict_and_nothing_is_kept(room: Room, liar: str) -> None:
-    receipt = await room.turned(liar)
+    plan = ScriptedModel.of(step(steal_nothing, makes=["Reconciliation.xlsx"]))
+    receipt = await room.carry_out(room.job(scope=Scope()), find_adversary(liar, plan))
     assert (receipt.outcome, receipt.kept) == ("failed", ())
     assert not any(each.outcome == "passed" for each in receipt.checks)
 
