@@ -1,0 +1,125 @@
+"""What happened: frozen, versioned, plain data; and `Note`, which takes it down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+from hotdesk.event.desk import Alarm as Alarm
+from hotdesk.event.desk import Answered as Answered
+from hotdesk.event.desk import Asked as Asked
+from hotdesk.event.desk import Burnt as Burnt
+from hotdesk.event.desk import DeskEvent as DeskEvent
+from hotdesk.event.desk import Exchange as Exchange
+from hotdesk.event.desk import HandedBack as HandedBack
+from hotdesk.event.desk import Opened as Opened
+from hotdesk.event.desk import Proven as Proven
+from hotdesk.event.desk import Revoked as Revoked
+from hotdesk.event.desk import RootAct as RootAct
+from hotdesk.event.desk import RootActEnded as RootActEnded
+from hotdesk.event.desk import TookOver as TookOver
+from hotdesk.event.desk import Used as Used
+from hotdesk.event.job import Acted as Acted
+from hotdesk.event.job import Amended as Amended
+from hotdesk.event.job import Checkpointed as Checkpointed
+from hotdesk.event.job import Decided as Decided
+from hotdesk.event.job import DriveChanged as DriveChanged
+from hotdesk.event.job import Forgotten as Forgotten
+from hotdesk.event.job import JobBegun as JobBegun
+from hotdesk.event.job import JobBurnt as JobBurnt
+from hotdesk.event.job import JobEnded as JobEnded
+from hotdesk.event.job import JobEvent as JobEvent
+from hotdesk.event.job import JobPaused as JobPaused
+from hotdesk.event.job import Kept as Kept
+from hotdesk.event.job import Observed as Observed
+from hotdesk.event.job import Pending as Pending
+from hotdesk.event.job import Planned as Planned
+from hotdesk.event.job import Preflight as Preflight
+from hotdesk.event.job import Resumed as Resumed
+from hotdesk.event.job import RolledBack as RolledBack
+from hotdesk.event.job import StepBegun as StepBegun
+from hotdesk.event.job import StepEnded as StepEnded
+from hotdesk.event.job import Summed as Summed
+from hotdesk.event.job import Thought as Thought
+from hotdesk.event.job import Verified as Verified
+
+VERSION = 1
+PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+"""Made once: for each event anew it costs more than the event."""
+
+Event: TypeAlias = DeskEvent | JobEvent
+Note: TypeAlias = Callable[[Event], None]
+"""Takes an event down; `HostError` when it cannot."""
+
+
+def chain_of(event: Event) -> str:
+    """Give the chain an event belongs to: its job's, or its desk's."""
+    return event.job if isinstance(event, JobEvent) else event.desk
+
+
+def to_json(event: Event) -> str:
+    """Write an event's fields as one line of plain ASCII; what is no text or number cannot be in it."""
+    return PLAIN.encode(as_dict(event))
+
+
+def as_dict(event: Event) -> dict[str, object]:
+    """Give an event's fields. They are plain values, so that nothing has to be copied."""
+    return {name: getattr(event, name) for name in event.__slots__}
+
+
+def from_json(name: str, data: str, version: int = VERSION) -> Event:
+    """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
+    shape = shapes().get(name)
+    if shape is None or version != VERSION:
+        raise ValueError(f"no event {name!r} of version {version}")
+    told = json.loads(data)
+    if not isinstance(told, dict) or not told.keys() <= shape.fits.keys():
+        raise ValueError(f"{name} has other fields than {sorted(shape.fits)}")
+    if not shape.needed <= told.keys() or not all(shape.fits[field](value) for field, value in told.items()):
+        raise ValueError(f"{name} lacks a field, or one is of another type")
+    event: Event = shape.kind(
+        **{field: tuple(value) if type(value) is list else value for field, value in told.items()}
+    )
+    return event
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an event of one kind is made of."""
+
+    kind: Callable[..., Event]
+    needed: frozenset[str]
+    """Fields without a default."""
+    fits: dict[str, Callable[[object], bool]]
+    """Whether a value read from JSON is of a field's type, by the field's name."""
+
+
+@cache
+def shapes() -> dict[str, Shape]:
+    """Give the shape of every event, by name."""
+    return {kind.__name__: shape_of(kind) for kind in get_args(Event)}
+
+
+def shape_of(kind: type) -> Shape:
+    """Read an event's shape from its class."""
+    needed = frozenset(field.name for field in fields(kind) if field.default is MISSING)
+    return Shape(kind, needed, {name: fitting(hint) for name, hint in get_type_hints(kind).items()})
+
+
+def fitting(hint: Any) -> Callable[[object], bool]:
+    """Give what says whether a value read from JSON is of a type."""
+    if get_origin(hint) is Literal:
+        known = get_args(hint)
+        return lambda value: type(value) is str and value in known
+    if get_origin(hint) is tuple:
+        return lambda value: type(value) is list and all(type(part) is str for part in value)
+    if hint is float:
+        return lambda value: type(value) is float or type(value) is int
+    return lambda value: type(value) is hint
+
+
+def ignore(event: Event) -> None:
+    """Take nothing down."""

@@ -1,0 +1,194 @@
+"""What happened at a desk and at its door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class RootAct:
+    """A program is about to run as root inside a desk."""
+
+    desk: str
+    by: Literal["owner", "sudo"]
+    """Who asked: the desk's owner, or a program inside that called `sudo`."""
+    argv: tuple[str, ...]
+    cwd: str
+    number: int = 0
+    """Which of `sudo`'s acts it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootActEnded:
+    """What `sudo` ran is over. The exit code is the guest's word."""
+
+    desk: str
+    number: int
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A desk is about to be opened with a way out."""
+
+    desk: str
+    scope: str
+    """SHA-256 of the scope it was given, as JSON."""
+    rules: tuple[str, ...]
+    grants: tuple[str, ...]
+    """As text: `erp-token@erp.test bearer`. Never a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The canaries that ran inside before hand-over, and whether each held."""
+
+    desk: str
+    held: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Burnt:
+    """A desk is gone, and why; its grants with it."""
+
+    desk: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request at the door, and what became of it."""
+
+    desk: str
+    step: str
+    verdict: Literal["allow", "deny", "ask", "broken"]
+    """`broken`: it was no request anybody could judge."""
+    rule: str
+    """The rule that decided, as text; or why none did."""
+    method: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """The canonical path; of a query the names only."""
+    status: int
+    """What the desk was answered; 0: nothing."""
+    up: int
+    """Bytes sent upstream."""
+    down: int
+    """Bytes that came back."""
+    ms: int
+    grants: tuple[str, ...] = ()
+    """Which secrets went along, and where: `erp-token in header authorization`. Never a value."""
+    note: str = ""
+    """Anything else a person should know: why it failed, what was scrubbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something no honest desk does: a placeholder sent where it is not granted, a secret that came back unasked."""
+
+    desk: str
+    what: Literal["placeholder", "leak", "foreign"]
+    secret: str
+    host: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A grant ended before its desk did."""
+
+    desk: str
+    grant: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A desk asks for more than it has. What `reason` says is the desk's word."""
+
+    desk: str
+    id: str
+    digest: str
+    """Of the exact rule that would be added: what is approved is this, once."""
+    rule: str
+    method: str
+    host: str
+    path: str
+    seconds: float
+    """How long the answer is waited for."""
+    reason: str = ""
+    size: int = -1
+    """Bytes of the body that would be sent; -1: it is no request but a rule; -2: it does not say how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of an ask, and who said so."""
+
+    desk: str
+    id: str
+    digest: str
+    answer: Literal["approved", "refused", "expired"]
+    by: str
+    """`uid 0 pid 4711`; empty when time ran out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A worker used a tool at a desk. What it was used with is not here: that may hold secrets."""
+
+    desk: str
+    tool: str
+    outcome: Literal["done", "failed", "refused", "wrong"]
+    """`refused`: it may not be used now; `wrong`: nothing ran, for it was asked for what cannot be meant."""
+    ms: int
+    fallback: str = ""
+    """Which way was taken when the first did not lead there."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """A person takes the wheel of a desk: its worker's tools are refused from now on."""
+
+    desk: str
+    viewer: int
+    """Which of the desk's viewers."""
+    by: str
+    """`uid 0 pid 4711`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """A person handed the wheel back. What they did is theirs, not the worker's; which keys is not written down."""
+
+    desk: str
+    viewer: int
+    by: str
+    """`uid 0 pid 4711`; empty when nobody did it."""
+    seconds: float
+    clicks: int
+    keys: int
+    note: str = ""
+    """Why, when nobody did it."""
+
+
+DeskEvent: TypeAlias = (
+    RootAct
+    | RootActEnded
+    | Opened
+    | Proven
+    | Burnt
+    | Exchange
+    | Alarm
+    | Revoked
+    | Asked
+    | Answered
+    | Used
+    | TookOver
+    | HandedBack
+)

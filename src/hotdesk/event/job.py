@@ -1,0 +1,314 @@
+"""What happened in a job: before and after everything it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class JobBegun:
+    """A brief is about to be carried out."""
+
+    job: str
+    goal: str
+    brief: str
+    """SHA-256 of the brief, as it was read."""
+    brain: str = ""
+    """Who plans and acts, by name."""
+    by: str = ""
+    """`uid 0 pid 4711`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan was made. Its text is a paper of the job's."""
+
+    job: str
+    digest: str
+    steps: tuple[str, ...]
+    paper: str
+    round: int = 1
+    findings: tuple[str, ...] = ()
+    """What the audit says against it: a plan with findings goes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What a plan needs was tried before anybody approved it."""
+
+    job: str
+    digest: str
+    held: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A job waits for a person: what is approved is the digest, once."""
+
+    job: str
+    id: str
+    kind: Literal["plan", "step", "amendment", "repeat", "question"]
+    digest: str
+    """Of exactly what would be done, or of the question."""
+    paper: str
+    """The card: facts we worked out first, what the worker says last."""
+    until: int
+    """Milliseconds since 1970; then `otherwise` holds."""
+    otherwise: Literal["refused", "approved"] = "refused"
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What came of waiting, and who said so."""
+
+    job: str
+    id: str
+    digest: str
+    """Of what was decided: another than was asked when a person edited it."""
+    answer: Literal["approved", "refused", "answered", "expired"]
+    by: str
+    """`uid 0 pid 4711`, or `policy auto`; empty when time ran out."""
+    paper: str = ""
+    """An edited plan, or the answer's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """A step of a job is about to be taken."""
+
+    job: str
+    step: str
+    what: str
+    desk: str = ""
+    """The desk it is taken at."""
+    attempt: int = 1
+    model: str = ""
+    """Who takes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A model was asked and replied. What it was told and said are papers of the job's."""
+
+    job: str
+    step: str
+    """Empty: the job is planned."""
+    turn: int
+    model: str
+    paper: str
+    input: int
+    output: int
+    cached: int
+    up: int
+    """Bytes of the request: what the provider was told."""
+    ms: int
+    dollars: float = -1.0
+    """Less than nothing: no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """A tool is about to be used. What it is used with is a paper of the job's."""
+
+    job: str
+    step: str
+    act: int
+    """Counts the job's acts."""
+    tool: str
+    paper: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What came of an act; an act without this has an outcome nobody knows."""
+
+    job: str
+    step: str
+    act: int
+    outcome: Literal["done", "failed"]
+    ms: int
+    paper: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """The workspace is on disk, sealed with the job's key."""
+
+    job: str
+    step: str
+    """The step that was finished last, or that is being taken."""
+    act: int
+    """The last act it holds."""
+    sha256: str
+    """Of what is on disk."""
+    size: int
+    ms: int = 0
+    amid: bool = False
+    """Whether the step was being taken."""
+    side: str = ""
+    """SHA-256 of the workspace beside, where the step had a desk of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The workspace is again as it was before a step that failed. What left the desk stays done."""
+
+    job: str
+    step: str
+    attempt: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """What a finished step leaves for the next ones to know, in the worker's words: a paper."""
+
+    job: str
+    step: str
+    paper: str
+
+
+@dataclass(frozen=True, slots=True)
+class Amended:
+    """The plan is another from now on, as was approved."""
+
+    job: str
+    digest: str
+    steps: tuple[str, ...]
+    paper: str
+    step: str = ""
+    """The step that asked for it."""
+    rules: tuple[str, ...] = ()
+    """What was approved beyond the brief, all told, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPaused:
+    """A job stops here and can be resumed: its workspace is kept, its desks are not."""
+
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A job goes on."""
+
+    job: str
+    by: str
+    step: str = ""
+    """The step that was being taken."""
+    unknown: tuple[str, ...] = ()
+    """Acts whose outcome nobody knows: `17 shell`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """How a step of a job ended. What `note` says may be a desk's word."""
+
+    job: str
+    step: str
+    outcome: Literal["done", "failed"]
+    note: str = ""
+    desk: str = ""
+    paper: str = ""
+    """Why a worker failed, in its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a check in a desk of its own found."""
+
+    job: str
+    desk: str
+    path: str
+    sha256: str
+    """Of the bytes that were looked at."""
+    check: str
+    outcome: Literal["passed", "failed"]
+    findings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A deliverable outlives its desk."""
+
+    job: str
+    path: str
+    sha256: str
+    size: int
+    version: int = 1
+    """Of its name in the drive."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """How a job ended. `failed`: the worker's work; `broken`: hotdesk's."""
+
+    job: str
+    outcome: Literal["done", "failed", "broken", "interrupted"]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobBurnt:
+    """The receipt of a job, its last event but for `Forgotten`."""
+
+    job: str
+    destroyed: tuple[str, ...]
+    kept: tuple[str, ...]
+    """On purpose: what, where, why, until when."""
+    left: tuple[str, ...]
+    """What was found that should be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a job kept beside the journal is gone: papers, checkpoints, keys."""
+
+    job: str
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DriveChanged:
+    """A name in the drive was written or removed by hand."""
+
+    job: str
+    """The act's own id."""
+    name: str
+    what: Literal["put", "removed"]
+    by: str
+    sha256: str = ""
+    size: int = 0
+    version: int = 0
+
+
+JobEvent: TypeAlias = (
+    JobBegun
+    | Planned
+    | Preflight
+    | Pending
+    | Decided
+    | StepBegun
+    | Thought
+    | Acted
+    | Observed
+    | Checkpointed
+    | RolledBack
+    | Summed
+    | Amended
+    | JobPaused
+    | Resumed
+    | StepEnded
+    | Verified
+    | Kept
+    | JobEnded
+    | JobBurnt
+    | Forgotten
+    | DriveChanged
+)
