@@ -6,58 +6,77 @@ import json
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from hotdesk.event.desk import Alarm as Alarm
-from hotdesk.event.desk import Answered as Answered
-from hotdesk.event.desk import Asked as Asked
-from hotdesk.event.desk import Burnt as Burnt
-from hotdesk.event.desk import DeskEvent as DeskEvent
-from hotdesk.event.desk import Exchange as Exchange
-from hotdesk.event.desk import HandedBack as HandedBack
-from hotdesk.event.desk import Opened as Opened
-from hotdesk.event.desk import Proven as Proven
-from hotdesk.event.desk import Revoked as Revoked
-from hotdesk.event.desk import RootAct as RootAct
-from hotdesk.event.desk import RootActEnded as RootActEnded
-from hotdesk.event.desk import TookOver as TookOver
-from hotdesk.event.desk import Used as Used
-from hotdesk.event.job import Acted as Acted
-from hotdesk.event.job import Amended as Amended
-from hotdesk.event.job import Checkpointed as Checkpointed
-from hotdesk.event.job import Decided as Decided
-from hotdesk.event.job import DriveChanged as DriveChanged
-from hotdesk.event.job import Forgotten as Forgotten
-from hotdesk.event.job import JobBegun as JobBegun
-from hotdesk.event.job import JobBurnt as JobBurnt
-from hotdesk.event.job import JobEnded as JobEnded
-from hotdesk.event.job import JobEvent as JobEvent
-from hotdesk.event.job import JobPaused as JobPaused
-from hotdesk.event.job import Kept as Kept
-from hotdesk.event.job import Observed as Observed
-from hotdesk.event.job import Pending as Pending
-from hotdesk.event.job import Planned as Planned
-from hotdesk.event.job import Preflight as Preflight
-from hotdesk.event.job import Resumed as Resumed
-from hotdesk.event.job import RolledBack as RolledBack
-from hotdesk.event.job import StepBegun as StepBegun
-from hotdesk.event.job import StepEnded as StepEnded
-from hotdesk.event.job import Summed as Summed
-from hotdesk.event.job import Thought as Thought
-from hotdesk.event.job import Verified as Verified
+if TYPE_CHECKING:
+    from hotdesk.event.desk import Alarm as Alarm
+    from hotdesk.event.desk import Answered as Answered
+    from hotdesk.event.desk import Asked as Asked
+    from hotdesk.event.desk import Burnt as Burnt
+    from hotdesk.event.desk import DeskEvent as DeskEvent
+    from hotdesk.event.desk import Exchange as Exchange
+    from hotdesk.event.desk import HandedBack as HandedBack
+    from hotdesk.event.desk import Opened as Opened
+    from hotdesk.event.desk import Proven as Proven
+    from hotdesk.event.desk import Revoked as Revoked
+    from hotdesk.event.desk import RootAct as RootAct
+    from hotdesk.event.desk import RootActEnded as RootActEnded
+    from hotdesk.event.desk import TookOver as TookOver
+    from hotdesk.event.desk import Used as Used
+    from hotdesk.event.job import Acted as Acted
+    from hotdesk.event.job import Amended as Amended
+    from hotdesk.event.job import Checkpointed as Checkpointed
+    from hotdesk.event.job import Decided as Decided
+    from hotdesk.event.job import DriveChanged as DriveChanged
+    from hotdesk.event.job import Forgotten as Forgotten
+    from hotdesk.event.job import JobBegun as JobBegun
+    from hotdesk.event.job import JobBurnt as JobBurnt
+    from hotdesk.event.job import JobEnded as JobEnded
+    from hotdesk.event.job import JobEvent as JobEvent
+    from hotdesk.event.job import JobPaused as JobPaused
+    from hotdesk.event.job import Kept as Kept
+    from hotdesk.event.job import Observed as Observed
+    from hotdesk.event.job import Pending as Pending
+    from hotdesk.event.job import Planned as Planned
+    from hotdesk.event.job import Preflight as Preflight
+    from hotdesk.event.job import Resumed as Resumed
+    from hotdesk.event.job import RolledBack as RolledBack
+    from hotdesk.event.job import StepBegun as StepBegun
+    from hotdesk.event.job import StepEnded as StepEnded
+    from hotdesk.event.job import Summed as Summed
+    from hotdesk.event.job import Thought as Thought
+    from hotdesk.event.job import Verified as Verified
+
+    Event: TypeAlias = DeskEvent | JobEvent
+else:
+    Event = object  # only types need to know: making all of the classes costs every command 30 ms
+
 
 VERSION = 1
 PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 """Made once: for each event anew it costs more than the event."""
 
-Event: TypeAlias = DeskEvent | JobEvent
 Note: TypeAlias = Callable[[Event], None]
 """Takes an event down; `HostError` when it cannot."""
 
 
+def __getattr__(name: str) -> object:
+    for module in ("desk", "job"):
+        if (found := getattr(import_module(f"hotdesk.event.{module}"), name, None)) is not None:
+            return found
+    raise AttributeError(name)
+
+
+def kinds() -> tuple[type, ...]:
+    """Give every kind of event."""
+    desk, job = (import_module(f"hotdesk.event.{module}") for module in ("desk", "job"))
+    return (*get_args(desk.DeskEvent), *get_args(job.JobEvent))
+
+
 def chain_of(event: Event) -> str:
     """Give the chain an event belongs to: its job's, or its desk's."""
-    return event.job if isinstance(event, JobEvent) else event.desk
+    return str(getattr(event, "job", "") or getattr(event, "desk", ""))
 
 
 def to_json(event: Event) -> str:
@@ -100,7 +119,7 @@ class Shape:
 @cache
 def shapes() -> dict[str, Shape]:
     """Give the shape of every event, by name."""
-    return {kind.__name__: shape_of(kind) for kind in get_args(Event)}
+    return {kind.__name__: shape_of(kind) for kind in kinds()}
 
 
 def shape_of(kind: type) -> Shape:

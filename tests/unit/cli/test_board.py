@@ -49,6 +49,7 @@ from hotdesk.event import (
     Thought,
     Verified,
     from_json,
+    kinds,
 )
 from hotdesk.job import papers as papers_of
 from hotdesk.job.papers import Papers
@@ -511,7 +512,7 @@ def test_a_board_follows_the_size_of_its_terminal(papers: Papers) -> None:
 TEXT = st.text(st.characters(), max_size=40) | st.sampled_from(
     ["\x1b[2J", "a\nb", "\x9b31m", "\u202e", "\x7f", "\r", "\ud800"]
 )
-KINDS = get_args(Event)
+KINDS = kinds()
 
 
 def values(hint: Any) -> st.SearchStrategy[Any]:
