@@ -684,6 +684,30 @@ async def test_nothing_that_one_step_planted_is_met_by_a_later_one_that_has_secr
 
 
 @pytest.mark.container
+@pytest.mark.timeout(120)
+async def test_secrets_given_amid_a_step_are_used_at_a_fresh_desk_with_named_files(room: Room) -> None:
+    steps = Steps()
+
+    async def more(hands: Hands) -> str:
+        """Ask for the secret amid the step."""
+        steps.seen["before"] = await steps.sh(hands, SEEN)
+        steps.used["amended"] = (await hands.amend(reason="x", hosts=[], grants=["supplier-token"])).text
+        return await steps.pay(hands)
+
+    scope = Scope((parse_rule("read supplier.example.test"),), (parse_grant(GRANT),))
+    job = room.job(scope=scope, deliverables=(), inputs=("invoices/notes.txt",))
+    orders = ["GET https://supplier.example.test/orders"]
+    planted = step(steps.plant, hosts=[], grants=[], makes=["named.txt"])
+    asking = step(more, hosts=orders, grants=[], files=["named.txt"], makes=["receipt.txt"])
+    receipt = await room.carry_out(job, ScriptedModel.of(planted, asking), yes=True)
+    assert (receipt.outcome, steps.used["pay"]) == ("done", "200"), (receipt.why, steps.used)
+    assert "is amended" in steps.used["amended"]
+    assert "planted.txt" in steps.seen["before"]
+    assert "named.txt" in steps.seen["paid"]
+    assert not any(name in steps.seen["paid"] for name in ("planted.txt", ".curlrc", "sitecustomize"))
+
+
+@pytest.mark.container
 async def test_a_step_keeps_what_the_one_before_left_running_only_if_the_plan_says_so(room: Room) -> None:
     steps = Steps()
     job = room.job(scope=Scope(), deliverables=(), inputs=("invoices/notes.txt",))

@@ -231,6 +231,13 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
         "nothing_that_one_step_planted_is_met_by_a_later_one_that_has_secrets",
     ),
     guard(
+        "secrets given later move a step",
+        STEPS,
+        "        if not side and not self.plans.is_apart(index):\n",
+        "        if not side:\n",
+        "secrets_given_amid_a_step_are_used_at_a_fresh_desk_with_named_files",
+    ),
+    guard(
         "a step that keeps",
         STEPS,
         "        stays = step.keeps and self.stage is not None\n",

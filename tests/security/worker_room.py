@@ -28,7 +28,7 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.receipt import Receipt
 from hotdesk.errors import HotdeskError
-from hotdesk.event import Event
+from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
 from hotdesk.job.machine import Machine
 from hotdesk.vault import Token, Vault
@@ -75,11 +75,16 @@ class Room:
         """Have an adversary carry out the example behind its script's plan."""
         return await self.carry_out(job or self.job(), find_adversary(adversary, self.script()))
 
-    async def carry_out(self, job: Job, model: Model, **order: Any) -> Receipt:
-        """Carry out a job in this process; somebody sits there and refuses whatever the door asks."""
+    async def carry_out(self, job: Job, model: Model, *, yes: bool = False, **order: Any) -> Receipt:
+        """Carry out a job in this process; somebody refuses what the door asks, and may say `yes` to the job."""
         async with Host(self.config, control=False) as host, anyio.create_task_group() as tasks:
+
+            def heard(event: Event) -> None:
+                if yes and isinstance(event, Pending):
+                    host.note(Decided(event.job, event.id, event.digest, "approved", "a test"))
+
             tasks.start_soon(self.refuse, host)
-            receipt = await carried(host, job, model, **order)
+            receipt = await carried(host, job, model, heard=heard, **order)
             tasks.cancel_scope.cancel()
         return receipt
 
