@@ -78,7 +78,7 @@ class Course:
     """Takes a job's events in, in their order."""
 
     steps: dict[str, Taken] = field(default_factory=dict)
-    """In the plan's order."""
+    """In the plan's order; after them those that were begun beside it."""
     costs: dict[tuple[str, str], Cost] = field(default_factory=dict)
     running: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Acts under way: the tool, and since when."""
@@ -106,7 +106,8 @@ class Course:
             case JobBegun():
                 self.since = at
             case Planned(findings=()) | Amended():
-                self.steps = {name: self.steps.get(name) or Taken(name) for name in event.steps}
+                begun = {name: step for name, step in self.steps.items() if step.attempts}
+                self.steps = {name: begun.get(name) or Taken(name) for name in event.steps} | begun
             case StepBegun() | StepEnded() | RolledBack():
                 self.take_step(event, at)
             case Thought():

@@ -67,6 +67,13 @@ def test_an_amendment_keeps_what_was_done() -> None:
     assert stands(course) == ["done", "to come", "to come"]
 
 
+def test_a_step_that_was_begun_stays_when_a_person_takes_it_out_of_the_plan() -> None:
+    course = course_of((1, PLANNED), (2, StepBegun(JOB, "read", "Read.")), (3, Amended(JOB, "ef", ("write",), "p")))
+    assert list(course.steps) == ["write", "read"]
+    course.take(JobPaused(JOB, "a person"), 4)
+    assert (course.steps["read"].stand, course.steps["read"].seconds) == ("to come", 2)
+
+
 def test_a_step_that_is_rolled_back_counts_its_attempts_and_all_their_time() -> None:
     course = course_of(
         (1, PLANNED),
