@@ -124,7 +124,7 @@ def intents(settings: Config, tale: Tale) -> dict[str, str]:
 
 def tell_why(settings: Config, tale: Tale) -> None:
     """Read why workers failed, in their words, where that is still kept."""
-    for attempt in (each for step in tale.steps.values() for each in step.attempts if each.paper):
+    for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
             words = papers.find(settings.lib / JOBS, tale.job).text(attempt.paper)
             attempt.note = f"{attempt.note}, and says: {words}".removeprefix(", and ")

@@ -8,10 +8,11 @@ from dataclasses import asdict
 
 from hotdesk.cli.jobs import cut
 from hotdesk.cli.journal import moment
+from hotdesk.drive.course import Taken
 from hotdesk.errors import printable
 from hotdesk.event import Answered, Asked, Exchange
 from hotdesk.job.card_text import KINDS, left
-from hotdesk.job.tale import StepTale, Tale
+from hotdesk.job.tale import Tale
 
 MARKS = {"": " ", "begun": ">", "done": "x", "failed": "!"}
 LONGEST = 200
@@ -48,13 +49,12 @@ def head(tale: Tale, state: tuple[str, str]) -> list[str]:
     """Say what job it is and how it stands."""
     how, why = state
     told = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, LONGEST)}" if why else how
-    acts = sum(sum(step.acts.values()) for step in tale.steps.values())
-    cost = tale.cost
+    took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
     facts = {
         "goal": cut(tale.goal, LONGEST),
         "begun": f"{moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
         "brain": tale.brain,
-        "took": f"{span((tale.over or tale.last) - tale.begun)}, {acts} acts, {cost.replies} replies of models",
+        "took": f"{span(took / 1000)}, {acts} acts, {cost.replies} replies of models",
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
         "preflight": "" if tale.preflight is None else preflight(tale),
@@ -82,13 +82,13 @@ def checklist(tale: Tale, intents: Mapping[str, str]) -> list[str]:
     """Give the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.checklist(), 1):
-        intent = cut(step.intent or intents.get(step.name, ""), LONGEST)
+        intent = cut(step.what or intents.get(step.name, ""), LONGEST)
         lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
-        if step.attempts:
+        if step.tries:
             lines.append(f"        {effort(step)}")
         lines += [
             f"        attempt {place} failed{', rolled back' if each.rolled_back else ''}: {cut(each.note, LONGEST)}"
-            for place, each in enumerate(step.attempts, 1)
+            for place, each in enumerate(step.tries, 1)
             if each.outcome == "failed"
         ]
         if step.unknown:
@@ -96,15 +96,15 @@ def checklist(tale: Tale, intents: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def effort(step: StepTale) -> str:
+def effort(step: Taken) -> str:
     """Say what a step took."""
-    count, tools = len(step.attempts), ", ".join(f"{count} x {tool}" for tool, count in step.acts.most_common())
+    count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
     failed = f"; {step.failed} failed" if step.failed else ""
-    models = ", ".join(dict.fromkeys(each.model for each in step.attempts if each.model))
+    models = ", ".join(dict.fromkeys(each.model for each in step.tries if each.model))
     parts = [
         f"{count} attempt{'s' if count > 1 else ''}",
-        f"{sum(step.acts.values())} acts" + (f" ({tools}{failed})" if tools else ""),
-        span(step.ms),
+        f"{step.acts} acts" + (f" ({tools}{failed})" if tools else ""),
+        span(sum(each.ended - each.begun for each in step.tries if each.outcome)),
         models,
         str(step.cost) if step.cost.replies else "",
     ]
@@ -160,11 +160,10 @@ def receipt(tale: Tale) -> list[str]:
     return [*lines, *(f"  LEFT       {each}" for each in tale.receipt.left)]
 
 
-def span(ms: int) -> str:
+def span(seconds: float) -> str:
     """Write how long something took."""
-    seconds = max(ms, 0) / 1000
     if seconds < 120:
-        return f"{seconds:.1f} s"
+        return f"{max(seconds, 0.0):.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
@@ -172,17 +171,33 @@ def as_dict(tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange]) -
     """Give all of it as plain data."""
     told = asdict(tale)
     waiting = told.pop("waiting")
-    steps = [
-        {**asdict(step), "acts": dict(step.acts), "unknown": sorted(step.unknown), "outcome": step.outcome}
-        for step in tale.checklist()
-    ]
+    del told["course"]
     return {
         **told,
         "state": state[0],
         "why": state[1],
-        "steps": steps,
+        "cost": asdict(tale.cost),
+        "steps": [step_dict(step) for step in tale.checklist()],
         "desks": list(tale.desks),
         "pending": [asdict(each) for each in tale.waiting.open],
         "decided": list(waiting["decided"].values()),
         "door": [asdict(each) for each in exchanges],
+    }
+
+
+def step_dict(step: Taken) -> dict[str, object]:
+    """Give a step as plain data, times in milliseconds since 1970."""
+    times = [
+        {"begun": round(each.begun * 1000), "ended": round(each.ended * 1000) if each.outcome else 0}
+        for each in step.tries
+    ]
+    return {
+        "name": step.name,
+        "intent": step.what,
+        "attempts": [asdict(each) | time for each, time in zip(step.tries, times, strict=True)],
+        "acts": dict(step.tools),
+        "failed": step.failed,
+        "unknown": sorted(step.unknown),
+        "cost": asdict(step.cost),
+        "outcome": step.outcome,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -29,48 +30,105 @@ Stand: TypeAlias = Literal["to come", "current", "done", "failed", "rolled back"
 
 @dataclass(slots=True)
 class Cost:
-    """What one model cost, in one part: who plans and who acts may be the same."""
+    """What replies of models cost."""
 
-    part: Literal["plan", "act"]
-    model: str
+    dollars: float = 0.0
+    """Of the replies whose price is known, about."""
+    unpriced: int = 0
+    """Replies whose price is not known."""
     replies: int = 0
     input: int = 0
     output: int = 0
     cached: int = 0
     up: int = 0
-    """Bytes its provider was told."""
-    ms: int = 0
-    dollars: float = 0.0
-    """Of the replies whose price is known, about."""
-    unpriced: int = 0
-    """Replies whose price is not known."""
+    """Bytes providers were told."""
+
+    @property
+    def tokens(self) -> int:
+        """Count every token."""
+        return self.input + self.output + self.cached
 
     def add(self, thought: Thought) -> None:
         """Count one reply."""
+        self.dollars += max(thought.dollars, 0.0)
+        self.unpriced += thought.dollars < 0
         self.replies += 1
         self.input += thought.input
         self.output += thought.output
         self.cached += thought.cached
         self.up += thought.up
-        self.ms += thought.ms
-        self.dollars += max(thought.dollars, 0.0)
-        self.unpriced += thought.dollars < 0
+
+    def __str__(self) -> str:
+        """Write it for people; what nobody knows is said."""
+        if not self.replies:
+            return "-"
+        if self.unpriced == self.replies:
+            return "unknown"
+        return f"${self.dollars:.4f}" + (" and more, unknown" if self.unpriced else "")
+
+
+@dataclass(slots=True)
+class Share(Cost):
+    """What one model cost, in one part: who plans and who acts may be the same."""
+
+    part: Literal["plan", "act"] = "plan"
+    model: str = ""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One try at a step."""
+
+    begun: float
+    """Seconds since 1970."""
+    desk: str
+    model: str
+    ended: float = 0.0
+    """When it was over or broken off."""
+    outcome: Literal["", "done", "failed"] = ""
+    note: str = ""
+    """May be a desk's word."""
+    paper: str = ""
+    """Why it failed, in the worker's words."""
+    rolled_back: bool = False
 
 
 @dataclass(slots=True)
 class Taken:
-    """How far a step is."""
+    """How far a step is, and what it took."""
 
     name: str
     what: str = ""
     stand: Stand = "to come"
     attempts: int = 0
-    acts: int = 0
-    rolled_back: int = 0
-    seconds: float = 0.0
-    """Of all attempts that are over."""
-    note: str = ""
-    """Why it failed; maybe a desk's word."""
+    tries: list[Attempt] = field(default_factory=list)
+    tools: Counter[str] = field(default_factory=Counter)
+    """How often each was used."""
+    failed: int = 0
+    """Acts that failed."""
+    unknown: set[int] = field(default_factory=set)
+    """Acts of which nobody knows the outcome, or not yet."""
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def acts(self) -> int:
+        """Count its acts."""
+        return self.tools.total()
+
+    @property
+    def rolled_back(self) -> int:
+        """Count how often it was undone."""
+        return sum(each.rolled_back for each in self.tries)
+
+    @property
+    def seconds(self) -> float:
+        """Give how long it took: all attempts that are over."""
+        return sum(max(each.ended - each.begun, 0.0) for each in self.tries if each.ended)
+
+    @property
+    def outcome(self) -> Literal["", "done", "failed", "begun"]:
+        """Say what came of it; empty: nobody began it."""
+        return (self.tries[-1].outcome or "begun") if self.tries else ""
 
 
 @dataclass(slots=True)
@@ -79,7 +137,9 @@ class Course:
 
     steps: dict[str, Taken] = field(default_factory=dict)
     """In the plan's order; after them those that were begun beside it."""
-    costs: dict[tuple[str, str], Cost] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    shares: dict[tuple[str, str], Share] = field(default_factory=dict)
+    """The same by part and model."""
     running: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Acts under way: the tool, and since when."""
     unknown: list[str] = field(default_factory=list)
@@ -92,8 +152,6 @@ class Course:
     """Seconds of the times that are over: a job that was resumed has several."""
     since: float = 0.0
     """When the time began that it is in."""
-    step_since: float = 0.0
-    """When the current step began."""
     last: float = 0.0
     """When it was last worked at: a person may decide something while nobody does."""
 
@@ -106,17 +164,12 @@ class Course:
             case JobBegun():
                 self.since = at
             case Planned(findings=()) | Amended():
-                begun = {name: step for name, step in self.steps.items() if step.attempts}
+                begun = {name: step for name, step in self.steps.items() if step.tries}
                 self.steps = {name: begun.get(name) or Taken(name) for name in event.steps} | begun
             case StepBegun() | StepEnded() | RolledBack():
                 self.take_step(event, at)
-            case Thought():
-                part: Literal["plan", "act"] = "act" if event.step else "plan"
-                self.costs.setdefault((part, event.model), Cost(part, event.model)).add(event)
-            case Acted():
-                self.take_act(event, at)
-            case Observed():
-                self.running.pop(event.act, None)
+            case Thought() | Acted() | Observed():
+                self.take_turn(event, at)
             case Resumed():
                 self.worked += max(self.last - self.since, 0.0)
                 self.break_off(self.last)
@@ -136,26 +189,41 @@ class Course:
             case StepBegun():
                 step.what, step.stand = event.what, "current"
                 step.attempts = max(step.attempts + 1, event.attempt)
-                self.current, self.step_since = event.step, at
+                step.tries.append(Attempt(at, event.desk, event.model))
+                self.current = event.step
             case StepEnded():
-                step.stand, step.note = event.outcome, event.note
+                step.stand = event.outcome
+                for last in step.tries[-1:]:
+                    last.outcome, last.note, last.paper = event.outcome, event.note, event.paper
                 self.leave(step, at)
             case RolledBack():
-                step.stand, step.note = "rolled back", event.why
-                step.rolled_back += 1
+                step.stand = "rolled back"
+                for last in step.tries[-1:]:
+                    last.rolled_back = True
                 self.leave(step, at)
 
-    def take_act(self, event: Acted, at: float) -> None:
-        """Take in that a tool is about to be used."""
-        self.acts = max(self.acts, event.act)
-        self.running[event.act] = (event.tool, at)
-        if event.step in self.steps:
-            self.steps[event.step].acts += 1
+    def take_turn(self, event: Thought | Acted | Observed, at: float) -> None:
+        """Take in what is thought and done."""
+        step = self.steps.get(event.step) or Taken("")  # planning is no step
+        match event:
+            case Thought():
+                share = Share(part="act" if event.step else "plan", model=event.model)
+                for cost in (self.cost, step.cost, self.shares.setdefault((share.part, share.model), share)):
+                    cost.add(event)
+            case Acted():
+                self.acts = max(self.acts, event.act)
+                self.running[event.act] = (event.tool, at)
+                step.tools[event.tool] += 1
+                step.unknown.add(event.act)
+            case Observed():
+                self.running.pop(event.act, None)
+                step.unknown.discard(event.act)
+                step.failed += event.outcome == "failed"
 
     def leave(self, step: Taken, at: float) -> None:
-        """Count a step's time, once."""
-        if self.current == step.name:
-            step.seconds += max(at - self.step_since, 0.0)
+        """End an attempt, once."""
+        if step.tries and self.current == step.name:
+            step.tries[-1].ended = at
             self.current = ""
 
     def break_off(self, at: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hotdesk.drive.course import Cost, Course, Taken
+from hotdesk.drive.course import Course, Share, Taken
 from hotdesk.drive.journal import read
 from hotdesk.event import (
     Alarm,
@@ -59,7 +59,7 @@ class Receipt:
     brain: str = ""
     seconds: float = 0.0
     """How long it was worked at."""
-    costs: tuple[Cost, ...] = ()
+    costs: tuple[Share, ...] = ()
     """By part and model."""
     steps: tuple[Taken, ...] = ()
     acts: int = 0
@@ -126,7 +126,7 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
         left=tuple(desk for desk, gone in opened.items() if not gone),
         brain=brain,
         seconds=course.elapsed(course.last),
-        costs=tuple(course.costs.values()),
+        costs=tuple(course.shares.values()),
         steps=tuple(course.steps.values()),
         acts=course.acts,
         unknown=tuple(course.unknown),

@@ -101,11 +101,11 @@ class JobLog:
         used = reply.usage
         paper = self.papers.write(json.dumps(reply_to_json(reply)))
         told = Thought(
-            *(self.job, step, self.spent.turns + 1, reply.model, paper),
+            *(self.job, step, self.spent.replies + 1, reply.model, paper),
             *(used.input, used.output, used.cached + used.stored, used.up, ms),
             -1.0 if used.dollars is None else used.dollars,
         )
-        self.spent.take(told)
+        self.spent.add(told)
         if not step:  # a planner's calls do nothing
             self.note(told)
             return [0] * len(reply.calls)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.drive.chain import Row
+from hotdesk.drive.course import Cost
 from hotdesk.drive.journal import read
 from hotdesk.event import (
     Acted,
@@ -55,32 +56,12 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Spending:
+class Spending(Cost):
     """What a job has used."""
 
-    tokens: int = 0
-    dollars: float = 0.0
-    unpriced: int = 0
-    """Replies whose price is not known."""
     acts: int = 0
-    turns: int = 0
-    up: int = 0
-    """Bytes providers were told."""
     ms: int = 0
     """Milliseconds of work, without what was waited for."""
-    models: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Tokens and dollars by who was asked."""
-
-    def take(self, event: Thought) -> None:
-        """Count a reply."""
-        tokens = event.input + event.output + event.cached
-        self.turns += 1
-        self.tokens += tokens
-        self.up += event.up
-        self.unpriced += event.dollars < 0
-        self.dollars += max(event.dollars, 0.0)
-        had = self.models.get(event.model, (0, 0.0))
-        self.models[event.model] = (had[0] + tokens, had[1] + max(event.dollars, 0.0))
 
 
 @dataclass(slots=True)
@@ -180,7 +161,7 @@ class Past:
         turns = self.turns if event.step == self.current else self.again
         match event:
             case Thought():
-                self.spent.take(event)
+                self.spent.add(event)
                 if event.step:
                     turns.append(Turn(event))
             case Acted():

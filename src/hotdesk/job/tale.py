@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hotdesk.drive.chain import Row
+from hotdesk.drive.course import Cost, Course, Taken
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
 from hotdesk.event import (
-    Acted,
     Amended,
     Checkpointed,
     Decided,
@@ -23,12 +22,10 @@ from hotdesk.event import (
     JobEnded,
     JobPaused,
     Kept,
-    Observed,
     Pending,
     Planned,
     Preflight,
     Resumed,
-    RolledBack,
     StepBegun,
     StepEnded,
     Thought,
@@ -49,76 +46,6 @@ LEAST = 4
 
 
 @dataclass(slots=True)
-class Cost:
-    """What models took."""
-
-    dollars: float = 0.0
-    unpriced: int = 0
-    """Replies of which no price is known."""
-    replies: int = 0
-    input: int = 0
-    output: int = 0
-    up: int = 0
-
-    def take(self, event: Thought) -> None:
-        """Add a reply."""
-        self.replies += 1
-        self.dollars += max(event.dollars, 0.0)
-        self.unpriced += event.dollars < 0
-        self.input, self.output, self.up = self.input + event.input, self.output + event.output, self.up + event.up
-
-    def __str__(self) -> str:
-        """Write it for people; what nobody knows is said."""
-        if not self.replies:
-            return "-"
-        if self.unpriced == self.replies:
-            return "unknown"
-        return f"${self.dollars:.4f}" + (" and more, unknown" if self.unpriced else "")
-
-
-@dataclass(slots=True)
-class Attempt:
-    """One try at a step."""
-
-    begun: int
-    """Milliseconds since 1970."""
-    desk: str
-    model: str
-    ended: int = 0
-    outcome: Literal["", "done", "failed"] = ""
-    note: str = ""
-    """May be a desk's word."""
-    paper: str = ""
-    """Why it failed, in the worker's words."""
-    rolled_back: bool = False
-
-
-@dataclass(slots=True)
-class StepTale:
-    """What became of a step."""
-
-    name: str
-    intent: str = ""
-    attempts: list[Attempt] = field(default_factory=list)
-    acts: Counter[str] = field(default_factory=Counter)
-    """How often each tool was used."""
-    failed: int = 0
-    unknown: set[int] = field(default_factory=set)
-    """Acts of which nobody knows the outcome."""
-    cost: Cost = field(default_factory=Cost)
-
-    @property
-    def outcome(self) -> Literal["", "done", "failed", "begun"]:
-        """Say how it stands; empty: nobody began it."""
-        return (self.attempts[-1].outcome or "begun") if self.attempts else ""
-
-    @property
-    def ms(self) -> int:
-        """Give how long it took."""
-        return sum(each.ended - each.begun for each in self.attempts if each.ended)
-
-
-@dataclass(slots=True)
 class Tale:
     """One job."""
 
@@ -134,7 +61,7 @@ class Tale:
     """The digest of the plan that holds."""
     plan_paper: str = ""
     planned: tuple[str, ...] = ()
-    steps: dict[str, StepTale] = field(default_factory=dict)
+    course: Course = field(default_factory=Course)
     step: str = ""
     """The step that was begun last."""
     waiting: Waiting = field(default_factory=Waiting)
@@ -148,7 +75,6 @@ class Tale:
     receipt: JobBurnt | None = None
     forgotten: Forgotten | None = None
     checkpoints: int = 0
-    cost: Cost = field(default_factory=Cost)
     desks: dict[str, None] = field(default_factory=dict)
     strange: int = 0
     """Events of a later version, which were passed over."""
@@ -164,6 +90,7 @@ class Tale:
         """Take an event in."""
         self.last = max(self.last, at)
         self.waiting.take(event, at)
+        self.course.take(event, at / 1000)
         match event:
             case JobBegun():
                 self.begun, self.goal, self.brain, self.by, self.brief = (
@@ -188,56 +115,31 @@ class Tale:
             case Verified():
                 self.checks.append(event)
                 self.desks[event.desk] = None
-            case _:
-                self.take_step(event, at)
-
-    def take_step(self, event: Event, at: int) -> None:
-        """Take in what belongs to a step."""
-        match event:
-            case StepBegun():
-                step = self.at(event.step)
-                self.step, step.intent = event.step if event.step not in OURS else self.step, event.what
-                step.attempts.append(Attempt(at, event.desk, event.model))
-                if event.desk:
-                    self.desks[event.desk] = None
-            case StepEnded():
-                tried = [each for each in self.at(event.step).attempts if each.desk == event.desk and not each.ended]
-                for last in tried[-1:]:
-                    last.ended, last.outcome, last.note, last.paper = at, event.outcome, event.note, event.paper
-            case RolledBack():
-                if attempts := self.at(event.step).attempts:
-                    attempts[-1].rolled_back = True
-            case Thought():
-                self.cost.take(event)
-                if event.step:
-                    self.at(event.step).cost.take(event)
-            case Acted():
-                step = self.at(event.step)
-                step.acts[event.tool] += 1
-                step.unknown.add(event.act)
-            case Observed():
-                step = self.at(event.step)
-                step.unknown.discard(event.act)
-                step.failed += event.outcome == "failed"
             case Checkpointed():
                 self.checkpoints += 1
+            case StepBegun():
+                self.step = event.step if event.step not in OURS else self.step
+                if event.desk:
+                    self.desks[event.desk] = None
 
-    def at(self, step: str) -> StepTale:
-        """Give a step's tale."""
-        return self.steps.setdefault(step, StepTale(step))
+    @property
+    def cost(self) -> Cost:
+        """Give what models cost."""
+        return self.course.cost
 
-    def checklist(self) -> list[StepTale]:
+    def checklist(self) -> list[Taken]:
         """Give the steps of the plan in order, and after them what was done beside it."""
-        beside = [step for name, step in self.steps.items() if name not in (*self.planned, *OURS) and step.attempts]
-        return [self.at(name) for name in self.planned] + beside
+        steps = self.course.steps
+        beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
+        return [steps.get(name) or Taken(name) for name in self.planned] + beside
 
     @property
     def place(self) -> tuple[int, int]:
         """Give at which step of how many it stands."""
         if self.step in self.planned:
             return self.planned.index(self.step) + 1, len(self.planned)
-        done = sum(self.steps[name].outcome == "done" for name in self.planned if name in self.steps)
-        return done, len(self.planned)
+        steps = self.checklist()[: len(self.planned)]
+        return sum(step.outcome == "done" for step in steps), len(steps)
 
     def state(self, live: bool, now: int) -> tuple[State, str]:
         """Say how it stands, and what for or why: an id that is waited for, why it paused or failed."""

@@ -94,11 +94,11 @@ def test_who_plans_and_who_acts_is_counted_apart_and_an_unknown_price_is_no_pric
         thought("read", "b", -1.0),
         thought("read", "b", 0.1),
     ]
-    costs = course_of(*((1.0, each) for each in thoughts)).costs
+    costs = course_of(*((1.0, each) for each in thoughts)).shares
     assert list(costs) == [("plan", "a"), ("act", "a"), ("act", "b")]
     last = costs["act", "b"]
     assert (last.replies, last.dollars, last.unpriced) == (2, 0.1, 1)
-    assert (last.input, last.output, last.cached, last.up, last.ms) == (20, 10, 6, 2000, 40)
+    assert (last.input, last.output, last.cached, last.up, last.tokens) == (20, 10, 6, 2000, 36)
 
 
 def test_an_act_without_a_result_is_unknown_once_its_process_is_gone() -> None:

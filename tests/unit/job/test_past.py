@@ -123,7 +123,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
     assert past.desks == {"desk-1": True}
     assert (list(past.verified), list(past.kept)) == (["r.txt"], ["r.txt"])
     assert (past.ended, past.burnt, past.paused) == (EVERY[-3], EVERY[-2], None)
-    assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.turns) == (16, 0.5, 1, 1)
+    assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (16, 0.5, 1, 1)
 
 
 @pytest.mark.parametrize(

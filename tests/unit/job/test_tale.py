@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.ledger import JOB, Ledger, paused_job, whole_job
 
+from hotdesk.drive.course import Cost
 from hotdesk.errors import BriefError
 from hotdesk.event import (
     Acted,
@@ -25,7 +26,7 @@ from hotdesk.event import (
     StepEnded,
     Thought,
 )
-from hotdesk.job.tale import Cost, Tale, find_job, tales, tell
+from hotdesk.job.tale import Tale, find_job, tales, tell
 
 NOW, LATER = 1_000, 2_000
 PENDING = Pending(JOB, "1a2b3c4d", "plan", "ab" * 32, "cd" * 32, LATER)
@@ -76,9 +77,8 @@ def test_a_job_tells_its_steps_attempts_acts_and_cost(ledger: Ledger) -> None:
     whole_job(ledger)
     tale = tell(ledger.path, JOB)
     read, write = tale.checklist()
-    assert [each.outcome for each in read.attempts] == ["failed", "done"]
-    assert (read.attempts[0].rolled_back, read.attempts[1].rolled_back) == (True, False)
-    assert (read.outcome, dict(read.acts), read.failed, read.unknown) == ("done", {"shell": 2}, 1, set())
+    assert [(each.outcome, each.rolled_back) for each in read.tries] == [("failed", True), ("done", False)]
+    assert (read.outcome, dict(read.tools), read.failed, read.unknown) == ("done", {"shell": 2}, 1, set())
     assert (write.outcome, write.unknown) == ("begun", {3})
     assert (tale.place, str(tale.cost), tale.goal) == ((2, 2), "$0.0100", "compare the invoices")
     assert tale.receipt is not None
@@ -88,7 +88,7 @@ def test_a_job_tells_its_steps_attempts_acts_and_cost(ledger: Ledger) -> None:
 def test_an_act_without_a_result_has_an_outcome_nobody_knows() -> None:
     tale = told(StepBegun(JOB, "s", "w"), Acted(JOB, "s", 1, "shell", "p"), Acted(JOB, "s", 2, "shell", "p"))
     tale.take(Observed(JOB, "s", 1, "done", 3, "p"), NOW)
-    assert tale.at("s").unknown == {2}
+    assert tale.course.steps["s"].unknown == {2}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_an_act_without_a_result_has_an_outcome_nobody_knows() -> None:
 def test_a_cost_that_nobody_knows_is_said_so(dollars: tuple[float, ...], text: str) -> None:
     cost = Cost()
     for each in dollars:
-        cost.take(Thought(JOB, "s", 1, "m", "p", 1, 1, 0, 1, 1, each))
+        cost.add(Thought(JOB, "s", 1, "m", "p", 1, 1, 0, 1, 1, each))
     assert str(cost) == text
 
 
@@ -149,7 +149,13 @@ def test_a_job_is_found_by_its_id_or_what_only_its_id_begins_with(ledger: Ledger
             find_job(ledger.path, text)
 
 
-def test_the_parts_of_the_line_are_no_steps_and_each_desk_ends_by_itself() -> None:
+def test_a_step_that_was_given_another_desk_amid_it_ends_there() -> None:
+    plan = Planned(JOB, "ab", ("read",), "p")
+    tale = told(plan, StepBegun(JOB, "read", "r", "i1"), StepEnded(JOB, "read", "done", "", "i2"))
+    assert [step.outcome for step in tale.checklist()] == ["done"]
+
+
+def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
     tale = told(
         Planned(JOB, "ab", ("read", "write"), "p"),
         StepBegun(JOB, "desk", "with the inputs", "i1"),
@@ -160,4 +166,4 @@ def test_the_parts_of_the_line_are_no_steps_and_each_desk_ends_by_itself() -> No
     )
     assert [step.name for step in tale.checklist()] == ["read", "write"]
     assert tale.place == (1, 2)
-    assert [(each.desk, each.outcome) for each in tale.at("desk").attempts] == [("i1", "done"), ("i2", "")]
+    assert list(tale.desks) == ["i1", "i2", "i3"]

@@ -78,7 +78,7 @@ def checklist(state: State, width: int, height: int, now: float, look: Look) -> 
         return []
     names = min(max(cells(look.clean(step.name)) for step in steps), NAMES)
     first, last = window(steps, height)
-    rows = [row_of(step, names, width, now - state.course.step_since, look) for step in steps[first:last]]
+    rows = [row_of(step, names, width, now, look) for step in steps[first:last]]
     above, below = steps[:first], steps[last:]
     if height < 3:  # then the current step is more than a count of the others
         return rows
@@ -105,12 +105,12 @@ def summary(steps: Sequence[Taken]) -> str:
     return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
 
 
-def row_of(step: Taken, names: int, width: int, running: float, look: Look) -> Line:
+def row_of(step: Taken, names: int, width: int, now: float, look: Look) -> Line:
     """Show one step of the checklist."""
     style, mark = MARKS[step.stand]
     name = cut(look.clean(step.name), names)
     again = f"attempt {step.attempts}  " if step.attempts > 1 else ""
-    seconds = step.seconds + (running if step.stand == "current" else 0)
+    seconds = step.seconds + (now - step.tries[-1].begun if step.stand == "current" else 0)
     took = lasting(seconds) if step.attempts else ""
     shade = style if step.stand in ("current", "failed", "rolled back") else "dim" if step.stand == "to come" else ""
     left = [(style, f" {mark} "), (shade, name + " " * (names - cells(name) + 2)), (shade, step.what)]
@@ -167,7 +167,7 @@ def spend(state: State) -> Line:
     parts = [
         f"{word} {money(costs)}"
         for part, word in (("plan", "planning"), ("act", "acting"))
-        if (costs := [cost for cost in state.course.costs.values() if cost.part == part])
+        if (costs := [cost for cost in state.course.shares.values() if cost.part == part])
     ]
     most = state.limits.budget.dollars
     limit = f", of ${most:,.2f}" if most is not None else ""
@@ -176,11 +176,10 @@ def spend(state: State) -> Line:
 
 def told(state: State) -> Line:
     """Show how much models were told, and said."""
-    costs, most = list(state.course.costs.values()), state.limits.budget.tokens
-    used = sum(cost.input + cost.output + cost.cached for cost in costs)
+    cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {tokens(most)}" if most is not None else ""
-    sent = size(sum(cost.up for cost in costs))
-    return entry("told", ("", f"{sent} to the provider"), ("dim", f"  {tokens(used)}{limit} tokens")) if costs else []
+    used = f"  {tokens(cost.tokens)}{limit} tokens"
+    return entry("told", ("", f"{size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
 
 
 def door(state: State) -> Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hotdesk.cli.board.amounts import lasting, money, plural, size
-from hotdesk.drive.course import Cost, Taken
+from hotdesk.drive.course import Share, Taken
 from hotdesk.drive.receipt import Receipt, Requests
 from hotdesk.errors import printable
 
@@ -62,7 +62,7 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "unknown", f"act {act}: it was begun, and nobody wrote down what came of it"
 
 
-def cost_of(cost: Cost) -> str:
+def cost_of(cost: Share) -> str:
     """Tell of one model's cost."""
     part = "planning" if cost.part == "plan" else "acting"
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
