@@ -104,7 +104,7 @@ def effort(step: Taken) -> str:
     parts = [
         f"{count} attempt{'s' if count > 1 else ''}",
         f"{step.acts} acts" + (f" ({tools}{failed})" if tools else ""),
-        span(sum(each.ended - each.begun for each in step.tries if each.outcome)),
+        span(step.seconds),
         models,
         str(step.cost) if step.cost.replies else "",
     ]
@@ -187,10 +187,7 @@ def as_dict(tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange]) -
 
 def step_dict(step: Taken) -> dict[str, object]:
     """Give a step as plain data, times in milliseconds since 1970."""
-    times = [
-        {"begun": round(each.begun * 1000), "ended": round(each.ended * 1000) if each.outcome else 0}
-        for each in step.tries
-    ]
+    times = [{"begun": round(each.begun * 1000), "ended": round(each.ended * 1000)} for each in step.tries]
     return {
         "name": step.name,
         "intent": step.what,

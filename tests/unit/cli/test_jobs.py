@@ -13,9 +13,9 @@ from tests.ledger import DESK, JOB, Ledger, paused_job, whole_job
 from hotdesk.cli import carry_out, jobs, show
 from hotdesk.cli.show_page import page
 from hotdesk.errors import BriefError
-from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, StepBegun, StepEnded
+from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
 from hotdesk.job.held import held
-from hotdesk.job.tale import tell
+from hotdesk.job.tale import Tale, tell
 
 WAITS, PAUSED, KILLED = ("i" + letter * 20 for letter in "wpk")
 
@@ -197,6 +197,14 @@ def test_following_goes_on_while_somebody_works_and_takes_new_desks_in(ledger: L
         coming = list(iter(lambda: next(rows), None))
         assert [(row.chain, row.name) for row in coming if row] == [(JOB, "StepBegun"), ("inew", "Exchange")]
     assert list(rows) in ([], [None])
+
+
+def test_an_attempt_that_was_broken_off_counts_with_its_time() -> None:
+    tale = Tale(JOB)
+    events = (JobBegun(JOB, "g", "b"), Planned(JOB, "ab", ("read",), "p"), StepBegun(JOB, "read", "r"))
+    for event in (*events, JobPaused(JOB, "stopped")):
+        tale.take(event, tale.last + 1000)
+    assert "        1 attempt, 0 acts, 1.0 s" in page(tale, ("paused", ""), [], {}, 0)
 
 
 def test_a_page_of_a_job_of_which_little_is_known_is_a_page(ledger: Ledger) -> None:
