@@ -61,7 +61,9 @@ class Parameter:
 
     def schema(self) -> dict[str, object]:
         """Give it as JSON Schema."""
-        told: dict[str, object] = {**JSON_TYPES[self.kind], "description": self.what}
+        told: dict[str, object] = dict(JSON_TYPES[self.kind])
+        if self.what:
+            told["description"] = self.what
         if self.choices:
             told["enum"] = list(self.choices)
         inner = told

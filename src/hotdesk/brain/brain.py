@@ -53,7 +53,8 @@ class Brain:
             plan = first.plans(task)
             log.planned(plan, 1, ())
             return plan
-        return await make_plan(asking(self.planners), task, self.job, log)
+        window = min(model.window for model in self.planners)
+        return await make_plan(asking(self.planners), task, self.job, log, window=window)
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> Ended:
         """Take one step; one that failed before is taken by whoever plans."""

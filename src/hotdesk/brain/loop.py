@@ -14,6 +14,7 @@ from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, choose_tool
 from hotdesk.brain.prompts import first_words, instructions
+from hotdesk.brain.room import Room, share_out
 from hotdesk.brain.seam import Ended, Log, Situation
 from hotdesk.errors import alone
 from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
@@ -25,8 +26,6 @@ NATIVE = frozenset(
     for name in "screenshot zoom move click drag press release scroll type key hold_key wait cursor_position".split()
 )
 """What a native computer tool does itself; what it cannot, such as starting a program, is offered beside it."""
-SHARE = 0.7
-"""Of a model's window: what the conversation may have; the rest is for tools and the reply."""
 
 
 @dataclass(slots=True)
@@ -44,13 +43,16 @@ class Loop:
     native: bool = False
     """Whether those who are asked have a computer tool of their own."""
     watcher: Watcher = field(default_factory=Watcher)
+    offered: list[Tool] = field(default_factory=list)
+    room: Room | None = None
 
     async def take(self) -> Ended:
         """Go round until the step is finished, given up, or turns in circles."""
         begun = (Told(first_words(self.situation)), *self.situation.history)
-        memory = WorkingSet(int(self.window * SHARE), begun)
+        memory = WorkingSet(self.shared().conversation, begun)
         while True:
             self.log.check()
+            memory.resize(self.shared().conversation)
             reply, acts = await self.think(tuple(memory.items()))
             memory.add(reply)
             if not reply.calls:
@@ -65,11 +67,12 @@ class Loop:
 
     async def think(self, history: Sequence[Item]) -> tuple[Reply, list[int]]:
         """Have the model say what comes next; what it wants is on disk before it is done."""
-        began = time.monotonic()
+        began, room = time.monotonic(), self.shared()
         request = Request(
             system=instructions(self.situation),
             history=history,
-            tools=self.tools(),
+            tools=room.tools,
+            tokens=room.reply,
             screen=self.stage.screen if self.native else None,
             step=self.situation.step.name,
             cache=self.job,
@@ -78,6 +81,13 @@ class Loop:
         reply = await self.ask(request)
         spent = int((time.monotonic() - began) * 1000)
         return reply, self.log.thought(self.situation.step.name, request, reply, spent)
+
+    def shared(self) -> Room:
+        """Share the window out, anew when an amendment has changed what may be used."""
+        tools = self.tools()
+        if self.room is None or tools != self.offered:
+            self.offered, self.room = tools, share_out(self.window, instructions(self.situation), tools)
+        return self.room
 
     def tools(self) -> list[Tool]:
         """List what the model may use: the stage's tools and its own."""

@@ -169,6 +169,12 @@ class WorkingSet:
                 raise ValueError("results before any reply")
         self.cut()
 
+    def resize(self, window_tokens: int) -> None:
+        """Have another window from now on."""
+        if window_tokens != self.window:
+            self.window = window_tokens
+            self.cut()
+
     def take_digest(self, text: str) -> None:
         """Go on from what was cut before."""
         self.lines = text.split("\n")[1:]

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from hotdesk.brain.audit import audit
+from hotdesk.brain.memory import fit
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.prompts import words
+from hotdesk.brain.room import share_out
 from hotdesk.brain.seam import Log, Task
 from hotdesk.brief.job import Job
 from hotdesk.errors import BriefError, printable
@@ -26,6 +28,7 @@ MOST_FINDINGS = 10
 LONGEST_FINDING = 500
 TOKENS = 16_000
 """Of the longest plan."""
+WINDOW = 200_000
 PLAN = Tool(
     "plan",
     "Give the plan: JSON with `steps` and, if you like, `thoughts` on why so.",
@@ -48,18 +51,19 @@ FINDINGS = Tool(
 )
 
 
-async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUNDS) -> Plan:
+async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUNDS, window: int = WINDOW) -> Plan:
     """Have a plan made that code has nothing against; `BriefError` lists what is left when there are no more rounds.
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
     """
-    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [Told(describe(task))], job.digest[:16])
+    cache = job.digest[:16]
+    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [Told(describe(task))], cache, window)
     left: Sequence[str] = ()
     for number in range(1, rounds + 1):
         plan, left = await thinking.next_plan()
         if plan is not None:
             left = audit(plan, job, task.tools)
-            said = () if left else await criticise(ask, task, plan, log, job.digest[:16])
+            said = () if left else await criticise(ask, task, plan, log, cache, window)
             log.planned(plan, number, (*left, *said))
             if not left and (not said or number == rounds):
                 thinking.answer(())
@@ -72,10 +76,10 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
     )
 
 
-async def criticise(ask: Ask, task: Task, plan: Plan, log: Log, cache: str) -> tuple[str, ...]:
+async def criticise(ask: Ask, task: Task, plan: Plan, log: Log, cache: str, window: int = WINDOW) -> tuple[str, ...]:
     """Have a model say what is wrong with a plan it does not know to be its own."""
     told = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
-    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [Told(told)], cache)
+    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [Told(told)], cache, window)
     reply = await thinking.ask_once()
     found: list[str] = []
     for call in reply.calls:
@@ -97,6 +101,8 @@ class Thinking:
     tools: tuple[Tool, ...]
     history: list[Item]
     cache: str
+    window: int
+    """Tokens of the smallest window of those who are asked."""
     open: tuple[Call, ...] = ()
     """Calls that nothing was said to yet. They are no acts: nothing is done by them."""
 
@@ -114,7 +120,9 @@ class Thinking:
     async def ask_once(self) -> Reply:
         """Ask for the next reply, and have it noted."""
         self.log.check()
-        request = Request(self.system, tuple(self.history), self.tools, tokens=TOKENS, cache=self.cache)
+        room = share_out(self.window, self.system, self.tools)
+        told = fit(self.history, room.conversation)
+        request = Request(self.system, told, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
         began = time.monotonic()
         reply = await self.ask(request)
         self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))

@@ -11,6 +11,7 @@ import pytest
 
 from hotdesk.brain.models.seam import Reply, Request, Results, Told
 from hotdesk.brain.planning import FINDINGS, PLAN, make_plan
+from hotdesk.brain.room import request_tokens
 from hotdesk.brain.seam import Task
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.brief.job import Deliverable, Job
@@ -167,3 +168,12 @@ async def test_the_example_in_the_prompt_is_whole(job: Job) -> None:
     model = Script([gives(GOOD), finds()])
     await make_plan(model.ask, TASK, job, Notes())
     assert model.asked[0].system.endswith('"makes": ["orders.csv"]}]}')
+
+
+async def test_rounds_of_planning_fit_a_small_window(job: Job) -> None:
+    told = gives("{" + "never ending " * 1500)
+    model = Script([told, told, gives(GOOD), finds()])
+    assert await make_plan(model.ask, TASK, job, Notes(), window=16_000) == GOOD
+    assert [request_tokens(each) < 16_000 for each in model.asked] == [True] * 4
+    assert len(model.asked[2].history) == 4
+    assert "1 turns" in str(model.asked[2].history[1]) or "plan " in str(model.asked[2].history[1])

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from hotdesk.brain.models import chat_form
 from hotdesk.brain.models.driver import Driver
 from hotdesk.brain.models.line import Line, Patience
 from hotdesk.brain.models.prices import Prices
+from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.room import LEAST_REPLY, fixed_tokens, request_tokens
+from hotdesk.errors import BriefError, printable
 
 WINDOW = 16_000
 VARIABLE = "HOTDESK_CHAT_KEY"
 """The key of such a server, if it wants one. OpenAI's own key goes to OpenAI only."""
+WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
+"""How many tokens such a server lets a request and its reply have together; they do not say so themselves."""
+SMALLEST = 1000
 NO_KEY = "none"
 ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 """Headers that would tell a stranger whose account OpenAI has."""
@@ -31,17 +38,34 @@ class Chat(Driver):
         base_url: str,
         key: str | None = None,
         name: str | None = None,
-        window: int = WINDOW,
+        window: int | None = None,
         prices: Prices | None = None,
         patience: Patience | None = None,
     ) -> None:
-        """Where no key is given, the variable's; where there is none, none."""
+        """Where no key or window is given, the variable's; where there is none, none and a small one."""
         options = {"base_url": base_url, "api_key": key or os.environ.get(VARIABLE) or NO_KEY}
         name = name or f"chat:{model}@{base_url}"
         line = Line(name, "openai", "AsyncOpenAI", VARIABLE, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
-        super().__init__(model, window, prices, chat_form, line)
+        super().__init__(model, window or window_set(), prices, chat_form, line)
+
+    async def ask(self, request: Request) -> Reply:
+        """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
+        fixed = fixed_tokens(request.system, request.tools)
+        if fixed + LEAST_REPLY > self.window:
+            why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"
+            raise self.line.failed(why, f"list fewer tools in the step, name another model, or set {WINDOW_VARIABLE}")
+        left = max(self.window - request_tokens(request), LEAST_REPLY)
+        return await super().ask(replace(request, tokens=min(request.tokens, left)))
 
     async def begin(self, client: Any, told: dict[str, Any]) -> Any:
         """Begin a stream of a completion."""
         return await client.chat.completions.create(**told, stream=True)
+
+
+def window_set() -> int:
+    """Give the window that is set."""
+    told = os.environ.get(WINDOW_VARIABLE) or str(WINDOW)
+    if not (told.isascii() and told.isdigit()) or int(told) < SMALLEST:
+        raise BriefError(f"{WINDOW_VARIABLE} is {printable(told)[:40]!r}; write a number of tokens, such as {WINDOW}")
+    return int(told)

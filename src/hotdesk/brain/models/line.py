@@ -38,6 +38,12 @@ REMEDIES = {
 LEAST_SECRET = 8
 """Characters of a key: what is shorter is no secret, and may be a word."""
 LATER = "resume later, or name another model"
+TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
+"""How providers and servers say that a request does not fit."""
+FEWER = (
+    "the request does not fit its window: list fewer tools in the step or name another model; HOTDESK_CHAT_WINDOW says "
+    "how large the window of a server of your own is"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,7 @@ class Line:
         except Failed as e:
             raise self.failed(printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
-            raise self.failed(self.said(e), REMEDIES.get(e.status_code, LATER)) from e
+            raise self.failed(self.said(e), remedy(e)) from e
         except self.sdk.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
             raise self.failed(f"{where} does not answer: {self.said(e)}", "is it up, and reachable from here?") from e
@@ -198,6 +204,13 @@ class Line:
         if client is not None:
             with anyio.move_on_after(5, shield=True):
                 await client.close()
+
+
+def remedy(error: Any) -> str:
+    """Say what to do about a refusal."""
+    if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
+        return FEWER
+    return REMEDIES.get(error.status_code, LATER)
 
 
 def kind(error: Any) -> str:

@@ -11,6 +11,9 @@ from hotdesk.tool import Call, Observation, Tool
 Stop: TypeAlias = Literal["end", "calls", "length", "refused"]
 """Why a reply ends: it is whole, it wants tools used, its length was up, the model would not."""
 
+REPLY = 8000
+"""Tokens of the longest reply, where nothing else is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -77,7 +80,7 @@ class Request:
 
     Then what that tool does is not among `tools`; a call of the native tool is `Call(id, "computer", …)`.
     """
-    tokens: int = 8000
+    tokens: int = REPLY
     """Of the longest reply."""
     think: bool = True
     step: str = ""

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from tests.providers.chat import chat_server, text, thinking, tool
+from tests.providers.server import Trouble
 
 from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.chat_form import extend_call, gather, reply
 from hotdesk.brain.models.line import Cut, Events, Patience
 from hotdesk.brain.models.seam import Request, Results, Told
-from hotdesk.errors import ModelError
+from hotdesk.errors import BriefError, ModelError
 from hotdesk.tool import Observation, Tool
 
 LOOK = Tool("look", "Look.")
@@ -92,3 +93,48 @@ def test_a_call_at_an_absurd_place_is_no_call() -> None:
 async def test_an_answer_without_its_end_broke_off() -> None:
     with pytest.raises(Cut):
         await gather(events(choice({"content": "Half of"})))
+
+
+async def test_a_reply_may_be_as_long_as_what_is_asked_leaves_room_for() -> None:
+    with chat_server(lambda body: [text("Yes.")]) as server:
+        model = Chat("m", base_url=server.base_url, window=4000, patience=ONCE)
+        for asked in ("Short?", "Long? " * 1000, "Too long? " * 2000):
+            await model.ask(Request("", [Told(asked)], tokens=16_000))
+        await model.close()
+        short, long, too_long = (body["max_tokens"] for body in server.requests)
+    assert 3900 < short < 4000
+    assert 1900 < long < 2000
+    assert too_long == 256
+
+
+async def test_tools_that_do_not_fit_the_window_are_said_to_be_too_many_before_anything_is_sent() -> None:
+    with chat_server(lambda body: [text("Yes.")]) as server:
+        model = Chat("m", base_url=server.base_url, window=2000, patience=ONCE)
+        tools = [Tool(f"tool{n}", "Does something that takes a sentence to say.") for n in range(100)]
+        with pytest.raises(ModelError, match=r"take about [\d,]+ tokens, and its window has 2,000; list fewer tools"):
+            await model.ask(Request("", [Told("Look.")], tools))
+        await model.close()
+        assert server.requests == []
+
+
+async def test_a_server_that_says_its_window_is_smaller_is_understood() -> None:
+    said = "request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it"
+    with chat_server(lambda body: [text("Yes.")]) as server:
+        server.trouble.append(Trouble(400, why=said))
+        model = Chat("m", base_url=server.base_url, patience=ONCE)
+        with pytest.raises(ModelError, match=r"does not fit its window: list fewer tools.*HOTDESK_CHAT_WINDOW"):
+            await model.ask(Request("", [Told("Look.")]))
+        await model.close()
+
+
+def test_the_window_of_a_server_of_ones_own_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTDESK_CHAT_WINDOW", "8192")
+    assert Chat("m", base_url="http://127.0.0.1:1/v1").window == 8192
+    assert Chat("m", base_url="http://127.0.0.1:1/v1", window=5000).window == 5000
+
+
+@pytest.mark.parametrize("told", ["8k", "12", "-1", "٨١٩٢"])
+def test_a_window_that_is_none_is_refused(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTDESK_CHAT_WINDOW", told)
+    with pytest.raises(BriefError, match=r"HOTDESK_CHAT_WINDOW is .* write a number of tokens"):
+        Chat("m", base_url="http://127.0.0.1:1/v1")

@@ -1,0 +1,57 @@
+"""How a model's window is shared out: what is told every time, the conversation, the reply. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hotdesk.brain.memory import json_tokens, text_tokens
+from hotdesk.brain.memory import tokens as item_tokens
+from hotdesk.brain.models.seam import REPLY, Request
+from hotdesk.tool import Tool
+
+SHARE = 0.7
+"""Of a window: the most a conversation may have."""
+LEAST = 0.5
+"""And what must be left for it and the reply before tools are told in fewer words."""
+LEAST_REPLY = 256
+FRAME = 24
+"""Tokens of what stands around a tool's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What each has of a window."""
+
+    tools: tuple[Tool, ...]
+    """In fewer words, where all would leave too little for the work."""
+    conversation: int
+    reply: int
+    """Tokens."""
+
+
+def share_out(window: int, system: str, tools: Sequence[Tool]) -> Room:
+    """Give everybody a share; what does not fit at all is for whoever is asked to say."""
+    told = tuple(tools)
+    if window - fixed_tokens(system, told) < LEAST * window:
+        told = tuple(in_few_words(tool) for tool in tools)
+    left = max(window - fixed_tokens(system, told), 0)
+    reply = max(min(REPLY, left // 3), LEAST_REPLY)
+    return Room(told, max(min(int(window * SHARE), left - reply), 0), reply)
+
+
+def fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
+    """Estimate what is told every time, rather too much."""
+    each = (FRAME + text_tokens(tool.name + tool.what) + json_tokens(tool.schema()) for tool in tools)
+    return text_tokens(system) + sum(each)
+
+
+def request_tokens(request: Request) -> int:
+    """Estimate what a request costs, without its reply."""
+    return fixed_tokens(request.system, request.tools) + sum(map(item_tokens, request.history))
+
+
+def in_few_words(tool: Tool) -> Tool:
+    """Give a tool with what it does in a sentence, and of its parameters the names: a refused use says the rest."""
+    first = tool.what.partition(". ")[0].rstrip(".") + "."
+    return replace(tool, what=first, parameters=tuple(replace(each, what="") for each in tool.parameters))
