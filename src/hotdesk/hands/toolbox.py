@@ -91,7 +91,7 @@ class Toolbox:
 
     def describe(self) -> list[dict[str, object]]:
         """Give the tools that may be used, as models are told of them."""
-        usable = [tool for tool in self.tools if self.allowed is None or tool.name in self.allowed]
+        usable = [self.places[name][1] for name in self.usable()]
         return [{"name": tool.name, "description": tool.what, "input_schema": tool.schema()} for tool in usable]
 
     async def use(self, name: str, arguments: object) -> Observation:
@@ -138,14 +138,18 @@ class Toolbox:
         """Say that there is no such tool, and which are near."""
         if name.startswith(SIGHTED):
             return f"This desk has no screen, and so no {printable(name)[:WORDS]}: open one from the image `desktop`."
-        near = get_close_matches(name[:WORDS], self.places, n=5, cutoff=0.7)
-        there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(self.places)}."
+        usable = self.usable()
+        near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
+        there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."
         return f"There is no tool `{printable(name)[:WORDS]}`. {there}"
 
     def forbidden(self, name: str) -> str:
         """Say that a tool may not be used here, and which may."""
-        usable = [each for each in self.places if each in (self.allowed or ())]
-        return f"{name} was not used: this step does not allow it. It allows {', '.join(usable) or 'no tool'}."
+        return f"{name} was not used: this step does not allow it. It allows {', '.join(self.usable()) or 'no tool'}."
+
+    def usable(self) -> list[str]:
+        """List what may be used now."""
+        return [each for each in self.places if self.allowed is None or each in self.allowed]
 
 
 async def carry_out(hand: Hand, name: str, arguments: Arguments) -> Use:

@@ -160,3 +160,13 @@ async def test_an_error_nobody_at_the_desk_can_act_on_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         await toolbox.use("show", {})
     assert issubclass(DeskGone, DeskError)
+
+
+async def test_an_unknown_tool_is_answered_with_those_that_may_be_used() -> None:
+    toolbox = Toolbox([Doubling()], lambda event: None, Free(), DESK, allowed={"show"})
+    assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. There are show."
+    assert (await toolbox.use("doubel", {})).text == "There is no tool `doubel`. There are show."
+    toolbox.allowed = None
+    assert (await toolbox.use("doubel", {})).text == "There is no tool `doubel`. Did you mean double?"
+    toolbox.allowed = ()
+    assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. There are none here."
