@@ -21,6 +21,14 @@ from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
 
 NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
 """What a reply without a call is answered with."""
+CUT = f"Your reply was cut off at its greatest length: say less, and use a tool with less in it. {NUDGE}"
+"""And one that was too long to get there."""
+ALWAYS = (
+    f"Beside these every step has {', '.join(tool.name for tool in OWN)}. What the step cannot do without and does not "
+    "have, amend_plan asks for."
+)
+"""What a use of a tool that the step does not have is answered with, after what it has."""
+OFFERED_ELSEWHERE = ("choose", "computer")
 NATIVE = frozenset(
     f"screen_{name}"
     for name in "screenshot zoom move click drag press release scroll type key hold_key wait cursor_position".split()
@@ -58,7 +66,7 @@ class Loop:
             if not reply.calls:
                 if self.watcher.said_nothing() == "stop":
                     return Ended(False, "it said things and did nothing", "it said things and did nothing")
-                memory.add(Told(NUDGE))
+                memory.add(Told(CUT if reply.stop == "length" else NUDGE))
                 continue
             seen, ended = await self.act(reply.calls, acts)
             memory.add(Results(tuple(zip(reply.calls, seen, strict=True))))
@@ -143,6 +151,8 @@ class Loop:
         own = next((tool for tool in OWN if tool.name == call.tool), None)
         if own is None:
             seen = await self.stage.use(call)
+            if not seen.ok and call.tool not in OFFERED_ELSEWHERE and not self.offers(call.tool):
+                seen = replace(seen, text=f"{seen.text} {ALWAYS}")
             chosen = call.tool == "choose" and seen.ok
             return seen, Ended(True, f"it chose: {seen.text[:200]}") if chosen else None
         try:
@@ -160,6 +170,10 @@ class Loop:
             case "recall":
                 return Observation(self.notes.recall(str(given["query"]), integer_of(given, "limit"))), None
         return await self.stage.use(replace(call, arguments=given)), None
+
+    def offers(self, name: str) -> bool:
+        """Say whether a tool is among those this step has."""
+        return any(tool.name == name for tool in self.stage.tools)
 
     async def finish(self, summary: str) -> tuple[Observation, Ended | None]:
         """End the step, if what it promised is so."""

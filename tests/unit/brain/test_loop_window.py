@@ -43,6 +43,22 @@ class Long:
 
 
 @dataclass
+class Narrow:
+    """A stage with a toolbox that has one tool."""
+
+    tools: Sequence[Tool] = FEW[:1]
+    screen: tuple[int, int] | None = None
+
+    async def use(self, call: Call) -> Observation:
+        """Do what is known; refuse the rest."""
+        return Observation("Refused.", ok=False)
+
+    async def lacking(self) -> str:
+        """Miss nothing."""
+        return ""
+
+
+@dataclass
 class Log:
     """A log that counts."""
 
@@ -88,3 +104,24 @@ async def test_tools_conversation_and_reply_fit_a_small_window_also_after_an_ame
     last = model.asked[-1].tools
     assert [tool.name for tool in last] == [tool.name for tool in (*ALL, *OWN)]
     assert sum(len(tool.what) for tool in last) < sum(len(tool.what) for tool in (*ALL, *OWN))
+
+
+async def test_whoever_wants_a_tool_that_the_step_has_not_is_told_what_every_step_has() -> None:
+    loop = Loop(SITUATION, Narrow(), Log(), Reading().ask, WINDOW, Notes())
+    seen, ended = await loop.use(Call("c", "screen_click", {}))
+    assert seen.text.startswith("Refused. Beside these every step has finish, give_up, ask_person, amend_plan")
+    assert ended is None
+    assert (await loop.use(Call("c", FEW[0].name, {})))[0].text == "Refused."
+    assert (await loop.use(Call("c", "choose", {})))[0].text == "Refused."
+
+
+async def test_a_reply_that_was_cut_before_it_used_a_tool_is_told_so() -> None:
+    said = [Reply("Well, ", stop="length"), Reply("Well."), Reply(calls=(Call("c", "finish", {"summary": "Done."}),))]
+    asked: list[Request] = []
+
+    async def ask(request: Request) -> Reply:
+        asked.append(request)
+        return said.pop(0)
+
+    assert (await Loop(SITUATION, Narrow(), Log(), ask, WINDOW, Notes()).take()).done
+    assert [str(request.history[-1]).count("cut off at its greatest length") for request in asked] == [0, 1, 0]
