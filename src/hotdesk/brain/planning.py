@@ -16,7 +16,7 @@ from hotdesk.brain.memory import fit
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.prompts import words
 from hotdesk.brain.room import share_out
-from hotdesk.brain.seam import Log, Task
+from hotdesk.brain.seam import Log, Task, Unplanned
 from hotdesk.brief.job import Job
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE, LONGEST, Plan, from_json, to_json
@@ -52,7 +52,7 @@ FINDINGS = Tool(
 
 
 async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUNDS, window: int = WINDOW) -> Plan:
-    """Have a plan made that code has nothing against; `BriefError` lists what is left when there are no more rounds.
+    """Have a plan made that code has nothing against; `Unplanned` lists what is left when there are no more rounds.
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
     """
@@ -71,7 +71,7 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
             left = left or said
         thinking.answer(left)
     listed = "\n".join(f"- {printable(each)}" for each in left)
-    raise BriefError(
+    raise Unplanned(
         f"no plan keeps within the brief after {rounds} rounds; widen the brief or state it simpler:\n{listed}"
     )
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hotdesk.brain.models.seam import Item, Reply, Request
 from hotdesk.brain.notes import Notes
+from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Stage, Tool
 
@@ -90,6 +91,10 @@ class Halted(Exception):  # noqa: N818 - a state, and read as one
     """The job shall stop between two acts, and be resumable."""
 
 
+class Unplanned(BriefError):  # noqa: N818 - a result of the work, and read as one
+    """Whoever plans gave no plan that keeps within the brief: its work failed, and nothing of ours."""
+
+
 class Brain(Protocol):
     """Who plans and acts."""
 
@@ -103,7 +108,7 @@ class Brain(Protocol):
         ...
 
     async def plan(self, task: Task, log: Log) -> Plan:
-        """Think before acting: give a plan that the audit has nothing against, or the best there was."""
+        """Think before acting: give a plan that the audit has nothing against; `Unplanned` where there is none."""
         ...
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> Ended:

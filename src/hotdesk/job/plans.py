@@ -10,7 +10,7 @@ from itertools import takewhile
 from hotdesk.brain.amending import Amendment, amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
-from hotdesk.brain.seam import Brain, Task
+from hotdesk.brain.seam import Brain, Task, Unplanned
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.job import Job
 from hotdesk.errors import BriefError
@@ -79,10 +79,17 @@ class Plans:
         if paper := self.known():
             self.plan = from_json(self.log.papers.text(paper))
         else:
-            self.plan = await self.brain.plan(self.task, self.log)
+            self.plan = await self.made()
             if findings := audit(self.plan, self.bounded, self.tools):
                 raise Stopped(f"the plan cannot be carried out: {'; '.join(findings)}")
         self.compile()
+
+    async def made(self) -> Plan:
+        """Have the plan made; a worker that can make none has failed."""
+        try:
+            return await self.brain.plan(self.task, self.log)
+        except Unplanned as e:
+            raise Stopped(str(e)) from e
 
     def known(self) -> str:
         """Give the paper of the plan this job had, if it had one."""

@@ -1,0 +1,41 @@
+"""A model at a server that knows no tools, and that makes no plan: its work failed, before there was any desk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from examples.trial import HOTDESK
+
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.receipt import read_receipt
+from hotdesk.event import Opened, StepBegun
+from tests.providers.chat import chat_server, text
+
+BRIEF = """\
+goal = "Count."
+wall = "local"
+deliverables = [{path = "count.xlsx", check = "xlsx", expect = {columns = ["Words"], rows = 1}}]
+"""
+
+
+def test_a_model_that_only_talks_has_failed_and_is_told_what_was_wrong(tmp_path: Path) -> None:
+    (tmp_path / "brief.toml").write_text(BRIEF)
+    env = {**os.environ, "HOTDESK_HOME": str(tmp_path), "HOTDESK_ALLOW_LOCAL": "1"}
+    with chat_server(lambda body: [text("You can count with Python.")]) as server:
+        argv = ["work", str(tmp_path), "--model", f"chat:m@{server.base_url}", "--out", str(tmp_path / "out")]
+        done = subprocess.run(
+            [*HOTDESK, *argv], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        last = server.requests[-1]["messages"][-1]["content"]
+    assert done.returncode == 1, done.stderr
+    assert len(server.requests) == 3
+    assert "no plan was given" in last
+    assert "For example: " in last
+    [job] = os.listdir(tmp_path / "lib/jobs")
+    receipt = read_receipt(tmp_path / "lib/keys" / FILE, job)
+    assert receipt.outcome == "failed"
+    assert receipt.why.startswith("no plan keeps within the brief after 3 rounds; widen the brief or state it simpler")
+    events = [row.event() for row in read(tmp_path / "lib/keys" / FILE)]
+    assert [event for event in events if isinstance(event, Opened | StepBegun)] == []
