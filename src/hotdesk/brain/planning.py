@@ -70,9 +70,9 @@ async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUN
                 return plan
             left = left or said
         thinking.answer(left)
-    listed = "\n".join(f"- {printable(each)}" for each in left)
+    listed = "; ".join(map(printable, left))
     raise Unplanned(
-        f"no plan keeps within the brief after {rounds} rounds; widen the brief or state it simpler:\n{listed}"
+        f"no plan keeps within the brief after {rounds} rounds; widen the brief or state it simpler: {listed}"
     )
 
 
