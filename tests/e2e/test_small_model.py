@@ -1,0 +1,169 @@
+"""A real model that nobody scripted, and that cannot do the work: told so kindly, and stopped; nothing is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from examples.trial import HOTDESK
+
+from hotdesk.brain.models.seam import Reply
+from hotdesk.brain.planning import ROUNDS
+from hotdesk.config import Config
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.receipt import Receipt, read_receipt
+from hotdesk.event import Acted, Burnt, Event, Observed, Opened, Thought, Verified
+from hotdesk.plan import Plan, Step, to_json
+from hotdesk.tool import Call
+from tests.providers.behind import Asked, behind
+from tests.small_model import Served, small_model
+
+pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(1500)]
+WORKING = 700.0
+"""Seconds a job may take: more than its brief gives it."""
+BRIEF = """\
+goal = "Count the words of notes.txt, and write the number into a workbook."
+inputs = ["notes.txt"]
+seconds = 240
+wait = "5s"
+tools = ["run", "file_create"]
+
+[budget]
+acts = 25
+tokens = 200_000
+
+[[deliverables]]
+path = "count.xlsx"
+check = "xlsx"
+
+[deliverables.expect]
+columns = ["File", "Words"]
+rows = 1
+"""
+NOTES = "Twelve words are here, and not one of them is about money.\n"
+ACTS = 25
+STOPPED = re.compile(r"seconds were up|acts|tokens|it gave up|in circles|said things and did nothing")
+KIND = re.compile(r"There is no tool|Did you mean|It takes|It allows|is not finished|exit code|failed: ")
+"""What every refusal and failure says: what is right, what there is, or how it went."""
+PLAN = Plan(
+    (
+        Step(
+            "count",
+            "Count the words of notes.txt with wc, and write File and Words into count.xlsx.",
+            tools=("run", "file_create"),
+            files=("notes.txt",),
+            makes=("count.xlsx",),
+        ),
+    )
+)
+
+
+@dataclass
+class Bench:
+    """A state directory with a brief, where models are tried."""
+
+    home: Path
+    env: dict[str, str]
+
+    def hotdesk(self, *argv: str) -> tuple[int, str]:
+        """Run `hotdesk` as a person does; give its end and words."""
+        done = subprocess.run(
+            [*HOTDESK, *argv],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=WORKING,
+            check=False,
+        )
+        print(done.stdout)
+        return done.returncode, done.stdout
+
+    def work(self, model: str, planner: str) -> tuple[int, str]:
+        """Have the brief carried out."""
+        names = ("--model", model, "--planner", planner)
+        return self.hotdesk("work", str(self.home / "brief"), *names, "--out", str(self.home / "out"))
+
+    @property
+    def job(self) -> str:
+        """Give the one job there was."""
+        [folder] = (self.home / "lib/jobs").iterdir()
+        return folder.name
+
+    def receipt(self) -> Receipt:
+        """Give what became of it."""
+        return read_receipt(self.home / "lib/keys" / FILE, self.job)
+
+    def events(self, *kinds: type) -> list[Event]:
+        """List events of some kinds: the job's, and its desks'."""
+        rows = read(self.home / "lib/keys" / FILE)
+        return [event for row in rows if isinstance(event := row.event(), kinds)]
+
+
+@pytest.fixture
+def bench(settings: Config, home: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Give a state directory of a test's own; see that no desk is left, nothing was kept, and the journal is whole."""
+    folder = home / request.node.name
+    (folder / "brief").mkdir(parents=True)
+    (folder / "brief/brief.toml").write_text(BRIEF)
+    (folder / "brief/notes.txt").write_text(NOTES)
+    plain = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
+    own = {"HOTDESK_HOME": str(folder), "HOTDESK_IMAGES": str(settings.images), "HOTDESK_LOOPBACK_MODELS": "1"}
+    made = Bench(folder, {**plain, **own, "HOTDESK_CHAT_WINDOW": "8192"})
+    yield made
+    desks = folder / "run/desks"
+    assert not desks.exists() or os.listdir(desks) == []
+    assert made.receipt().kept == ()
+    assert made.receipt().left == ()
+    assert made.events(Verified) == []
+    assert not (folder / "out").exists() or os.listdir(folder / "out") == []
+    code, told = made.hotdesk("journal", "verify")
+    assert code == 0, told
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Have the model served."""
+    with small_model() as model:
+        yield model
+
+
+def planning(asked: Asked) -> Reply:
+    """Plan well, and take no step."""
+    if "plan" in asked.tools:
+        return Reply(calls=(Call("", "plan", {"plan": to_json(PLAN)}),))
+    if "findings" in asked.tools:
+        return Reply(calls=(Call("", "findings", {"findings": []}),))
+    return Reply(calls=(Call("", "give_up", {"why": "it only plans"}),))
+
+
+def test_a_model_that_cannot_plan_is_told_what_is_wrong_and_opens_no_desk(bench: Bench, served: Served) -> None:
+    code, told = bench.work(served.plain, served.plain)
+    assert code == 1, told
+    assert bench.receipt().outcome == "failed"
+    assert "no plan keeps within the brief after 3 rounds" in told
+    assert len(bench.events(Thought)) >= ROUNDS
+    assert bench.events(Opened, Acted) == []
+
+
+def test_a_model_that_cannot_act_is_refused_kindly_and_stopped(bench: Bench, served: Served) -> None:
+    with behind("chat", planning) as planner:
+        code, told = bench.work(served.tools, f"chat:planner@{planner.base_url}")
+    _, transcript = bench.hotdesk("show", bench.job, "--transcript")
+    receipt = bench.receipt()
+    assert (code, receipt.outcome) in ((1, "failed"), (75, "paused")), told
+    assert STOPPED.search(receipt.why), receipt.why
+    assert len(receipt.burnt) == len(bench.events(Opened)) == len(bench.events(Burnt)) > 0, bench.events(Opened, Burnt)
+    thoughts = [each for each in bench.events(Thought) if isinstance(each, Thought) and each.step == "count"]
+    assert any("smollm2" in each.model for each in thoughts)
+    acts, seen = bench.events(Acted), bench.events(Observed)
+    assert 0 < len(seen) == len(acts) <= ACTS
+    failures = re.findall(r"act \d+: failed after \d+ ms\n   text: (.*(?:\n      .*)*)", transcript)
+    assert len(failures) == sum(isinstance(each, Observed) and each.outcome == "failed" for each in seen)
+    assert [said for said in failures if not KIND.search(said)] == []

