@@ -17,7 +17,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
-from hotdesk.errors import DeskError, FileError, ModelError, printable
+from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, printable
 from hotdesk.event import JobBurnt, JobEnded, JobPaused, Kept, StepBegun, StepEnded, Verified
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
@@ -59,6 +59,9 @@ class Line:
             ended = JobEnded(self.id, "failed", said(e))
         except (Halted, Spent, ModelError) as e:
             ended = JobPaused(self.id, said(e))
+        except HotdeskError as e:  # what this machine lacks may be mended, and the work so far is kept
+            ended = JobPaused(self.id, said(e))
+            raise
         except Exception as e:
             ended = JobEnded(self.id, "broken", said(e))
             raise

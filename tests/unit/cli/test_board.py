@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import select
 import pty
 import re
 import struct
@@ -487,8 +488,11 @@ def resize(fd: int, width: int, height: int) -> None:
 
 
 def received(fd: int) -> str:
-    """Give what came out of a terminal."""
-    return os.read(fd, 1 << 20).decode().replace("\r\n", "\n")
+    """Give all that came out of a terminal: it hands on a few kilobytes at a time."""
+    data = os.read(fd, 1 << 20)
+    while select.select([fd], [], [], 0.1)[0]:
+        data += os.read(fd, 1 << 20)
+    return data.decode().replace("\r\n", "\n")
 
 
 def test_a_board_follows_the_size_of_its_terminal(papers: Papers) -> None:
