@@ -6,9 +6,9 @@ import fcntl
 import io
 import json
 import os
-import select
 import pty
 import re
+import select
 import struct
 import termios
 from collections.abc import Iterator
