@@ -10,7 +10,7 @@ from examples.trial import HOTDESK
 
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.receipt import read_receipt
-from hotdesk.event import Opened, StepBegun
+from hotdesk.event import Burnt, StepBegun
 from tests.providers.chat import chat_server, text
 
 BRIEF = """\
@@ -38,4 +38,4 @@ def test_a_model_that_only_talks_has_failed_and_is_told_what_was_wrong(tmp_path:
     assert receipt.outcome == "failed"
     assert receipt.why.startswith("no plan keeps within the brief after 3 rounds; widen the brief or state it simpler")
     events = [row.event() for row in read(tmp_path / "lib/keys" / FILE)]
-    assert [event for event in events if isinstance(event, Opened | StepBegun)] == []
+    assert [event for event in events if isinstance(event, Burnt | StepBegun)] == []
