@@ -122,7 +122,7 @@ class Run:
         if self.order is None or self.order.log is None:
             say("hotdesk: it has not begun; once more ends it")
             return
-        self.order.log.halted = True
+        self.order.log.halt()
         say(
             f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on",
             "hotdesk: once more burns its desks at once",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import anyio
 
@@ -27,6 +28,10 @@ NAME, LONGEST = 64, 500
 """Characters of a step's name and of a finding in an event: a model may write any."""
 
 
+Made = TypeVar("Made")
+ASKED = "it was asked to stop"
+
+
 @dataclass(slots=True)
 class JobLog:
     """The log of one job."""
@@ -44,6 +49,8 @@ class JobLog:
     began: float = field(default_factory=time.monotonic)
     waited: float = 0.0
     """Seconds that were waited for people: they are not the job's."""
+    thinking: bool = False
+    """Whether a model is being asked: nothing is lost when that is broken off."""
     bound: anyio.CancelScope | None = None
     """Ends when the job's time is up."""
 
@@ -76,12 +83,33 @@ class JobLog:
         """Say how long the job may still work."""
         return self.seconds - self.spent.ms / 1000 - (time.monotonic() - self.began - self.waited)
 
+    def halt(self) -> None:
+        """Ask the job to stop: after the act under way, or at once where there is none."""
+        self.halted = True
+        if self.thinking and self.bound is not None:
+            self.bound.cancel()
+
+    async def within(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
+        """Have something done until the job's time is up or it shall stop; what it waits for people is not its time."""
+        made: list[Made] = []
+        self.thinking = thinking
+        try:
+            with anyio.CancelScope() as self.bound:
+                self.bound.deadline = anyio.current_time() + max(0.0, self.seconds_left)
+                made.append(await work)
+        finally:
+            self.thinking, self.bound = False, None
+        if not made:
+            raise Halted(ASKED) if self.halted else Spent(f"its {self.seconds:g} seconds were up")
+        return made[0]
+
     def check(self) -> None:
         """Raise `Spent` or `Halted` where the job shall not go on."""
         if self.halted:
-            raise Halted("it was asked to stop")
+            raise Halted(ASKED)
         if why := self.exceeded(0):
             raise Spent(why)
+        self.thinking = True  # whoever checks asks a model next
 
     def exceeded(self, acts: int) -> str:
         """Say which limit would be passed with so many acts more; empty: none."""
@@ -98,6 +126,7 @@ class JobLog:
 
     def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used."""
+        self.thinking = not step
         used = reply.usage
         paper = self.papers.write(json.dumps(reply_to_json(reply)))
         told = Thought(

@@ -13,7 +13,7 @@ import anyio
 from hotdesk.brain.seam import Halted
 from hotdesk.errors import alone
 from hotdesk.event import Decided, Pending
-from hotdesk.job.log import JobLog
+from hotdesk.job.log import ASKED, JobLog
 from hotdesk.job.waiting import Card, Waiting, new_pending
 
 EVERY = 0.2
@@ -102,7 +102,7 @@ class People:
                 self.log.machine.note(expired)
                 continue  # somebody may have been first
             if self.log.halted:
-                raise Halted("it was asked to stop")
+                raise Halted(ASKED)
             if self.give_back and not given_back and time.monotonic() - began > self.patience:
                 await self.give_back()
                 given_back = True

@@ -87,7 +87,7 @@ class Plans:
     async def made(self) -> Plan:
         """Have the plan made; a worker that can make none has failed."""
         try:
-            return await self.brain.plan(self.task, self.log)
+            return await self.log.within(self.brain.plan(self.task, self.log), thinking=True)
         except Unplanned as e:
             raise Stopped(str(e)) from e
 

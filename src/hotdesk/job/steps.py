@@ -130,7 +130,7 @@ class Steps:
             self.plans.task, self.plans.plan, step, tuple(self.summaries.items()), before, history, attempt
         )
         try:
-            ended = await self.timed(situation, stage)
+            ended = await self.log.within(self.brain.act(situation, stage, self.log))
         except (Halted, Spent, ModelError):
             await self.checkpoint(step)
             raise
@@ -155,17 +155,6 @@ class Steps:
             await desk.rollback(snapshot)
         else:
             await self.desks.close()
-
-    async def timed(self, situation: Situation, stage: StepStage) -> Ended:
-        """Have the brain act, until the job's time is up; what it waits for people is not its time."""
-        ended: Ended | None = None
-        with anyio.CancelScope() as scope:
-            self.log.bound = scope
-            scope.deadline = anyio.current_time() + max(0.0, self.log.seconds_left)
-            ended = await self.brain.act(situation, stage, self.log)
-        if ended is None:
-            raise Spent(f"its {self.log.seconds:g} seconds were up")
-        return ended
 
     async def finish(self, step: Step, ended: Ended) -> None:
         """Keep the workspace, and with it that the step is done."""
