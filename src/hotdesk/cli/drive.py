@@ -184,7 +184,7 @@ def change(
                 told = (version.sha256, version.size, version.number)
                 host.note(DriveChanged(new_id(), version.name, what, described(), *told))
 
-            done = act(Drive(settings.lib / "drive"), intent)
+            done = act(Drive(settings.lib / "drive", settings.drive_quota), intent)
         if arguments.json:
             print(json.dumps([as_json(each) for each in done], indent=1))
         else:

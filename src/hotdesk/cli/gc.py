@@ -16,6 +16,7 @@ from hotdesk.config import Config
 from hotdesk.desk import state, store
 from hotdesk.desk.build import require_root
 from hotdesk.desk.oci import bury as bury_orphans
+from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
 from hotdesk.job.forgetting import destroy, due, strays
 from hotdesk.job.tale import tales
@@ -27,7 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode; forget old jobs.
+    """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode; forget old jobs;
+    remove what no name in the drive leads to.
 
     A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30 days).
 
@@ -41,6 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
     buried = bury(settings)
     swept = store.sweep(settings.images, say)
     forgotten = forget_old(settings)
+    unnamed = Drive(settings.lib / "drive").sweep() if (settings.lib / "drive").exists() else 0
     layers = [each for each in swept if each.kind == "layer"]
     size = sum(each.size for each in swept)
     if arguments.json:
@@ -50,6 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
             "copies": [each.name for each in swept if each.kind == "copy"],
             "guest": [each.name for each in swept if each.kind == "guest"],
             "jobs": forgotten,
+            "drive": unnamed,
             "bytes": size,
         }
         print(json.dumps(told, indent=1))
@@ -60,6 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
     print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
     print(f"guest bytecode: {len(swept) - len(layers) - len(copies)} stale removed")
     print(f"jobs: {len(forgotten)} forgotten")
+    print(f"drive: {unnamed / 1e6:.0f} MB that no name leads to removed")
     return 0
 
 

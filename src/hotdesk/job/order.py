@@ -97,7 +97,7 @@ def line_of(order: Order, brain: Brain, folder: Papers) -> Line:
     eyes = vision(job.look) if job.look else None
     plans = Plans(machine, job, brain, log, people, past, machine.tools(job.image, eyes, exact=order.exact))
     desks = Desks(machine, job, order.id, log.note, job.seconds)
-    checkpoints = Checkpoints(folder.folder)
+    checkpoints = Checkpoints(folder.folder, job.size.disk)
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
     people.give_back = steps.be_patient
     drive = Drive(settings.lib / "drive", settings.drive_quota)
