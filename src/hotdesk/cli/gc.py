@@ -28,10 +28,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Bury desks whose keeper was killed; remove layers no image uses and stale guest bytecode; forget old jobs;
-    remove what no name in the drive leads to.
+    """Clear away what killed processes, replaced images and old jobs left.
 
-    A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30 days).
+    Desks whose keeper was killed are buried; layers no image uses, stale bytecode and what no name in the drive leads
+    to are removed. A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30 days).
 
     For example:
 
