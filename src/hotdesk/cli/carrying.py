@@ -140,6 +140,8 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
         again = replayed(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
         return Brain(job, [again], [again])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
+    if chosen.adversary and job.wall == "local":
+        raise BriefError("an adversary needs a wall: without one it does to this machine what it would do to a desk")
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:
         return Brain(job, [recorded], [recorded])

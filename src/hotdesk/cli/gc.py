@@ -31,7 +31,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Clear away what killed processes, replaced images and old jobs left.
 
     Desks whose keeper was killed are buried; layers no image uses, stale bytecode and what no name in the drive leads
-    to are removed. A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30 days).
+    to are removed. A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30).
 
     For example:
 
