@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from hotdesk.cli.jobs import cut
 from hotdesk.cli.journal import moment
-from hotdesk.drive.course import Taken
+from hotdesk.drive.course import Taken, step_dict
 from hotdesk.errors import printable
 from hotdesk.event import Answered, Asked, Exchange
 from hotdesk.job.card_text import KINDS, left
@@ -182,19 +182,4 @@ def as_dict(tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange]) -
         "pending": [asdict(each) for each in tale.waiting.open],
         "decided": list(waiting["decided"].values()),
         "door": [asdict(each) for each in exchanges],
-    }
-
-
-def step_dict(step: Taken) -> dict[str, object]:
-    """Give a step as plain data, times in milliseconds since 1970."""
-    times = [{"begun": round(each.begun * 1000), "ended": round(each.ended * 1000)} for each in step.tries]
-    return {
-        "name": step.name,
-        "intent": step.what,
-        "attempts": [asdict(each) | time for each, time in zip(step.tries, times, strict=True)],
-        "acts": dict(step.tools),
-        "failed": step.failed,
-        "unknown": sorted(step.unknown),
-        "cost": asdict(step.cost),
-        "outcome": step.outcome,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias
 
 from hotdesk.event import (
@@ -238,3 +238,18 @@ class Course:
     def elapsed(self, now: float) -> float:
         """Give how long the job was worked at, in seconds."""
         return self.worked + max((self.last if self.over else now) - self.since, 0.0)
+
+
+def step_dict(step: Taken) -> dict[str, object]:
+    """Give a step as plain data, times in milliseconds since 1970."""
+    times = [{"begun": round(each.begun * 1000), "ended": round(each.ended * 1000)} for each in step.tries]
+    return {
+        "name": step.name,
+        "intent": step.what,
+        "attempts": [asdict(each) | time for each, time in zip(step.tries, times, strict=True)],
+        "acts": dict(step.tools),
+        "failed": step.failed,
+        "unknown": sorted(step.unknown),
+        "cost": asdict(step.cost),
+        "outcome": step.outcome,
+    }

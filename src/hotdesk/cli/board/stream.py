@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TextIO
 
+from hotdesk.drive.course import step_dict
 from hotdesk.drive.receipt import Receipt
 from hotdesk.event import Event, as_dict
 
@@ -25,7 +26,8 @@ class JsonLines:
 
     def finish(self, receipt: Receipt, paths: Mapping[str, str]) -> None:
         """Write the receipt, and where its results are."""
-        self.write("Receipt", {**asdict(receipt), "paths": dict(paths)})
+        told = asdict(replace(receipt, steps=()))
+        self.write("Receipt", {**told, "steps": [step_dict(step) for step in receipt.steps], "paths": dict(paths)})
 
     def write(self, name: str, data: Mapping[str, object]) -> None:
         """Write one line of plain ASCII; nobody who reads it is no reason to stop a job."""
