@@ -95,7 +95,7 @@ def test_gc_keeps_what_is_used_and_removes_what_is_not(home: Path, shelf: Path) 
     assert "image base" in hotdesk(home, shelf, "setup").stdout
     assert image.ls(shelf) == [base]
     again = json.loads(hotdesk(home, shelf, "gc", "--json").stdout)
-    assert again == {"desks": [], "layers": [], "copies": [], "guest": [], "bytes": 0}
+    assert not any(again.values())
 
 
 def test_gc_removes_nothing_while_a_record_is_damaged(home: Path, shelf: Path) -> None:

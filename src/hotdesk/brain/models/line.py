@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +20,7 @@ Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
 Answer = TypeVar("Answer")
 MOST = 16 << 20
 """Bytes of all events of one reply."""
+DRAIN_SECONDS = 0.5
 PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
 """Errors told amid a stream that may not be there the next time."""
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
@@ -129,7 +130,10 @@ class Line:
         try:
             stream = await self.begun(begin)
             async with stream, aclosing(self.read(stream)) as events:
-                return await gather(events)
+                try:
+                    return await gather(events)
+                finally:
+                    await drain(events)
         except Failed as e:
             raise self.failed(printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
@@ -211,6 +215,13 @@ def remedy(error: Any) -> str:
     if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
         return FEWER
     return REMEDIES.get(error.status_code, LATER)
+
+
+async def drain(events: Events) -> None:
+    """Read a stream to its end, for a moment: a reader of the library's that is left amid it ends nobody knows when."""
+    with anyio.move_on_after(DRAIN_SECONDS, shield=True), suppress(Exception):
+        async for _ in events:
+            pass
 
 
 def kind(error: Any) -> str:
