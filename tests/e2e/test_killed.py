@@ -200,6 +200,7 @@ def test_killed_after_every_commit_a_job_goes_on_to_the_same_result(nurseries: N
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), range(1, commits + 1))
 
 
+@pytest.mark.long
 def test_killed_amid_a_commit_that_was_none_a_job_still_goes_on(nurseries: Nurseries, events: int) -> None:
     lives = range(1 + TURN % 15, events + 1, 15)
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life, whole=False)), lives)

@@ -324,6 +324,7 @@ def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(
         is_right(office)
 
 
+@pytest.mark.long
 def test_a_job_whose_budget_is_used_up_goes_on_amid_its_step_with_its_thoughts(office: Office) -> None:
     with minds(office, anthropic=acting(office)) as providers:
         code, told = office.work("--model", OPUS, "--acts", "8")
@@ -421,7 +422,7 @@ def uses(*calls: Call) -> Reply:
     return Reply(thought=f"I use {calls[0].tool}.", calls=calls)
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", ["anthropic", pytest.param("openai", marks=pytest.mark.long)])
 def test_a_form_is_filled_in_by_each_vendors_own_computer_tool(kind: str, office: Office) -> None:
     folder = office.home / f"form-{kind}"
     folder.mkdir()
