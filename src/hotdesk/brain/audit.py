@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from hotdesk.brain.permits import compile_scope, granted, held, matches, soils, writes
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.job import Job
+from hotdesk.brief.job import Job, placed
 from hotdesk.brief.rules import STEP_SHAPE
 from hotdesk.brief.wire import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.within import covers_host, ends, within
@@ -183,7 +183,7 @@ def audit_desk(plan: Plan, index: int, job: Job) -> Iterator[str]:
 
 def audit_files(plan: Plan, job: Job) -> Iterator[str]:
     """Check that files come from somewhere, and that every deliverable is made."""
-    there = list(job.inputs)
+    there = [placed(name) for name in job.inputs]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
             if not is_path(path):

@@ -103,3 +103,8 @@ class Job:
     """Seconds a person's answer is waited for; then it is no."""
     given: frozenset[str] = frozenset()
     """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
+
+
+def placed(name: str) -> str:
+    """Give where an input lies in the desk's home folder: the drive's under its name there, without a version."""
+    return name.removeprefix(DRIVE).partition("@")[0] if name.startswith(DRIVE) else name

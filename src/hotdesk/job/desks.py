@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
-from hotdesk.brief.job import DRIVE, Job
+from hotdesk.brief.job import DRIVE, Job, placed
 from hotdesk.desk.keeper_client import BURN_SECONDS
 from hotdesk.desk.seam import Desk, Entry, Spec
 from hotdesk.desk.transfer import put
@@ -68,14 +68,9 @@ class Desks:
         """Put the brief's inputs on a desk."""
         for name in self.job.inputs:
             if name.startswith(DRIVE):
-                await desk.write(*self.from_drive(name))
+                await desk.write(placed(name), read_input(Drive(self.machine.config.lib / "drive"), name, me()))
             else:
                 await put(desk, self.job.folder / name, name)
-
-    def from_drive(self, name: str) -> tuple[str, bytes]:
-        """Give what the drive has under a name, and what it is called at the desk."""
-        drive = Drive(self.machine.config.lib / "drive")
-        return PurePosixPath(name.removeprefix(DRIVE).partition("@")[0]).name, read_input(drive, name, me())
 
     async def begin_side(self, scope: Scope, files: Iterable[str]) -> Desk:
         """Open a desk beside the first, with these of its files and nothing else."""

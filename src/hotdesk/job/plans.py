@@ -124,7 +124,12 @@ class Plans:
         tried = self.past.preflight
         if tried is None:
             held, failed = await preflight(
-                self.plan, self.bounded, self.tools, self.machine.try_grants, self.machine.config.names
+                self.plan,
+                self.bounded,
+                self.tools,
+                self.machine.try_grants,
+                self.machine.config.names,
+                drive=self.machine.config.lib / "drive",
             )
             tried = Preflight(self.log.job, self.plan.digest, held, failed)
             self.log.note(tried)

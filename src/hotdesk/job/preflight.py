@@ -15,9 +15,12 @@ import anyio.to_thread
 
 from hotdesk.brain.permits import compile_scope, granted, matches, reaches
 from hotdesk.brief import Scope
-from hotdesk.brief.job import Job
+from hotdesk.brief.job import DRIVE, Job
 from hotdesk.brief.names import is_address
-from hotdesk.errors import HotdeskError, printable
+from hotdesk.drive.identity import me
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.names import parse_reference
+from hotdesk.errors import BriefError, HotdeskError, printable
 from hotdesk.plan import Plan
 from hotdesk.tool import Tool
 
@@ -59,12 +62,13 @@ async def preflight(
     try_grants: Try,
     names: Mapping[str, str] | None = None,
     *,
+    drive: Path | None = None,
     find: LookUp = look_up,
     seconds: float = SECONDS,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Try what a plan needs; give what held and what failed. No value of a secret and no content is in either.
 
-    `names` are the operator's: what they lead to is not looked up.
+    `names` are the operator's: what they lead to is not looked up. `drive` is where inputs are that the drive keeps.
     """
     found = Findings()
     leads = {**job.scope.names, **(names or {})}
@@ -73,7 +77,10 @@ async def preflight(
         tasks.start_soon(try_names, hosts_of(plan, job.scope), leads, find, seconds, found)
         tasks.start_soon(try_secrets, compile_scope(plan, job.scope), try_grants, seconds, found)
         for name in job.inputs:
-            tasks.start_soon(try_input, job.folder, name, seconds, found)
+            if name.startswith(DRIVE):
+                try_kept(drive, name, found)
+            else:
+                tasks.start_soon(try_input, job.folder, name, seconds, found)
     return tuple(sorted(found.held)), tuple(sorted(found.failed))
 
 
@@ -152,6 +159,19 @@ async def try_input(folder: Path, name: str, seconds: float, found: Findings) ->
         except OSError as e:
             why = f"{Path(e.filename).name if isinstance(e.filename, str) else name} cannot be read: {e.strerror}"
     found.tell(what, why)
+
+
+def try_kept(drive: Path | None, name: str, found: Findings) -> None:
+    """Find an input that the drive keeps."""
+    what = f"input {name}"
+    try:
+        if drive is None:
+            raise BriefError("there is no drive here")
+        label, version = parse_reference(name.removeprefix(DRIVE))
+        kept = Drive(drive).version(label, version, who=me())
+        found.tell(f"{what}, version {kept.number}, {kept.size:,} bytes")
+    except HotdeskError as e:
+        found.tell(what, str(e))
 
 
 def opened(path: Path) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from hotdesk.brief.job import Job
+from hotdesk.brief.job import Job, placed
 from hotdesk.errors import printable
 
 SHOWN = 5
@@ -15,7 +15,7 @@ LONGEST = 80
 
 def shown_inputs(job: Job) -> tuple[str, ...]:
     """Give the names of a brief's inputs; of a folder a few, and how many there are."""
-    return tuple(shown(job.folder / name, name) for name in job.inputs)
+    return tuple(shown(job.folder / name, placed(name)) for name in job.inputs)
 
 
 def shown(path: Path, name: str) -> str:
