@@ -273,6 +273,7 @@ def test_a_brief_is_carried_out_by_a_server_of_ones_own(office: Office) -> None:
         assert all(cost.unpriced == cost.replies for cost in office.receipt().costs)
 
 
+@pytest.mark.long
 def test_the_planner_takes_what_a_cheaper_model_could_not_and_both_are_paid_for(office: Office) -> None:
     planner = acting(office, findings=["Step 'book' overwrites what 'read' made; keep it."])
     worker = acting(office, fails={"ask"})
