@@ -87,6 +87,8 @@ class Past:
     tries: list[tuple[str, int, str]] = field(default_factory=list)
     """Attempts that failed: step, number, why."""
     checkpoint: Checkpointed | None = None
+    saved: Checkpointed | None = None
+    """The latest one; what a finished step left counts once the step does."""
     kept_before: Checkpointed | None = None
     """The workspace as the last finished step left it."""
     kept_at: int = 0
@@ -151,8 +153,9 @@ class Past:
             case Thought() | Acted() | Observed():
                 self.take_turn(event)
             case Checkpointed():
-                self.checkpoint, self.kept_at = event, at
-                self.kept_before = self.kept_before if event.amid else event
+                self.kept_at, self.saved = at, event
+                if event.amid:
+                    self.checkpoint = event
             case _:
                 self.take_end(event)
 
@@ -187,6 +190,8 @@ class Past:
                 self.current, self.attempt = event.step, event.attempt
             case Summed():
                 self.finished[event.step] = event.paper
+                if self.saved is not None and self.saved.step == event.step:
+                    self.checkpoint = self.kept_before = self.saved
             case StepEnded() if event.step == self.current:
                 if event.outcome == "failed":
                     self.tries.append((event.step, self.attempt, event.note))
