@@ -373,7 +373,7 @@ async def test_a_forgotten_job_and_a_damaged_workspace_are_refused_kindly(place:
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     refused = place.resume("--acts", "9")
     assert refused.returncode == REFUSED
-    assert refused.stderr.splitlines()[-1].endswith("was changed")
+    assert refused.stderr.splitlines()[-1].endswith("was changed; the job must be begun anew")
     assert place.all(Kept) == []
     job = place.job
     assert place.call("forget", job, "--yes").returncode == 0

@@ -1,5 +1,6 @@
 """Who plans and acts.
 
-How it works: a `Brain` (`seam.py`) says which steps it means to take, and takes each with `Hands`, never with a desk.
-`scripted.py` is a brain of a few lines of Python beside a brief: the operator's own code.
+How it works: a `Brain` (`seam.py`) gives a plan, and takes each step at a `Stage`, never at a desk. `brain.py` is the
+one there is: models plan (`planning.py`, held against the brief by `audit.py`) and act (`loop.py`). `permits.py` and
+`amending.py` say what a plan permits; `memory.py` and `notes.py` what is remembered; `models/` is who is asked.
 """

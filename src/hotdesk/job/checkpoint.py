@@ -93,7 +93,8 @@ class Checkpoints:
             if done is None:
                 await process.kill()
         if not done.ok:
-            raise DeskError(f"the workspace did not fit into the desk: tar ended with {done.exit_code}")
+            why = f"tar ended with {done.exit_code}"
+            raise DeskError(f"the workspace did not fit into the desk: {why}; is its disk as large?")
 
     def forget_others(self, *kept: str) -> None:
         """Delete every checkpoint but these."""
@@ -132,12 +133,12 @@ class Checkpoints:
         while not last:
             head = read(5)
             if len(head) < 5:
-                raise HostError(f"the checkpoint {name[:12]}… is not whole")
+                raise HostError(f"the checkpoint {name[:12]}… is not whole; the job must be begun anew")
             last = bool(head[4])
             try:
                 yield self.cipher.decrypt(nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None)
             except (InvalidTag, ValueError) as e:
-                raise HostError(f"the checkpoint {name[:12]}… was changed") from e
+                raise HostError(f"the checkpoint {name[:12]}… was changed; the job must be begun anew") from e
             number += 1
 
 

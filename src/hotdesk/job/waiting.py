@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,8 +158,3 @@ def decide(
     digest = hashlib.sha256(edited.encode()).hexdigest() if edited else pending.digest
     paper = papers.write(edited or words) if edited or words else ""
     return Decided(pending.job, pending.id, digest, answer, by, paper)  # type: ignore[arg-type]
-
-
-def all_open(journal: Path, jobs: Iterable[str]) -> list[Pending]:
-    """List what waits in several jobs."""
-    return [each for job in jobs for each in waiting_in(journal, job).open]
