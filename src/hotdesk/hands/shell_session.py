@@ -35,6 +35,8 @@ HALF = 16
 INTERRUPT_SECONDS = 3.0
 """How long an interrupted command may take to end, before the session is given up."""
 LET_GO_SECONDS = 1.0
+SETTLE_SECONDS = 0.2
+"""How long an interrupted shell is waited for before it is told a second time to say that it reads again."""
 KILL_SECONDS = 10.0
 
 
@@ -173,19 +175,32 @@ class Session:
     async def send(self, text: str) -> None:
         """Give the shell lines to run, once it runs nothing else."""
         if self.unsettled:
-            await self.interrupt()
+            await self.settle()
             self.unsettled = False
         self.sending = True
         await self.process.send(text.encode())
         self.sending = False
 
-    async def listen(self, hearing: Hearing) -> None:
-        """Hear the shell until the command, or the shell itself, has ended."""
+    async def settle(self) -> None:
+        """Interrupt what nobody waits for and wait until the shell reads again: it may lose a line to the interrupt."""
+        await self.interrupt()
+        word, patience = new_word(), SETTLE_SECONDS
+        hearing = Hearing(word, new_word(), self.gone, keeps=False)
+        while not hearing.began:
+            await self.process.send(say_beginning(word).encode())
+            with anyio.move_on_after(patience) as waiting:
+                await self.listen(hearing, to_begin=True)
+            if not waiting.cancelled_caught:
+                return
+            patience *= 2
+
+    async def listen(self, hearing: Hearing, *, to_begin: bool = False) -> None:
+        """Hear the shell until the command has begun or ended, or the shell itself has ended."""
         output = self.process.output()
         try:
             async for _, data in output:
                 hearing.feed(data)
-                if hearing.ending is not None:
+                if hearing.ending is not None or (to_begin and hearing.began):
                     return
         finally:
             await output.aclose()  # type: ignore[attr-defined]
@@ -211,11 +226,12 @@ def split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
 
 def script(command: str, begin: str, end: str) -> str:
     """Write what runs a command, and says when it begins and ends."""
-    return (
-        f"{{ \\builtin printf '\\036%s%s\\036' {halves(begin)} >&{WORD}; }} 2>/dev/null\n"
-        f"\\builtin eval -- {shlex.quote(command)} </dev/null\n"
-        f"{say_ending(end)}\n"
-    )
+    return f"{say_beginning(begin)}\\builtin eval -- {shlex.quote(command)} </dev/null\n{say_ending(end)}\n"
+
+
+def say_beginning(word: str) -> str:
+    """Write the line that says that the shell got as far as this."""
+    return f"{{ \\builtin printf '\\036%s%s\\036' {halves(word)} >&{WORD}; }} 2>/dev/null\n"
 
 
 def say_ending(word: str) -> str:

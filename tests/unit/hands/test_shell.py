@@ -204,6 +204,24 @@ async def test_a_call_that_is_broken_off_ends_its_command_and_not_its_session(sh
     assert (await use(shell, "shell", command="true")).note == ""
 
 
+async def test_a_line_is_not_lost_to_the_interrupt_of_the_one_before(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await said(shell, "x=5")
+    with anyio.move_on_after(0.2):
+        await said(shell, "sleep 60")
+    process = shell.sessions["main"].process
+    tell, told = process.send, list[bytes]()
+
+    async def lose_the_first(data: bytes) -> None:  # as bash does when it reads while an interrupt is on its way
+        told.append(data)
+        if len(told) > 1:
+            await tell(data)
+
+    monkeypatch.setattr(process, "send", lose_the_first)
+    assert (await said(shell, "echo $x", timeout=5)).startswith("5\n[exit code 0")
+
+
 async def test_a_call_that_is_broken_off_while_it_is_told_ends_the_session(shell: Shell) -> None:
     await said(shell, "x=5")
     session = shell.sessions["main"]
