@@ -13,7 +13,22 @@ from importlib import import_module
 from hotdesk.checks.seam import Check
 from hotdesk.errors import BriefError
 
-CHECKS = {"xlsx": "hotdesk.checks.xlsx:XlsxCheck.expecting"}
+CHECKS = {
+    "docx": "hotdesk.checks.pages.docx:DocxCheck.expecting",
+    "pdf": "hotdesk.checks.pages.pdf:PdfCheck.expecting",
+    "pptx": "hotdesk.checks.pages.pptx:PptxCheck.expecting",
+    "active-content": "hotdesk.checks.active:ActiveCheck.expecting",
+    "command": "hotdesk.checks.command:CommandCheck.expecting",
+    "csv": "hotdesk.checks.csv:CsvCheck.expecting",
+    "custom": "hotdesk.checks.custom:CustomCheck.expecting",
+    "json": "hotdesk.checks.json:JsonCheck.expecting",
+    "patch": "hotdesk.checks.patch:PatchCheck.expecting",
+    "png": "hotdesk.checks.png:PngCheck.expecting",
+    "program": "hotdesk.checks.program:ProgramCheck.expecting",
+    "zip": "hotdesk.checks.zip:ZipCheck.expecting",
+    "sheet": "hotdesk.checks.sheet:SheetCheck.expecting",
+    "xlsx": "hotdesk.checks.xlsx.check:XlsxCheck.expecting",
+}
 """Checks by name, and what makes each from what a brief expects."""
 
 

@@ -2,19 +2,79 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from hotdesk.desk.seam import Desk
+
+Value: TypeAlias = str | int | float | bool | None
+"""What a certificate can say of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page as the desk drew it: raw pixels, so that no picture of a desk's making is ever decoded here."""
+
+    width: int
+    height: int
+    rgb: bytes
+    """`width * height * 3` bytes, row by row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything a desk told of a file: the word of a desk that held a hostile one."""
+
+    told: bytes
+    """JSON, at most `evidence.LARGEST` bytes; not read yet."""
+    pages: tuple[Page, ...] = ()
+    trouble: str = ""
+    """Why what looked did not end by itself, as the host saw it: such a look proves nothing, whatever it told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong, said so that whoever made the file can mend it."""
+
+    rule: str
+    """Which rule it breaks: a word of the check's `looked_for`."""
+    where: str
+    """Sheet and cell, page, line, member; empty: the file as a whole."""
+    expected: str
+    found: str
+    """What is there instead. May quote the file; short and printable."""
+
+    def __str__(self) -> str:
+        told = f"expected {self.expected}, found {self.found}"
+        return f"{self.where}: {told}" if self.where else told
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The outcome of a check."""
 
-    passed: bool
-    findings: tuple[str, ...]
-    """What was found: why it failed, or what holds. May quote the file."""
+    looked_for: tuple[str, ...]
+    """Every rule that was tried, by name. Nothing looked for is nothing proven: such a verdict is a failed one."""
+    faults: tuple[Fault, ...] = ()
+    held: tuple[str, ...] = ()
+    """What holds, in words for a person; may quote the file."""
+    values: Mapping[str, Value] = field(default_factory=dict)
+    """What was seen, for the certificate: bounded, typed, printable."""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """What looked, and its version, as the desk said."""
+    pages: tuple[Page, ...] = ()
+    """What a person may be shown of the file."""
+
+    @property
+    def passed(self) -> bool:
+        """Say whether the file is what was asked for."""
+        return bool(self.looked_for) and not self.faults
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Say why it failed, or what holds."""
+        return tuple(map(str, self.faults)) or self.held
 
 
 class Check(Protocol):
@@ -25,13 +85,28 @@ class Check(Protocol):
         """Name the image of the desk it looks in, whatever the work was done at."""
         ...
 
-    async def gather(self, desk: Desk, path: str) -> bytes:
-        """Look at a file in a desk that holds nothing else; give what was seen.
+    @property
+    def alone(self) -> bool:
+        """Say whether it runs what it looks at: its desk then is used for nothing else.
 
-        Everything it gives is the word of a desk that held a hostile file. A file that cannot be read is no error.
+        Files of one job that are only opened are looked at in one desk, one after the other.
         """
         ...
 
-    def judge(self, evidence: bytes) -> Verdict:
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Name what it needs beside the file: paths below the brief's folder, or `drive:NAME`; `beside/PATH` there."""
+        ...
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say in words for a certificate what it does not look at."""
+        ...
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Look at a file in a clean desk; give what was seen. A file that cannot be read is no error."""
+        ...
+
+    def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen. Pure; evidence that makes no sense is a failed check, never an error."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import posixpath
 import sys
 import zipfile
@@ -14,6 +15,14 @@ MOST_CELLS = 20_000
 LONGEST = 500
 """Characters of the longest text that is told."""
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+CELLS = f"{MAIN}sheetData/{MAIN}row/{MAIN}c"
+"""Where cells are; what is called so elsewhere, no office shows."""
+PLACES = {
+    "officeDocument": "/xl/workbook.xml",
+    "sharedStrings": "/xl/sharedStrings.xml",
+    "styles": "/xl/styles.xml",
+    "theme": "/xl/theme/theme1.xml",
+}
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
@@ -23,6 +32,7 @@ class Book:
     def __init__(self, path: str) -> None:
         self.file = zipfile.ZipFile(path)
         names = self.file.namelist()
+        self.require_one()
         self.shared = self.texts() if "xl/sharedStrings.xml" in names else []
         self.fills = self.styles() if "xl/styles.xml" in names else []
 
@@ -34,10 +44,22 @@ class Book:
             raise ValueError(name + " is too large")
         return ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody
 
+    def require_one(self) -> None:
+        """Refuse a workbook that is not where it is read here: what an office opens is what its relations say."""
+        ways = {"xl/_rels/workbook.xml.rels": ("sharedStrings", "styles", "theme"), "_rels/.rels": ("officeDocument",)}
+        for name, kinds in ways.items():
+            relations = list(self.part(name))
+            if len({each.get("Id") for each in relations}) != len(relations):
+                raise ValueError("two of its relations have one name")
+            for each in relations:
+                kind, target = each.get("Type", "").rpartition("/")[2], each.get("Target", "")
+                folder = "/xl" if name.startswith("xl/") else "/"
+                if kind in kinds and posixpath.normpath(posixpath.join(folder, target)) != PLACES[kind]:
+                    raise ValueError("what an office opens is not where workbooks have it: " + PLACES[kind])
+
     def texts(self) -> list[str]:
         """Give the texts that cells share."""
-        found = self.part("xl/sharedStrings.xml").iter(MAIN + "si")
-        return ["".join(text.text or "" for text in item.iter(MAIN + "t")) for item in found]
+        return [words_of(item) for item in self.part("xl/sharedStrings.xml").iterfind(MAIN + "si")]
 
     def styles(self) -> list[str]:
         """Give the colour each style fills a cell with; empty: none."""
@@ -56,7 +78,7 @@ class Book:
         found: list[dict[str, object]] = []
         for sheet in self.part("xl/workbook.xml").iter(MAIN + "sheet"):
             target = posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
-            cells = [self.cell(cell) for cell in self.part(target).iter(MAIN + "c")][: MOST_CELLS + 1]
+            cells = [self.cell(cell) for cell in self.part(target).iterfind(CELLS)][: MOST_CELLS + 1]
             found.append({"name": sheet.get("name", "")[:LONGEST], "cells": cells})
         return found
 
@@ -65,7 +87,7 @@ class Book:
         kind, value, style = cell.get("t", "n"), cell.findtext(MAIN + "v"), cell.get("s")
         told: object = value or None  # a formula that was never calculated has an empty value
         if kind == "inlineStr":
-            told = "".join(text.text or "" for text in cell.iter(MAIN + "t"))
+            told = inline(cell)
         elif kind == "s" and value:
             told = self.shared[int(value)]
         elif kind == "n" and value:
@@ -79,13 +101,24 @@ class Book:
         }
 
 
+def words_of(item: ElementTree.Element) -> str:
+    """Give a text as it is shown: its own words and its runs', not how they are pronounced."""
+    words = [*item.iterfind(MAIN + "t"), *item.iterfind(f"{MAIN}r/{MAIN}t")]
+    return "".join(each.text or "" for each in words)
+
+
+def inline(cell: ElementTree.Element) -> str:
+    """Give the text that stands in a cell itself."""
+    return "".join(words_of(each) for each in cell.iterfind(MAIN + "is"))
+
+
 def look(path: str) -> dict[str, object]:
     """Say what is in a workbook, or why it cannot be opened."""
     try:
-        return {"sheets": Book(path).sheets()}
+        return {"sheets": Book(path).sheets(), "tools": {"Python": platform.python_version()}}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:LONGEST]}
 
 
 if __name__ == "__main__":
-    print(json.dumps(look(sys.argv[1])))
+    print(json.dumps(look(json.load(sys.stdin)["path"])))

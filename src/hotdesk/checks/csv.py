@@ -1,0 +1,193 @@
+"""Is it a table: one width, its columns, its rows, numbers that are numbers and that add up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import ClassVar
+
+from hotdesk.brief.job import placed
+from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.span import Span
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import printable
+
+KEYS = ("columns", "rows", "numeric", "unique", "delimiter", "source", "sums", "formulas")
+EXAMPLE = '{columns = ["Order", "Amount"], rows = {min = 1}, numeric = ["Amount"], unique = ["Order"]}'
+LOOKED_FOR = ("opens", "width", "columns", "rows", "numeric", "unique", "sums", "formulas")
+MOST_CELLS = 1_000_000
+SHOWN = 80
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+CALCULATED = re.compile(r"[\s'\"]*[=+\-@].")
+CENT = Decimal("0.005")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvCheck:
+    """What a table shall be. Its first row names its columns."""
+
+    image: ClassVar[str] = "base"
+    alone: ClassVar[bool] = False
+    columns: tuple[str, ...] = ()
+    rows: Span | None = None
+    numeric: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
+    delimiter: str = ","
+    source: str = ""
+    """Another table, beside the brief or in the drive."""
+    sums: Mapping[str, float | str] = field(default_factory=dict)
+    """What a column adds up to: a number, or the name of a column of the source that adds up to the same."""
+    formulas: bool = False
+    """Whether cells may be what a spreadsheet calculates."""
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> CsvCheck:
+        """Read what a brief expects."""
+        told = Expect("csv", expect, KEYS, EXAMPLE)
+        delimiter, source = told.text("delimiter", ","), told.beside("source")
+        if len(delimiter) != 1:
+            raise told.wrong("expects delimiter to be one character")
+        numeric, unique, columns = told.texts("numeric"), told.texts("unique"), told.texts("columns")
+        sums: dict[str, float | str] = {}
+        for name, value in told.table("sums").items():
+            if isinstance(value, bool) or not isinstance(value, (int, float, str) if source else (int, float)):
+                raise told.wrong("expects sums to name numbers, or columns of its source: sums = {Amount = 12.5}")
+            sums[name] = value
+        for name in (*numeric, *unique, *sums):
+            if columns and name not in columns:
+                raise told.wrong(f"expects {printable(name[:80])!r} to be one of its columns")
+        return cls(columns, told.span("rows"), numeric, unique, delimiter, source, sums, told.flag("formulas"))
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Need the source, if there is one."""
+        return (self.source,) if self.source else ()
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return ("what the cells say, but for what was asked",)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Have the desk's own Python part it into cells."""
+        source = f"beside/{placed(self.source)}" if self.source else ""
+        return await look(desk, "csv_look", {"path": path, "source": source, "delimiter": self.delimiter})
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what was seen."""
+        try:
+            table, source = read_tables(evidence.told)
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, "a table in UTF-8", e)
+        faults = [*self.shape(table)]
+        if not faults:
+            faults = [*self.counted(table), *self.cells(table), *self.added(table, source)]
+        values: dict[str, Value] = {"rows": len(table) - 1, "columns": shown(table[0])}
+        for name in self.sums:
+            values[f"sum of {printable(name[:80])}"] = str(total(table, name))
+        held = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), tuple(map(printable, held)), values)
+
+    def shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
+        """Find rows of another width, and columns that are others."""
+        head = table[0]
+        if self.columns and tuple(head) != self.columns:
+            yield Fault("columns", "line 1", shown(self.columns), shown(head))
+        if len(set(head)) != len(head):
+            yield Fault("columns", "line 1", "every column once", shown(head))
+        for number, row in enumerate(table, 1):
+            if len(row) != len(head):
+                yield Fault("width", f"line {number}", f"{len(head)} cells", f"{len(row)}")
+        for name in (*self.numeric, *self.unique, *self.sums):
+            if name not in head:
+                yield Fault("columns", "line 1", f"a column {shown([name])}", shown(head))
+
+    def counted(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
+        """Find too many or too few rows, and what is there twice."""
+        if self.rows is not None and len(table) - 1 not in self.rows:
+            yield Fault("rows", "", f"{self.rows} rows", str(len(table) - 1))
+        for name in self.unique:
+            first: dict[str, int] = {}
+            for number, cell in column(table, name):
+                if cell in first:
+                    yield Fault(
+                        "unique",
+                        f"line {number}, {shown([name])}",
+                        "every value once",
+                        f"{shown([cell])} again, as in line {first[cell]}",
+                    )
+                first.setdefault(cell, number)
+
+    def cells(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
+        """Find cells that are no numbers, and such as a spreadsheet calculates."""
+        for name in self.numeric:
+            for number, cell in column(table, name):
+                if not NUMBER.fullmatch(cell.strip()):
+                    yield Fault("numeric", f"line {number}, {shown([name])}", "a number", shown([cell]) or "nothing")
+        if not self.formulas:
+            for number, row in enumerate(table, 1):
+                for cell in row:
+                    if CALCULATED.match(cell) and not NUMBER.fullmatch(cell.strip()):
+                        yield Fault(
+                            "formulas", f"line {number}", "no cell that a spreadsheet calculates", shown([cell])
+                        )
+
+    def added(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
+        """Find columns that do not add up."""
+        for name, wanted in self.sums.items():
+            if isinstance(wanted, str) and (not source or wanted not in source[0]):
+                yield Fault("sums", shown([name]), f"a source with a column {shown([wanted])}", "none")
+                continue
+            goal = total(source, wanted) if isinstance(wanted, str) else Decimal(str(wanted))
+            there = total(table, name)
+            if there is None or goal is None or abs(there - goal) >= CENT:
+                yield Fault("sums", shown([name]), f"a sum of {goal}", f"{there}")
+
+
+def column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
+    """Give the cells of a column, each with its line."""
+    at = table[0].index(name)
+    for number, row in enumerate(table[1:], 2):
+        yield number, row[at] if at < len(row) else ""
+
+
+def total(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
+    """Add a column up; None when something in it is no number."""
+    if name not in table[0]:
+        return None
+    cells = [cell.strip() for _, cell in column(table, name) if cell.strip()]
+    return sum(map(Decimal, cells), Decimal()) if all(map(NUMBER.fullmatch, cells)) else None
+
+
+def read_tables(told: bytes) -> tuple[list[list[str]], list[list[str]]]:
+    """Read what the desk said strictly: the table, and its source."""
+    match read_json(told):
+        case {"unreadable": str(why)}:
+            raise ValueError(f"it cannot be opened as a table: {printable(why[:200])}")
+        case {"rows": rows, "source": source}:
+            return read_table(rows), read_table(source) if source else []
+        case _:
+            raise ValueError("what was seen of it makes no sense")
+
+
+def read_table(told: object) -> list[list[str]]:
+    """Read rows of cells."""
+    if not isinstance(told, list) or not told:
+        raise ValueError("it has no rows")
+    count = 0
+    for row in told:
+        if not isinstance(row, list) or not all(isinstance(cell, str) for cell in row):
+            raise ValueError("what should be rows of cells are none")
+        count += len(row)
+    if count > MOST_CELLS:
+        raise ValueError("it has more cells than are looked at")
+    return told
+
+
+def shown(cells: Sequence[str]) -> str:
+    """Write cells as they may be shown."""
+    return told_text(", ".join(cells)[:400], 400) if len(cells) != 1 else told_text(cells[0], SHOWN)

@@ -1,0 +1,105 @@
+"""Does a check of the brief's own hold: a Python file beside the brief, run in the desk and nowhere else.
+
+It says what it found as JSON. The host takes that as typed, bounded data; it is as trustworthy as the desk it ran in,
+and a file that takes over its reader there can speak for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hotdesk.brief.job import placed
+from hotdesk.checks import runs
+from hotdesk.checks.evidence import MOST_FAULTS, read_json, told_number, told_text, unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.desk.seam import Desk
+
+KEYS = ("file", "given", "seconds", "beside", "image")
+EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
+LOOKED_FOR = ("runs", "holds")
+MOST_VALUES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCheck:
+    """A check of the brief's own."""
+
+    alone: ClassVar[bool] = True
+    file: str
+    given: Mapping[str, object] = field(default_factory=dict)
+    """What it is told, as JSON on its standard input."""
+    seconds: float = runs.SECONDS
+    more: tuple[str, ...] = ()
+    image: str = "base"
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> CustomCheck:
+        """Read what a brief expects."""
+        told = Expect("custom", expect, KEYS, EXAMPLE)
+        if not (file := told.beside("file")).endswith(".py"):
+            raise told.wrong("expects file, a Python file beside the brief")
+        seconds = told.number("seconds", runs.SECONDS, 0.1, 600)
+        return cls(file, told.table("given"), seconds, told.places("beside"), told.image())
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Need the check itself, and what it needs."""
+        return (self.file, *self.more)
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return (f"anything that {self.file} does not look at; what it says is the word of the desk it ran in",)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Run it beside the file."""
+        argv = ["python3", "-B", f"beside/{placed(self.file)}", path]
+        given = json.dumps(dict(self.given))
+        return runs.told({"check": await runs.run(desk, argv, stdin=given, seconds=self.seconds)})
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what it said."""
+        try:
+            found, _ = runs.read_runs(evidence, ["check"])
+            run = found["check"]
+            if run.trouble or run.exit_code:
+                why = run.trouble or f"it ended with {run.exit_code}: {runs.quoted(run.stderr)}"
+                return Verdict(LOOKED_FOR, (Fault("runs", self.file, "a check that ends with 0", why),))
+            faults, held, values = read_said(run.stdout)
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, 'JSON: {"faults": [], "held": ["what holds"], "values": {}}', e)
+        return Verdict(LOOKED_FOR, faults, held, values)
+
+
+def read_said(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
+    """Read what a check of the brief's own said, strictly; one that says nothing has looked for nothing."""
+    match read_json(text.strip().encode()):
+        case {"faults": list(faults), "held": list(held), "values": dict(values), **more} if not more:
+            if not faults and not held:
+                raise ValueError("it says neither what is wrong nor what holds")
+            if max(len(faults), len(held), len(values)) > MOST_VALUES:
+                raise ValueError("it says too much")
+            told = {told_text(name, 100): read_value(value) for name, value in values.items()}
+            return tuple(map(read_fault, faults))[:MOST_FAULTS], tuple(map(told_text, held)), told
+        case _:
+            raise ValueError("it says something else than it should")
+
+
+def read_fault(told: object) -> Fault:
+    """Read one fault."""
+    match told:
+        case {"where": where, "expected": expected, "found": found, **more} if not more:
+            return Fault("holds", told_text(where, 200), told_text(expected, 300), told_text(found, 300))
+        case _:
+            raise ValueError("a fault is a table of where, expected and found")
+
+
+def read_value(value: object) -> Value:
+    """Read one value."""
+    if value is None or isinstance(value, bool):
+        return value
+    return told_text(value) if isinstance(value, str) else told_number(value)

@@ -1,0 +1,180 @@
+"""How evidence comes out of a desk: programs of ours that look there, and what the host takes of what they say.
+
+A program is a module of `inside/`; it gets a request as JSON on its standard input and prints a line of JSON, then the
+pixels of the pages it drew, deflated. All of it is bounded here, and read strictly: the desk may have been turned.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from hotdesk.checks.seam import Evidence, Fault, Page, Verdict
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.errors import alone, printable
+
+INSIDE = Path(__file__).with_name("inside")
+FOLDER = ".checks"
+"""Where the programs lie in a desk, below its home."""
+LARGEST = 32 << 20
+"""Bytes of the longest line of JSON."""
+MOST_NESTED = 1_500_000
+"""Lists and tables in it: an empty one takes thirty times its letters."""
+LARGEST_ALL = 96 << 20
+"""Bytes that come out of a desk for one file, pages and all."""
+MOST_PAGES = 200
+WIDEST = 2000
+"""Pixels of a page's longest side."""
+MOST_PIXELS = 60_000_000
+"""Of all pages together: nothing deflates as well as nothing."""
+LONGEST = 500
+"""Characters of the longest text that is told on."""
+MOST_FAULTS = 50
+SECONDS = 120.0
+RESIDENT = "resident"
+"""The module by which a program stays, and answers later calls for itself and others."""
+NOBODY = 99
+"""What a call exits with that nobody answered."""
+CALL = f"""
+import _socket, sys
+line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+try:
+    line.connect(sys.argv[1] + "/{RESIDENT}")
+    files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+    line.sendmsg([sys.argv[2].encode()], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+except OSError:
+    sys.exit({NOBODY})
+line.recv(1)
+"""
+"""Lets one that stays answer, with this program's own input and output, and waits until it has."""
+RUN = """
+import runpy, sys, types
+sys.path.append(sys.argv[1])
+for name in ("hotdesk", "hotdesk.checks", "hotdesk.checks.inside"):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [sys.argv[1]]
+runpy.run_module(sys.argv[2], run_name="__main__")
+"""
+"""Runs a program; what it imports of `hotdesk.checks.inside` lies in the same folder, and nothing else of ours does."""
+
+
+async def look(
+    desk: Desk, program: str, request: Mapping[str, object], *, seconds: float = SECONDS, needs: Sequence[str] = ()
+) -> Evidence:
+    """Run a program of `inside/` in a desk; give what it said. `needs` names other modules of `inside/` it imports."""
+    folder, asked = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
+    run = partial(desk.run, stdin=asked, timeout=seconds, output_limit=LARGEST_ALL)
+    done = Done(NOBODY)
+    if RESIDENT in needs:
+        done = await run(["python3", "-I", "-S", "-B", "-c", CALL, folder, program])
+    if done.exit_code == NOBODY:
+        await bring(desk, folder, (program, *needs))
+        done = await run(["python3", "-I", "-B", "-c", RUN, folder, program])
+    return replace(await to_thread.run_sync(unpack, done.stdout), trouble=trouble_of(done))
+
+
+async def bring(desk: Desk, folder: str, programs: Sequence[str]) -> None:
+    """Write programs into a desk, all at once; before every look, so that none is another file's work."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            for name in programs:
+                tasks.start_soon(desk.write, f"{folder}/{name}.py", (INSIDE / f"{name}.py").read_bytes())
+    except BaseExceptionGroup as e:
+        raise alone(e) from None
+
+
+def trouble_of(done: Done) -> str:
+    """Say how a program that looks ended, if not by itself: the desk's keeper knows, whatever the program said."""
+    if done.timed_out:
+        return "what looked at it was not done in time"
+    if done.out_of_memory:
+        return "looking at it took more memory than the desk has"
+    if done.truncated:
+        return "what looked at it said more than can be taken"
+    return "" if done.ok else f"what looked at it ended with {done.exit_code}"
+
+
+def unpack(said: bytes) -> Evidence:
+    """Take apart what a program said; pages that are not what they are said to be are not there."""
+    told, _, rest = said.partition(b"\n")
+    try:
+        sizes = page_sizes(read_json(told))
+        pages = tuple(read_pages(sizes, rest))
+    except (ValueError, RecursionError, zlib.error):
+        return Evidence(told[:LARGEST])
+    return Evidence(told[:LARGEST], pages)
+
+
+def page_sizes(told: object) -> list[tuple[int, int, int]]:
+    """Read how large the pages are: width, height, bytes when deflated."""
+    listed = told.get("drawn", []) if isinstance(told, dict) else []
+    if not isinstance(listed, list) or len(listed) > MOST_PAGES:
+        raise ValueError("pages are no list, or too long a one")
+    found = []
+    for each in listed:
+        match each:
+            case [int(width), int(height), int(size)] if 0 < width <= WIDEST and 0 < height <= WIDEST and size > 0:
+                found.append((width, height, size))
+            case _:
+                raise ValueError("a page has no size that can be")
+    if sum(width * height for width, height, _ in found) > MOST_PIXELS:
+        raise ValueError("the pages are too large together")
+    return found
+
+
+def read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Page]:
+    """Inflate pixels, never more than were announced."""
+    pages, at = [], 0
+    for width, height, size in sizes:
+        inflating = zlib.decompressobj()
+        rgb = inflating.decompress(rest[at : at + size], width * height * 3)
+        if len(rgb) != width * height * 3:
+            raise ValueError("a page is not as large as it was said to be")
+        pages.append(Page(width, height, rgb))
+        at += size
+    return pages
+
+
+def read_json(told: bytes) -> object:
+    """Read JSON a desk made; `ValueError` for what is none, too much, or no finite number."""
+    if not told or len(told) >= LARGEST:
+        raise ValueError("nothing could be seen of it, or too much")
+    if told.count(b"[") + told.count(b"{") > MOST_NESTED:
+        raise ValueError("what was seen of it is in more pieces than are taken")
+    try:
+        return json.loads(told, parse_constant=no_number)
+    except ValueError:
+        raise ValueError("what was seen of it is no JSON") from None
+
+
+def no_number(text: str) -> float:
+    """Refuse what JSON has no word for."""
+    raise ValueError(text)
+
+
+def told_text(value: object, longest: int = LONGEST) -> str:
+    """Give a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
+    if not isinstance(value, str):
+        raise ValueError("what should be a text is none")
+    return printable(value[:longest])
+
+
+def told_number(value: object) -> float:
+    """Give a number of a desk's; `ValueError` when it is none that can be."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError("what should be a number is none")
+    return float(value)
+
+
+def unreadable(looked_for: Sequence[str], expected: str, error: Exception) -> Verdict:
+    """Give the verdict on what nothing can be said of."""
+    fault = Fault("opens", "", expected, printable(str(error)[:LONGEST]) or "nothing")
+    return Verdict(tuple(looked_for), (fault,))

@@ -1,0 +1,44 @@
+"""What was found in a file that can act, and how much looking one file may cost. Run inside a clean desk."""
+
+from __future__ import annotations
+
+MOST = 200
+"""Findings of one file that are told."""
+LONGEST = 200
+"""Characters of the longest text that is told."""
+BUDGET = 512 << 20
+"""Bytes that are unpacked of one file, in all."""
+DEEPEST = 3
+"""Files inside files inside the file."""
+
+
+class TooMuchError(Exception):
+    """More would have to be unpacked than one file may cost."""
+
+
+class Found:
+    """Findings, as they are made."""
+
+    def __init__(self) -> None:
+        self.things: list[list[str]] = []
+        self.count = 0
+        self.parts = 0
+        self.left = BUDGET
+
+    def add(self, family: str, where: str, what: str) -> None:
+        """Write a finding down."""
+        self.count += 1
+        thing = [family, where[:LONGEST], what[:LONGEST]]
+        if len(self.things) < MOST and thing not in self.things:
+            self.things.append(thing)
+
+    def spend(self, size: int) -> None:
+        """Pay for bytes that were unpacked."""
+        self.left -= size
+        if self.left < 0:
+            raise TooMuchError
+
+    def measure(self, size: int, most: int) -> None:
+        """Refuse something larger than is looked at."""
+        if size > min(most, self.left):
+            raise TooMuchError

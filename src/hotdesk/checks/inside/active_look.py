@@ -1,0 +1,211 @@
+"""What in a file acts, or differs between programs that open it. Run inside a clean desk by its own Python.
+
+By content, whatever its name; standard library only. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import re
+import sys
+import zipfile
+from pathlib import PurePosixPath
+
+from hotdesk.checks.inside import active_office, active_pdf, active_text, active_zip
+from hotdesk.checks.inside.active_found import DEEPEST, Found, TooMuchError
+
+LARGEST = 80 << 20
+"""Bytes of the largest file that is looked at."""
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+PNG = b"\x89PNG\r\n\x1a\n"
+PROGRAMS = (
+    (b"\x7fELF", "a program for Linux"), (b"MZ", "a program for Windows"), (b"L\0\0\0\x01\x14\x02\0", "a shortcut"),
+    (b"\xca\xfe\xba\xbe", "a program"), (b"\xcf\xfa\xed\xfe", "a program for macOS"), (b"\0asm", "a program"),
+)  # fmt: skip
+PICTURES = (
+    b"\xff\xd8\xff",
+    b"GIF87a",
+    b"GIF89a",
+    b"BM",
+    b"II*\0",
+    b"MM\0*",
+    b"\x01\0\0\0",
+    b"\xd7\xcd\xc6\x9a",
+    b"RIFF",
+    b"VCLMTF",
+)
+FONTS = ("odttf", "fntdata", "ttf", "otf", "woff", "woff2")
+STARTED = re.compile(
+    r"\.(exe|com|bat|cmd|ps1|vbs|vbe|jse|wsf|wsh|hta|scr|lnk|msi|jar|reg|url|desktop|scf|cpl|dll|iqy|slk)$", re.I
+)
+STREAMS = (
+    ("macros", "_VBA_PROJECT"), ("macros", "Macros"), ("encrypted", "EncryptedPackage"), ("embedded", "Ole10Native"),
+    ("embedded", "ObjectPool"), ("embedded", "Equation Native"), ("xlm", "Excel 4.0"),
+)  # fmt: skip
+
+
+class Look:
+    """One look at one file and at what is inside it."""
+
+    def __init__(self, code: bool) -> None:
+        self.code = code
+        self.found = Found()
+
+    def file(self, data: bytes, name: str, where: str = "", depth: int = 0, office: bool = False) -> str:
+        """Look at a file by what it is, and by what its name has programs take it for; say what it was."""
+        suffix = PurePosixPath(name).suffix[1:].lower()
+        kind = self.content(data, suffix, where, depth, office)
+        if kind not in ("text", "unknown") and suffix in active_text.OPENED_AS_TEXT:
+            self.found.add("polyglot", where, f"a {kind} by its bytes, {suffix} by its name")
+            active_text.look(data.decode("latin-1"), suffix, self.code, self.found, where)
+        return kind
+
+    def content(self, data: bytes, suffix: str, where: str, depth: int, office: bool) -> str:
+        """Look at a file by what it is; say what that was."""
+        if depth > DEEPEST:
+            self.found.add("unreadable", where, "a file inside so many others")
+            return "unknown"
+        if data.startswith(b"PK") or (zipfile.is_zipfile(io.BytesIO(data)) and not data.startswith(b"%PDF-")):
+            return self.archive(data, where, depth)
+        if data.startswith(OLE):
+            self.legacy(data, where)
+            return "legacy office"
+        if b"%PDF-" in data[:1024]:
+            active_pdf.look(data, self.found, where)
+            if zipfile.is_zipfile(io.BytesIO(data)):
+                self.found.add("polyglot", where, "an archive in the same bytes")
+            return "pdf"
+        if self.program(data, where):
+            return "program"
+        if self.picture(data, where):
+            return "picture"
+        if office and suffix in FONTS:
+            return "font"
+        text = active_text.decoded(data)
+        if text is None:
+            self.found.add("unknown-format", where, "bytes that nobody here knows how to look into")
+            return "unknown"
+        active_text.look(text, suffix, self.code, self.found, where)
+        return "text"
+
+    def program(self, data: bytes, where: str) -> bool:
+        """Find what is run when it is opened."""
+        for mark, what in PROGRAMS:
+            if data.startswith(mark) and (mark != b"MZ" or b"PE\0\0" in data[:4096] or b"\0" in data[:64]):
+                if not self.code:
+                    self.found.add("programs", where, what)
+                return True
+        return False
+
+    def picture(self, data: bytes, where: str) -> bool:
+        """Say whether it is a picture, and find what is behind it."""
+        if data.startswith(PNG):
+            after = after_png(data)
+            if after is None:
+                self.found.add("unreadable", where, "a picture that breaks off")
+            elif after:
+                self.found.add("polyglot", where, f"{after} bytes after the picture")
+            return True
+        if data.startswith(b"\xff\xd8\xff") and not data.rstrip(b"\0").endswith(b"\xff\xd9"):
+            self.found.add("polyglot", where, "bytes after the picture")
+        if data.startswith(b"GIF8") and not data.endswith((b";", b";\0")):
+            self.found.add("polyglot", where, "bytes after the picture")
+        return data.startswith(PICTURES)
+
+    def legacy(self, data: bytes, where: str) -> None:
+        """Find what the names in an old document give away; nobody here looks into it wholly."""
+        self.found.add("legacy-format", where, "an old document, in which macros cannot be ruled out")
+        for family, name in STREAMS:
+            if name.encode("utf-16-le") in data or (family == "xlm" and name.encode() in data):
+                self.found.add(family, where, f"an old document that holds {name}")
+
+    def archive(self, data: bytes, where: str, depth: int) -> str:
+        """Look at an archive: as a whole, at its names, at each member."""
+        if not data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            self.found.add("polyglot", where, "bytes before the archive")
+        file = active_zip.opened(data, self.found, where)
+        if file is None:
+            return "archive"
+        names = file.namelist()
+        office = any(name.lower() in ("[content_types].xml", "mimetype") for name in names)
+        for name, inside in active_zip.members(file, self.found, where):
+            self.member(name, inside, where + name, depth, office)
+        if any(name.lower() == "encryptedpackage" for name in names):
+            self.found.add("encrypted", where, "an encrypted document")
+        return "office document" if office else "archive"
+
+    def member(self, name: str, data: bytes, where: str, depth: int, office: bool) -> None:
+        """Look at one member of an archive."""
+        if STARTED.search(name) and not self.code:
+            self.found.add("programs", where, "a name that programs have")
+        if active_text.BIDI.search(name):
+            self.found.add("bidi", where, "letters that turn the name around")
+        if office:
+            active_office.name(name, self.found, where)
+        if office and is_part(name, data):
+            self.part(name, data, where)
+        elif not (office and (not data or re.search(r"printerSettings\d*\.bin$|\.odttf$", name))):
+            kind = self.file(data, name, f"{where}: ", depth + 1, office)
+            if office and "/embeddings/" in f"/{name}" and kind != "office document":
+                self.found.add("embedded", where, f"an object: {kind}")
+
+    def part(self, name: str, data: bytes, where: str) -> None:
+        """Look at one part of an office document."""
+        text = active_text.decoded(data)
+        if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
+            family = "unreadable" if text is None else "entities"
+            self.found.add(family, where, "a part that defines its own letters, or has none")
+            return
+        active_office.xml(name, data, self.found, where)
+
+
+def is_part(name: str, data: bytes) -> bool:
+    """Say whether a member is a part of the document, by its name or by what it is: parts may be called anything."""
+    suffix = PurePosixPath(name).suffix[1:].lower()
+    if suffix in ("xml", "rels", "vml") or suffix in active_text.MARKUP:
+        return suffix in ("xml", "rels", "vml")
+    text = (active_text.decoded(data[: 64 << 10]) or "").lstrip("\ufeff \t\r\n")
+    return text.startswith("<") and "<!DOCTYPE plist" not in text[:400]
+
+
+def after_png(data: bytes) -> int | None:
+    """Count the bytes behind a PNG; None when it has no end."""
+    at = len(PNG)
+    while at + 12 <= len(data):
+        size = int.from_bytes(data[at : at + 4])
+        kind, at = data[at + 4 : at + 8], at + 12 + size
+        if kind == b"IEND" and at <= len(data):
+            return len(data) - at
+    return None
+
+
+def look(path: str, code: bool = False) -> dict[str, object]:
+    """Say what in a file acts."""
+    looking, kind = Look(code), "unknown"
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+        if not data or len(data) > LARGEST:
+            return {"unreadable": "it is empty, or too large"}
+        if STARTED.search(path) and not code:
+            looking.found.add("programs", "", "a name that programs have")
+        kind = looking.file(data, path)
+    except TooMuchError:
+        looking.found.add("archive-bomb", "", "more than is unpacked of one file")
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
+        return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
+    found = looking.found
+    told = {"kind": kind, "bytes": len(data), "parts": found.parts, "count": found.count, "found": found.things}
+    return {**told, "tools": {"Python": platform.python_version()}}
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.load(sys.stdin)
+    print(json.dumps(look(request["path"], request["code"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""What a PDF does when it is opened, clicked or searched. Run inside a clean desk."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+from hotdesk.checks.inside.active_found import Found
+
+LARGEST = 64 << 20
+"""Bytes of the largest object stream."""
+MOST_STREAMS = 50_000
+HEAD = 16 << 10
+"""Bytes of a stream that are enough to see what it is."""
+GAP = rb"(?:[\s\0]|%[^\r\n]*[\r\n])*"
+REF = rb"\d+" + GAP + rb"\d+" + GAP + rb"R"
+END = rb"(?=[\s\0()<>\[\]{}/%]|\Z)"
+FOREIGN = re.compile(rb"\s*(?:(?!https?:|mailto:|tel:)[A-Za-z][A-Za-z0-9+.-]*:|\\\\|//)", re.I)
+STRING = rb"(?:\((?P<plain>(?:[^()\\]|\\.){0,999})|<(?P<hex>[0-9a-fA-F\s]*)>)"
+LINK = re.compile(rb"/(?:URI|Base)" + GAP + rb"(?:" + STRING + rb"|(?P<ref>" + REF + rb"))", re.S)
+ESCAPED = re.compile(rb"\\([0-7]{1,3}|\r?\n|.)", re.S)
+NAME = re.compile(rb"#([0-9a-fA-F]{2})")
+KEYS: tuple[tuple[str, bytes, str], ...] = (
+    ("scripts", rb"/JavaScript" + END, "JavaScript"),
+    ("scripts", rb"/JS" + GAP + rb"(?:\(|<|" + REF + rb")", "JavaScript"),
+    ("actions", rb"/Launch" + END, "an action that starts a program"),
+    ("actions", rb"/AA" + GAP + rb"(?:<<|" + REF + rb")", "actions of their own accord"),
+    ("actions", rb"/ImportData" + END, "an action that reads a file"),
+    ("actions", rb"/SubmitForm" + END, "a form that sends what is in it"),
+    ("actions", rb"/(?:Rendition|Movie|Sound)" + GAP + rb"(?:<<|" + REF + rb")", "something that plays"),
+    ("actions", rb"/S" + GAP + rb"/(?:Rendition|Movie|Sound)" + END, "something that plays"),
+    ("external-links", rb"/GoTo[RE]" + END, "a way into another file"),
+    ("external-links", rb"/Ref" + GAP + rb"(?:<<|" + REF + rb")", "a page of another file"),
+    ("embedded", rb"/EmbeddedFiles?" + END, "an embedded file"),
+    ("embedded", rb"/EF" + GAP + rb"(?:<<|" + REF + rb")", "an embedded file"),
+    ("embedded", rb"/FileAttachment" + END, "an embedded file"),
+    ("embedded", rb"/RichMedia" + END, "embedded media"),
+    ("forms", rb"/XFA" + GAP + rb"(?:\[|<<|" + REF + rb")", "an XFA form"),
+    ("encrypted", rb"/Encrypt" + GAP + rb"(?:<<|" + REF + rb")", "encryption"),
+)
+RULES = tuple((family, re.compile(shape), what) for family, shape, what in KEYS)
+OPEN_ACTION = re.compile(
+    rb"/OpenAction" + GAP + rb"(\[|<<(?:[^<>]|<<[^<>]*>>)*>>|(\d+)" + GAP + rb"(\d+)" + GAP + rb"R|.)", re.S
+)
+STREAM = re.compile(rb"(?<!end)stream[^\r\n]{0,80}(?:\r\n|\n|\r)")
+"""Readers go on in the next line, whatever else is on this one."""
+PACKED = re.compile(rb"/ObjStm" + END)
+OTHERWISE = re.compile(rb"/(?:Predictor|DecodeParms|DP)" + END)
+GO_TO = re.compile(rb"/S" + GAP + rb"/GoTo" + END)
+NUMBERS = re.compile(rb"\A" + GAP + rb"\d+" + GAP + rb"\d+")
+
+
+def look(data: bytes, found: Found, where: str) -> None:
+    """Find what is not text and pictures."""
+    if not data.startswith(b"%PDF-"):
+        found.add("polyglot", where, "bytes before the PDF")
+    tail = data[data.rfind(b"%%EOF") + 5 :] if b"%%EOF" in data else b""
+    if tail.strip(b"\r\n\0 \t"):
+        found.add("polyglot", where, f"{len(tail)} bytes after the PDF")
+    plain = unescaped(data)
+    packed = object_streams(data, found, where)
+    for text in (plain, *packed):
+        for family, shape, what in RULES:
+            if match := shape.search(text):
+                found.add(family, where, f"{what}: {match.group()[:60].decode('latin-1')}")
+    for text in (plain, *packed):
+        for match in LINK.finditer(text):
+            if (target := linked(match, text)) is None or FOREIGN.match(target):
+                told = "somewhere" if target is None else target[:60].decode("latin-1")
+                found.add("external-links", where, f"a link that is none to a page: {told}")
+        for match in OPEN_ACTION.finditer(text):
+            if acts(match, (plain, *packed)):
+                found.add("actions", where, "an action as soon as it is opened")
+
+
+def linked(match: re.Match[bytes], text: bytes) -> bytes | None:
+    """Give where a link leads, however it is written; None when that stands where nobody looks."""
+    if match["ref"]:
+        number, other = re.findall(rb"\d+", match["ref"])[:2]
+        shape = re.compile(rb"(?<!\d)" + number + GAP + other + GAP + rb"obj" + GAP + STRING, re.S)
+        found = shape.search(text)
+        return spelt(found) if found else None
+    return spelt(match)
+
+
+def spelt(match: re.Match[bytes]) -> bytes:
+    """Give a string as it is meant."""
+    if match["plain"] is None:
+        digits = b"".join(match["hex"].split())
+        meant = bytes.fromhex((digits + b"0" * (len(digits) % 2)).decode())
+    else:
+        meant = ESCAPED.sub(lambda one: bytes([int(one[1], 8) & 255]) if one[1].isdigit() else one[1], match["plain"])
+    return meant.removeprefix(b"\xfe\xff").removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
+
+
+def unescaped(data: bytes) -> bytes:
+    """Give names as they are meant: `/J#53` is `/JS`."""
+    return NAME.sub(lambda match: bytes([int(match[1], 16)]), data)
+
+
+def acts(match: re.Match[bytes], texts: tuple[bytes, ...]) -> bool:
+    """Say whether what happens on opening is more than showing a page."""
+    target = match[1]
+    if match[2]:
+        shape = re.compile(rb"(?<!\d)" + match[2] + GAP + match[3] + GAP + rb"obj" + GAP + rb"(\[|<<.{0,400}?>>)", re.S)
+        named = [one[1] for text in texts for one in shape.finditer(text)]
+        return not named or any(one != b"[" and not GO_TO.search(one) for one in named)
+    return target != b"[" and not (target.startswith(b"<<") and GO_TO.search(target))
+
+
+def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
+    """Unpack the streams that hold objects; one that cannot be is a finding."""
+    made: list[bytes] = []
+    known = 0
+    for number, match in enumerate(STREAM.finditer(data)):
+        if number >= MOST_STREAMS:
+            found.add("unreadable", where, "more streams than are looked at")
+            break
+        head = unescaped(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
+        named = PACKED.search(head) is not None
+        known += named
+        whole, ended = unpacked(data, match.end(), found)
+        if named and (OTHERWISE.search(head) or not ended or not NUMBERS.match(whole[:HEAD])):
+            found.add("unreadable", where, "objects that are packed in a way that is not looked into")
+        if NUMBERS.match(whole[:HEAD]):
+            made.append(unescaped(whole))
+    if known < len(PACKED.findall(unescaped(data))):
+        found.add("unreadable", where, "objects that are packed where nobody finds them")
+    return made
+
+
+def unpacked(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
+    """Unpack a stream that may hold objects, which begin with numbers; say whether it was whole.
+
+    What does not begin so is nothing, or its first bytes.
+    """
+    if NUMBERS.match(data[at : at + HEAD]):
+        return data[at : data.find(b"endstream", at)], True
+    inflating, made = zlib.decompressobj(), b""
+    try:
+        while at < len(data) and not inflating.eof and (not made or NUMBERS.match(made[:HEAD])):
+            made += inflating.decompress(inflating.unconsumed_tail + data[at : at + HEAD], LARGEST - len(made) + 1)
+            at += HEAD
+            found.measure(len(made), LARGEST)
+    except zlib.error:
+        return made, False
+    found.spend(len(made) if NUMBERS.match(made[:HEAD]) else 0)
+    return made, inflating.eof

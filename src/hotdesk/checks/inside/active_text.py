@@ -1,0 +1,189 @@
+"""What in a text acts once it is opened: cells that calculate, script, shapes that hide. Run inside a clean desk."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+
+from hotdesk.checks.inside.active_found import Found
+
+MARKUP = ("html", "htm", "xhtml", "svg", "xml", "xsl", "xslt", "mht", "mhtml", "vml")
+TABLES = ("csv", "tsv", "tab")
+OPENED_AS_TEXT = (*MARKUP, *TABLES)
+"""What programs open as text by its name, whatever bytes it begins with."""
+CODE = ("py", "sh", "js", "c", "rs", "go", "java", "patch", "diff", "sql", "md", "toml", "yaml", "yml", "json", "ini")
+SNIFFED = 1500
+"""Characters in which a browser looks for markup."""
+MOST_CELLS = 5_000_000
+BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"),
+)  # fmt: skip
+SYLK = re.compile(r"\ufeff?ID;")
+CONTROL = re.compile(r"[\0-\x06\x0e-\x1a\x1c-\x1f]")
+BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+STARTS = re.compile(r"\s*(?:<!--.*?-->\s*)*<[!?a-zA-Z]", re.S)
+INSIDE = re.compile(r"<(?:!doctype|html|svg|script|iframe|body|head|img)\b", re.I)
+NUMBER = re.compile(r"[+-]?\s?[$€£¥]?\s?[\d.,][\d.,'\u2019\s\u00a0\u202f()/-]*(?:[eE][+-]?\d+)?\s?[%$€£¥]?")
+SUM = re.compile(r"\d\s*[-/]\s*\d")
+DDE = re.compile(r"[=+\-@]\s*[\w.()+*/-]*\|\s*'?[^|!]{0,200}!", re.S)
+EQUALS = ("=", "@", "\uff1d", "\uff20")
+SIGNS = ("+", "-", "\uff0b", "\uff0d", "\u2212")
+"""What begins a formula; also as wide characters, which some programs take for the same."""
+BY_ITSELF = ("\t", "\r", "\n")
+AWAY = r"\s*=\s*[\"']?\s*(?:https?:|ftp:|file:|//|\\\\)"
+FETCHING = r"(?:src|srcset|poster|background|action|formaction|data|(?:xlink:)?href)"
+SHAPES = (
+    ("scripts", r"<\s*(?:[\w-]+:)?script\b", "a script"),
+    ("scripts", r"<[^>]*?[\s/\"']on[a-z]{3,}\s*=", "a script that something sets off"),
+    ("scripts", r"(?:java|vb)\s*script\s*:", "a link that is a script"),
+    ("scripts", r"<\s*(?:[\w-]+:)?(?:foreignObject|handler|i?frame|object|embed|applet)\b", "a document inside"),
+    ("scripts", r"data:\s*(?:text/html|image/svg|application/x?html|text/xml)", "a document in a link"),
+    ("scripts", r"<\s*meta[^>]*http-equiv\s*=\s*[\"']?\s*refresh", "a page that goes elsewhere by itself"),
+    ("external-references", r"<(?!\s*a\b)[^>]*\b" + FETCHING + AWAY, "something from elsewhere"),
+    (
+        "external-references",
+        r"(?:url\(|@import)\s*[\"'(]*\s*(?:https?:|ftp:|file:|//|\\\\)",
+        "something from elsewhere",
+    ),
+    ("external-references", r"<\?xml-stylesheet\b", "a style sheet"),
+    ("entities", r"<!ENTITY|<!DOCTYPE[^>\[]*\[", "an entity"),
+    ("entities", r"<!DOCTYPE[^>]*\b(?:SYSTEM|PUBLIC)\s+(?!\"-//W3C//DTD)", "a definition from elsewhere"),
+)
+TAGS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in SHAPES)
+ENCODED = re.compile(r"&#(x?)([0-9a-fA-F]{1,7});?|&(Tab|NewLine|colon);")
+SPELT = {"Tab": "\t", "NewLine": "\n", "colon": ":"}
+RICH_SHAPES = (
+    ("embedded", r"\\obj(data|ect|emb|ocx|html|update|class)", "an object"),
+    ("remote-template", r"\\\*\s*\\template\s+[^}]*(://|\\\\)", "a template from elsewhere"),
+    ("dde", r"\bDDE(AUTO)?\b", "a DDE field"),
+    ("external-links", r"\b(INCLUDEPICTURE|INCLUDETEXT|LINK)\s+\"?\S*(://|\\\\)", "a field that reads elsewhere"),
+    ("embedded", r"\\(bin|blob)\d", "raw bytes"),
+)
+RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in RICH_SHAPES)
+
+
+def decoded(data: bytes) -> str | None:
+    """Give a text; None when it is none."""
+    for mark, encoding in BOMS:
+        if data.startswith(mark):
+            try:
+                return data.decode(encoding)
+            except UnicodeDecodeError:
+                return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return None if CONTROL.search(text) else text
+
+
+def look(text: str, suffix: str, code: bool, found: Found, where: str) -> None:
+    """Find what a text does beyond being read."""
+    if match := BIDI.search(text):
+        found.add(
+            "bidi", f"{where}line {text.count(chr(10), 0, match.start()) + 1}", "letters that turn the line around"
+        )
+    if text.lstrip("\ufeff \t\r\n").startswith("{\\rt"):
+        rich(text, found, where)
+    elif SYLK.match(text) and not code:
+        found.add("legacy-format", where, "an old table, whatever it is called, which can run something")
+    elif text.startswith("#!") and not code:
+        found.add("programs", where, "a script to be run")
+    elif text.lstrip("\ufeff \r\n").startswith(("[Desktop Entry]", "[InternetShortcut]")):
+        found.add("programs", where, "a shortcut that starts something")
+    if is_markup(text, suffix, code):
+        markup(text, found, where)
+    elif suffix in TABLES or (not code and suffix not in CODE):
+        table(text, suffix in TABLES, found, where)
+
+
+def is_markup(text: str, suffix: str, code: bool) -> bool:
+    """Say whether some program takes it for a page."""
+    if suffix in MARKUP or STARTS.match(text.lstrip("\ufeff")):
+        return True
+    return not code and suffix not in (*CODE, *TABLES) and INSIDE.search(text[:SNIFFED]) is not None
+
+
+def markup(text: str, found: Found, where: str) -> None:
+    """Find script, and what is fetched from elsewhere."""
+    meant = ENCODED.sub(spelt, text)
+    for one in {text, meant, re.sub(r"[\t\r\n\0]", "", meant)}:
+        for family, shape, what in TAGS:
+            if match := shape.search(one):
+                found.add(family, where, f"{what}: {match.group()[-80:]}")
+
+
+def spelt(match: re.Match[str]) -> str:
+    """Give a character that was written as a number or a name."""
+    if match[3]:
+        return SPELT[match[3]]
+    try:
+        number = int(match[2], 16 if match[1] else 10)
+        return chr(number) if number < 128 else match[0]
+    except ValueError:
+        return match[0]
+
+
+def rich(text: str, found: Found, where: str) -> None:
+    """Find what a rich text does."""
+    meant = re.sub(r"\\'([0-9a-fA-F]{2})", lambda match: chr(int(match[1], 16)), text)
+    for family, shape, what in RICH:
+        if shape.search(text) or shape.search(meant):
+            found.add(family, where, what)
+
+
+def table(text: str, named: bool, found: Found, where: str) -> None:
+    """Find cells that a spreadsheet calculates."""
+    if match := DDE.search(text):
+        found.add("dde", where, f"a DDE formula: {match.group()}")
+    first, *others = delimiters(text, named) or [""]
+    for number, row in enumerate(rows(text, first) if first else (), 1):
+        for cell in row:
+            if calculates(cell, named):
+                found.add("formulas", f"{where}line {number}", f"a cell that is calculated: {cell}")
+    for mark in others:
+        for number, row in enumerate(rows(text, mark), 1):
+            for cell in row:
+                if len(cell) > 1 and cell.startswith("="):
+                    found.add("formulas", f"{where}line {number}", f"a cell that is calculated somewhere: {cell}")
+
+
+def delimiters(text: str, named: bool) -> list[str]:
+    """List what may part its cells, the likeliest first: programs differ.
+
+    A text that is called no table is one when all its rows are as long.
+    """
+    lines = [line for line in text[: 1 << 20].splitlines() if line.strip()]
+    if named:
+        return sorted(",;\t|", key=lambda mark: -lines[0].count(mark)) if lines else []
+    widths = {mark: {line.count(mark) for line in lines} for mark in ",;\t"}
+    return [mark for mark, found in widths.items() if len(lines) > 1 and len(found) == 1 and found != {0}]
+
+
+def rows(text: str, mark: str) -> list[list[str]]:
+    """Part a table; what is no table for the parser is parted by hand."""
+    csv.field_size_limit(1 << 24)
+    lines = text.lstrip("\ufeff").splitlines(keepends=True)
+    try:
+        return list(csv.reader(lines, delimiter=mark))
+    except csv.Error:
+        return [line.split(mark) for line in lines]
+
+
+def calculates(cell: str, named: bool) -> bool:
+    """Say whether a spreadsheet takes a cell for a formula."""
+    bare = cell.lstrip(" \u00a0'\"") if named else cell.strip()
+    if bare.startswith(BY_ITSELF) and bare.strip()[:1] in ("=", "+", "-", "@"):
+        return True
+    if bare[:1] in EQUALS:
+        return len(bare) > 1
+    if bare[:1] not in SIGNS:
+        return False
+    return len(bare.strip()) > 1 and (named or bare[1:2] != " ") and not is_number(bare.strip())
+
+
+def is_number(text: str) -> bool:
+    """Say whether a cell that begins with a sign is a number, a telephone's too, and no sum."""
+    return NUMBER.fullmatch(text) is not None and not SUM.search(text[1:])

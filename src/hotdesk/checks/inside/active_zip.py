@@ -1,0 +1,139 @@
+"""Is an archive one archive, the same to whoever opens it? Run inside a clean desk."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from hotdesk.checks.inside.active_found import Found, TooMuchError
+
+LARGEST = 128 << 20
+"""Bytes of the largest part that is unpacked."""
+MOST_PARTS = 20_000
+RATIO = 300
+"""How much smaller than itself a part may be packed; only what is larger than a moment's work counts."""
+SMALL = 8 << 20
+END = b"PK\x05\x06"
+LOCAL = struct.Struct("<4sHHHHHIIIHH")
+ENDED = struct.Struct("<4sHHHHIIH")
+ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    OSError,
+    ValueError,
+)
+
+
+def opened(data: bytes, found: Found, where: str) -> zipfile.ZipFile | None:
+    """Open an archive, unless it is none."""
+    try:
+        file = zipfile.ZipFile(io.BytesIO(data))
+        names(file, found, where)
+        layout(data, file, found, where)
+    except BROKEN as e:
+        found.add("unreadable", where, f"an archive that cannot be opened: {e}")
+        return None
+    return file
+
+
+def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
+    """Find names that are there twice, or that lead out."""
+    known: dict[str, str] = {}
+    for name in file.namelist():
+        if name.casefold() in known:
+            same = "twice" if known[name.casefold()] == name else "twice, but for its case"
+            found.add("ambiguous-archive", where + name, f"a name that is there {same}")
+        known[name.casefold()] = name
+        if leads_out(name):
+            found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or is written strangely")
+
+
+def leads_out(name: str) -> bool:
+    """Say whether a name is not simply a place below the archive's folder."""
+    parts = name.removesuffix("/").split("/")
+    strange = "\\" in name or ":" in name or not name.isprintable() or ESCAPED.search(name)
+    return bool(strange) or any(part in ("", ".", "..") for part in parts)
+
+
+def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None:
+    """Find bytes that belong to no member: before, between, over each other, and after."""
+    end = data.rfind(END)
+    if end < 0:
+        raise zipfile.BadZipFile("it has no end")
+    *_, comment = ENDED.unpack_from(data, end)
+    if end + ENDED.size != len(data):
+        told = "a remark" if comment and end + ENDED.size + comment == len(data) else "more"
+        found.add("ambiguous-archive", where, f"{told} after its end")
+    if data.count(END) > 1 and data.find(END) != end and is_directory(data, data.find(END)):
+        found.add("ambiguous-archive", where, "a second archive in the same bytes")
+    at = loose = 0
+    for info in sorted(file.infolist(), key=lambda each: each.header_offset):
+        signature, *_, name_size, more = LOCAL.unpack_from(data, info.header_offset)
+        if signature != b"PK\x03\x04":
+            raise zipfile.BadZipFile("a member is not where it is said to be")
+        if not at <= info.header_offset <= at + loose:
+            found.add("ambiguous-archive", where + info.filename, "bytes before it that belong to no member, or to two")
+        at = info.header_offset + LOCAL.size + name_size + more + info.compress_size
+        loose = 24 if info.flag_bits & 8 else 0  # sizes that are told behind the member
+    if file.infolist() and not at <= file.start_dir <= at + loose:
+        found.add("ambiguous-archive", where, "bytes between its members and its list of them")
+
+
+def is_directory(data: bytes, at: int) -> bool:
+    """Say whether what ends here is a list of members, and not four bytes that look like its end."""
+    if at + ENDED.size > len(data):
+        return False
+    _, disk, first, here, there, size, offset, _ = ENDED.unpack_from(data, at)
+    return (
+        disk == first == 0 and here == there and size + offset <= at and data[at - size :][:4] in (b"PK\x01\x02", END)
+    )
+
+
+def members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[str, bytes]]:
+    """Unpack one member after the other, as far as that is sane."""
+    infos = [info for info in file.infolist() if not info.is_dir()]
+    if len(infos) > MOST_PARTS:
+        found.add("archive-bomb", where, f"{len(infos)} members")
+    for info in infos[:MOST_PARTS]:
+        at = where + info.filename
+        found.parts += 1
+        if info.flag_bits & 0x41:
+            found.add("encrypted", at, "a member that needs a password")
+        elif is_bomb(info):
+            found.add("archive-bomb", at, f"{info.file_size} bytes packed into {info.compress_size}")
+        else:
+            data = member(file, info, found, at)
+            if data is not None:
+                yield info.filename, data
+
+
+def is_bomb(info: zipfile.ZipInfo) -> bool:
+    """Say whether a member is far larger than it looks."""
+    packed = max(info.compress_size, 1)
+    return info.file_size > LARGEST or (info.file_size > SMALL and info.file_size / packed > RATIO)
+
+
+def member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
+    """Unpack one member; None when it cannot be."""
+    try:
+        with file.open(info) as source:
+            data = source.read(min(LARGEST, found.left) + 1)
+            found.spend(len(data))
+            if not source.read(1):
+                return data
+    except TooMuchError:
+        raise
+    except BROKEN as e:
+        found.add("unreadable", at, f"a member that cannot be unpacked: {e}")
+        return None
+    found.add("archive-bomb", at, "more than it says it holds")
+    return None

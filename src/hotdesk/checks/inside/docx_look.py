@@ -1,0 +1,190 @@
+"""What is in a document: run inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import drawn_look  # type: ignore[import-not-found]
+import ooxml_look  # type: ignore[import-not-found]
+import printed_look  # type: ignore[import-not-found]
+
+LONGEST = 500
+LONGEST_TEXT = 5000
+MOST = 4000
+POINT = 12700
+TWIPS = 20.0
+"""In a point."""
+KIND = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+PLACE = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+SHAPE = "{http://schemas.microsoft.com/office/word/2010/wordprocessingShape}"
+DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+OTHERWISE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+FIXED = re.compile(rb'w:hRule="exact"')
+STIFF = re.compile(rb"<a:noAutofit\s*/>")
+BARE = re.compile(rb"<wps:bodyPr((?:\s[^>]*?)?)/>")
+Element = ElementTree.Element
+
+
+def area(root: Element) -> list[float] | None:
+    """Say where text may stand on a page; of several sections, where it may on any of them."""
+    found = []
+    for section in root.iter(WORD + "sectPr"):
+        size, margin = section.find(WORD + "pgSz"), section.find(WORD + "pgMar")
+        if size is not None and margin is not None:
+            wide, high = twips(size, "w"), twips(size, "h")
+            left, right, top, bottom = (abs(twips(margin, each)) for each in ("left", "right", "top", "bottom"))
+            found.append((left, top, wide - right, high - bottom))
+    if not found:
+        return None
+    lefts, tops, rights, bottoms = zip(*found, strict=True)
+    return [min(lefts), min(tops), max(rights), max(bottoms)]
+
+
+def twips(element: Element, name: str) -> float:
+    """Read a length in points."""
+    return float(element.get(WORD + name, "0")) / TWIPS
+
+
+def frames(root: Element) -> list[dict[str, object]]:
+    """Give what is of a fixed width or height."""
+    found = [*tables(root), *pictures(root), *stiff(root)]
+    return found[: MOST + 1]
+
+
+def frame(kind: str, name: str, width: float, height: float, text: str = "") -> dict[str, object]:
+    """Give one of them."""
+    return {
+        "page": -1, "kind": kind, "name": name[:LONGEST], "box": [0, 0, max(width, 0), max(height, 0)],
+        "text": text[:LONGEST_TEXT], "grows": False, "empty": False,
+    }  # fmt: skip
+
+
+def tables(root: Element) -> Iterator[dict[str, object]]:
+    """Give tables that are as wide as they say, and rows that are as high as they say."""
+    for at, table in enumerate(root.iter(WORD + "tbl"), 1):
+        wide, layout = table.find(f"{WORD}tblPr/{WORD}tblW"), table.find(f"{WORD}tblPr/{WORD}tblLayout")
+        grid = sum(twips(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
+        said = twips(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
+        if said or (layout is not None and layout.get(WORD + "type") == "fixed"):
+            yield frame("table", f"table {at}", said or grid, 0)
+        for count, row in enumerate(table.iterfind(WORD + "tr"), 1):
+            height = row.find(f"{WORD}trPr/{WORD}trHeight")
+            if height is not None and height.get(WORD + "hRule") == "exact":
+                for cell in row.iterfind(WORD + "tc"):
+                    yield frame("row", f"table {at}, row {count}", 0, twips(height, "val"), text_of(cell))
+
+
+def pictures(root: Element) -> Iterator[dict[str, object]]:
+    """Give pictures that stand in the text."""
+    for inline in root.iter(PLACE + "inline"):
+        extent, named = inline.find(PLACE + "extent"), inline.find(PLACE + "docPr")
+        if extent is not None:
+            wide, high = (int(extent.get(each, "0")) / POINT for each in ("cx", "cy"))
+            yield frame("picture", named.get("name", "") if named is not None else "", wide, high)
+
+
+def stiff(root: Element) -> Iterator[dict[str, object]]:
+    """Give paragraphs and text boxes of a fixed height."""
+    for paragraph in root.iter(WORD + "p"):
+        place = paragraph.find(f"{WORD}pPr/{WORD}framePr")
+        if place is not None and place.get(WORD + "hRule") == "exact":
+            yield frame("frame", text_of(paragraph)[:40], 0, twips(place, "h"), text_of(paragraph))
+    for place in [*root.iter(PLACE + "inline"), *root.iter(PLACE + "anchor")]:
+        extent, body = place.find(PLACE + "extent"), place.find(f".//{SHAPE}bodyPr")
+        held, named = place.find(f".//{WORD}txbxContent"), place.find(PLACE + "docPr")
+        if extent is None or held is None or (body is not None and body.find(DRAWING + "spAutoFit") is not None):
+            continue
+        name = named.get("name", "") if named is not None else ""
+        yield frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, text_of(held))
+
+
+def text_of(root: Element) -> str:
+    """Give the text of a part of the document."""
+    return " ".join("".join(run.text or "" for run in each.iter(WORD + "t")) for each in root.iter(WORD + "p"))
+
+
+def loosened(path: str, folder: str, main: str) -> str:
+    """Write a copy in which every box is as high as its text needs."""
+    target = str(Path(folder) / "loose.docx")
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as copy:
+        for each in source.infolist():
+            data = source.read(each)
+            if each.filename == main:
+                data = STIFF.sub(b"<a:spAutoFit/>", FIXED.sub(b'w:hRule="atLeast"', data))
+                data = BARE.sub(rb"<wps:bodyPr\1><a:spAutoFit/></wps:bodyPr>", data)
+            copy.writestr(each.filename, data)
+    return target
+
+
+def loose(path: str, held: list[dict[str, object]], main: str) -> list[object]:
+    """Give the lines of every page of such a copy, when there is such a box."""
+    if not any(each["text"] for each in held):
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        told, _ = printed_look.printed(loosened(path, folder, main))
+    return [page["lines"] for page in told["pages"]]
+
+
+def fonts(package: Any, root: Element) -> list[list[str]]:
+    """Give the fonts that are used, and how they are drawn."""
+    themes, names = package.theme_fonts(), set()
+    for each in [*root.iter(WORD + "rFonts"), *styles(package, root)]:
+        for which in ("ascii", "hAnsi"):
+            theme = each.get(f"{WORD}{which}Theme", "")
+            names.add(themes.get(theme[:5], "") if theme else each.get(WORD + which, ""))
+    return list(ooxml_look.matched(names))
+
+
+def styles(package: Any, root: Element) -> Iterator[Element]:
+    """Give the fonts of styles that are used, and of those they are based on."""
+    if "word/styles.xml" not in package.names:
+        return
+    sheet = package.part("word/styles.xml")
+    yield from sheet.iterfind(f"{WORD}docDefaults//{WORD}rFonts")
+    known = {each.get(WORD + "styleId", ""): each for each in sheet.iter(WORD + "style")}
+    kinds = ("pStyle", "rStyle", "tblStyle")
+    todo = [each.get(WORD + "val", "") for kind in kinds for each in root.iter(WORD + kind)]
+    todo += [name for name, each in known.items() if each.get(WORD + "default") == "1"]
+    while todo:
+        style = known.pop(todo.pop(), None)
+        if style is not None:
+            yield from style.iter(WORD + "rFonts")
+            todo += [each.get(WORD + "val", "") for each in style.iter(WORD + "basedOn")]
+
+
+def without_otherwise(root: Element) -> Element:
+    """Take away what is only for old offices: it says everything twice."""
+    for each in list(root.iter()):
+        for other in each.findall(OTHERWISE):
+            each.remove(other)
+    return root
+
+
+def look(path: str) -> tuple[dict[str, object], list[bytes]]:
+    """Say what is in a file, or why it cannot be opened."""
+    try:
+        package = ooxml_look.Package(path, KIND)
+        root = without_otherwise(package.part(package.main))
+        held = frames(root)
+        told = {
+            "title": package.title(), "media": package.media({}), "charts": package.charts({}),
+            "fonts": fonts(package, root), "frames": held, "area": area(root), "loose": loose(path, held, package.main),
+        }  # fmt: skip
+        seen, packed = printed_look.printed(path)
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
+        return {"unreadable": drawn_look.why(e)}, []
+    return {**seen, **told}, packed
+
+
+if __name__ == "__main__":
+    answer, pages = look(json.load(sys.stdin)["path"])
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + b"".join(pages))

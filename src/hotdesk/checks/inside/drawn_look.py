@@ -1,0 +1,270 @@
+"""What stands where on the pages of a PDF, and how they look: read inside a clean desk by PDFium.
+
+Places are in points from the upper left corner of the page as it is shown: cropped and turned.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pypdfium2  # type: ignore[import-not-found]
+import pypdfium2.raw as pdfium  # type: ignore[import-not-found]
+
+LONGEST = 500
+"""Characters of the longest text that is told."""
+MOST_LINES = 2000
+"""Of one page."""
+MOST_EACH = 500
+"""Pictures and links of one page."""
+MOST_PAGES = 200
+WIDEST = 900
+MOST_PIXELS = 40_000_000
+"""Of all pages together: many pages are drawn smaller."""
+DEEPEST = 8
+"""How deep forms are followed into one another."""
+FINE = 20.0
+"""Steps in a point: PDFium places in whole numbers."""
+INVISIBLE = 3
+"""The render mode of text that is not painted, as under a scanned page."""
+Matrix = tuple[float, float, float, float, float, float]
+Box = list[float]
+PLAIN: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+
+class Leaf:
+    """One page."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.width, self.height = page.get_size()
+        self.fonts: dict[str, bool] = {}
+        """Whether each font by its name is embedded."""
+        self.unmapped = 0
+        """Characters that stand for nothing anybody knows."""
+
+    def told(self) -> dict[str, object]:
+        """Say what stands on it."""
+        return {
+            "size": [self.width, self.height],
+            "lines": self.lines(),
+            "pictures": self.pictures(),
+            "links": self.links(),
+            "unmapped": self.unmapped,
+            "fonts": [[name[:LONGEST], embedded] for name, embedded in self.fonts.items()][:MOST_EACH],
+        }
+
+    def box(self, left: float, bottom: float, right: float, top: float) -> Box:
+        """Say where a place of the page's own is when it is shown."""
+        places = [self.place(left, bottom), self.place(right, top)]
+        across, down = [x for x, _ in places], [y for _, y in places]
+        return [round(each, 2) for each in (min(across), min(down), max(across), max(down))]
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Turn one place."""
+        across, down = ctypes.c_int(), ctypes.c_int()
+        width, height = int(self.width * FINE), int(self.height * FINE)
+        pdfium.FPDF_PageToDevice(self.page, 0, 0, width, height, 0, x, y, across, down)
+        return across.value / FINE, down.value / FINE
+
+    def lines(self) -> list[list[object]]:
+        """Give the text in lines, as far as it goes on without a gap: place, text, how it stands."""
+        reading = Reading(self)
+        text = self.page.get_textpage()
+        for at in range(text.count_chars()):
+            reading.take(text, at)
+        reading.end()
+        return reading.lines[: MOST_LINES + 1]
+
+    def pictures(self) -> list[dict[str, object]]:
+        """Give every picture, where it is, and what is wrong with it."""
+        found: list[dict[str, object]] = []
+        for item, matrix in objects(self.page, pdfium.FPDFPage_CountObjects, pdfium.FPDFPage_GetObject, PLAIN):
+            if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_IMAGE and len(found) < MOST_EACH:
+                found.append({"box": self.box(*bounds(item, matrix)), **picture(self.page, item)})
+        return found
+
+    def links(self) -> list[list[object]]:
+        """Give every link that leads out of the file: place, where to."""
+        found: list[list[object]] = []
+        at, link = ctypes.c_int(0), pdfium.FPDF_LINK()
+        while len(found) < MOST_EACH and pdfium.FPDFLink_Enumerate(self.page, at, link):
+            action = pdfium.FPDFLink_GetAction(link)
+            size = pdfium.FPDFAction_GetURIPath(self.page.pdf, action, None, 0)
+            place = pdfium.FS_RECTF()
+            if size > 1 and pdfium.FPDFLink_GetAnnotRect(link, place):
+                held = ctypes.create_string_buffer(size)
+                pdfium.FPDFAction_GetURIPath(self.page.pdf, action, held, size)
+                to = held.value.decode("utf-8", "replace")[:LONGEST]
+                found.append([self.box(place.left, place.bottom, place.right, place.top), to])
+        return found
+
+
+class Reading:
+    """Puts characters together to lines."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        self.leaf = leaf
+        self.lines: list[list[object]] = []
+        self.text = ""
+        self.place: Box = []
+        self.last: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+        """Where the last character began and ended, its baseline, and its size."""
+        self.how = ""
+
+    def take(self, text: Any, at: int) -> None:
+        """Take one character."""
+        code = pdfium.FPDFText_GetUnicode(text, at)
+        if pdfium.FPDFText_IsGenerated(text, at) == 1 or code in (0, 10, 13, 32, 160):
+            if code in (10, 13):
+                self.end()
+            elif self.text and not self.text.endswith(" "):
+                self.text += " "
+            return
+        self.leaf.unmapped += pdfium.FPDFText_HasUnicodeMapError(text, at) == 1
+        left, bottom, right, top = text.get_charbox(at)
+        x, y = ctypes.c_double(), ctypes.c_double()
+        pdfium.FPDFText_GetCharOrigin(text, at, x, y)
+        size = max(top - bottom, pdfium.FPDFText_GetFontSize(text, at) * 0.6, 1.0)
+        how = self.manner(text, at)
+        if self.text and (how != self.how or not self.goes_on(left, y.value, size)):
+            self.end()
+        self.text += chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
+        self.how, self.last = how, (left, right, y.value, size)
+        place = self.place or [left, bottom, right, top]
+        self.place = [min(place[0], left), min(place[1], bottom), max(place[2], right), max(place[3], top)]
+
+    def goes_on(self, left: float, baseline: float, size: float) -> bool:
+        """Say whether a character follows the last one. Of text that stands askew, any does."""
+        began, ended, before, _ = self.last
+        if self.how == "turned":
+            return True
+        return abs(baseline - before) < size * 0.6 and began - size * 0.3 <= left <= ended + size * 1.5
+
+    def manner(self, text: Any, at: int) -> str:
+        """Say how a character stands: upright, turned or hidden; note its font."""
+        item = pdfium.FPDFText_GetTextObject(text, at)
+        font = pdfium.FPDFTextObj_GetFont(item)
+        if font:
+            self.leaf.fonts[font_name(font)] = pdfium.FPDFFont_GetIsEmbedded(font) == 1
+        if pdfium.FPDFTextObj_GetTextRenderMode(item) == INVISIBLE:
+            return "hidden"
+        angle = pdfium.FPDFText_GetCharAngle(text, at) % (math.pi / 2)
+        return "turned" if 0.02 < angle < math.pi / 2 - 0.02 else ""
+
+    def end(self) -> None:
+        """End a line."""
+        if self.text.strip() and len(self.lines) <= MOST_LINES:
+            self.lines.append([self.leaf.box(*self.place), self.text.strip()[:LONGEST], self.how])
+        self.text, self.place = "", []
+
+
+def font_name(font: Any) -> str:
+    """Give a font's name without the mark of a part of it."""
+    held = ctypes.create_string_buffer(256)
+    pdfium.FPDFFont_GetBaseFontName(font, held, 256)
+    name = held.value.decode("utf-8", "replace")
+    return name[7:] if len(name) > 7 and name[6] == "+" else name
+
+
+def objects(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int = 0) -> Iterator[tuple[Any, Matrix]]:
+    """Give everything on a page or in a form, with the matrix that places it."""
+    for at in range(count(holder)):
+        item = get(holder, at)
+        if pdfium.FPDFPageObj_GetType(item) == pdfium.FPDF_PAGEOBJ_FORM and depth < DEEPEST:
+            inner = pdfium.FS_MATRIX()
+            pdfium.FPDFPageObj_GetMatrix(item, inner)
+            both = times((inner.a, inner.b, inner.c, inner.d, inner.e, inner.f), matrix)
+            yield from objects(item, pdfium.FPDFFormObj_CountObjects, pdfium.FPDFFormObj_GetObject, both, depth + 1)
+        else:
+            yield item, matrix
+
+
+def times(first: Matrix, then: Matrix) -> Matrix:
+    """Put one matrix after another."""
+    a, b, c, d, e, f = first
+    g, h, i, j, k, m = then
+    return (a * g + b * i, a * h + b * j, c * g + d * i, c * h + d * j, e * g + f * i + k, e * h + f * j + m)
+
+
+def bounds(item: Any, matrix: Matrix) -> tuple[float, float, float, float]:
+    """Say where an object is on its page."""
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    pdfium.FPDFPageObj_GetBounds(item, left, bottom, right, top)
+    a, b, c, d, e, f = matrix
+    corners = [(x.value, y.value) for x in (left, right) for y in (bottom, top)]
+    across, down = [a * x + c * y + e for x, y in corners], [b * x + d * y + f for x, y in corners]
+    return min(across), min(down), max(across), max(down)
+
+
+def picture(page: Any, item: Any) -> dict[str, object]:
+    """Say how large a picture is, whether it can be decoded, and whether it shows anything."""
+    width, height = ctypes.c_uint(), ctypes.c_uint()
+    pdfium.FPDFImageObj_GetImagePixelSize(item, width, height)
+    told: dict[str, object] = {"pixels": [width.value, height.value], "problem": "", "plain": False, "own": True}
+    bitmap = pdfium.FPDFImageObj_GetBitmap(item)
+    if not bitmap:
+        return {**told, "problem": "it cannot be decoded"}
+    told["plain"] = is_plain(bitmap) and is_plain(pdfium.FPDFImageObj_GetRenderedBitmap(page.pdf, page, item))
+    return told
+
+
+def is_plain(bitmap: Any) -> bool:
+    """Say whether every pixel is of one colour. Done with it."""
+    if not bitmap:
+        return True
+    height, stride = pdfium.FPDFBitmap_GetHeight(bitmap), pdfium.FPDFBitmap_GetStride(bitmap)
+    wide = pdfium.FPDFBitmap_GetWidth(bitmap)
+    kinds = {pdfium.FPDFBitmap_Gray: 1, pdfium.FPDFBitmap_BGR: 3}
+    each = kinds.get(pdfium.FPDFBitmap_GetFormat(bitmap), 4)
+    data = ctypes.string_at(pdfium.FPDFBitmap_GetBuffer(bitmap), height * stride)
+    pdfium.FPDFBitmap_Destroy(bitmap)
+    row = data[:each] * wide
+    return all(data[at * stride : at * stride + wide * each] == row for at in range(height))
+
+
+def width_of(pages: list[tuple[float, float]]) -> int:
+    """Say how many pixels wide pages are drawn, so that all of them can be told."""
+    shape = sum(height / width for width, height in pages)
+    return max(16, min(WIDEST, int(math.sqrt(MOST_PIXELS / shape))))
+
+
+def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
+    """Draw a page; give its size and its deflated pixels."""
+    width, height = page.get_size()
+    scale = (1 - 1e-6) * min(wide / width, 2 * wide / height)  # it rounds up
+    bitmap = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
+    data, stride, row = bytes(bitmap.buffer), bitmap.stride, bitmap.width * 3
+    rgb = b"".join(data[at * stride : at * stride + row] for at in range(bitmap.height))
+    packed = zlib.compress(rgb, 1)
+    return [bitmap.width, bitmap.height, len(packed)], packed
+
+
+def why(error: Exception) -> str:
+    """Say why a file cannot be opened."""
+    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return "it has no page that can be found" if said.endswith("(PDFium: Success).") else said[:LONGEST]
+
+
+def tools() -> dict[str, str]:
+    """Say what looks."""
+    return {"PDFium": str(pypdfium2.PDFIUM_INFO), "pypdfium2": str(pypdfium2.PYPDFIUM_INFO)}
+
+
+def leaves(path: str) -> tuple[dict[str, object], list[bytes]]:
+    """Say what stands on every page of a PDF, and draw them."""
+    file = pypdfium2.PdfDocument(path)
+    sizes = [file.get_page_size(at) for at in range(len(file))]
+    if not sizes or len(sizes) > MOST_PAGES or any(min(size) <= 0 for size in sizes):
+        return {"count": len(sizes), "pages": [], "drawn": []}, []
+    wide, pages, drawn, packed = width_of(sizes), [], [], []
+    for at in range(len(sizes)):
+        page = file[at]
+        pages.append(Leaf(page).told())
+        size, pixels = draw(page, wide)
+        drawn.append(size)
+        packed.append(pixels)
+    return {"count": len(sizes), "pages": pages, "drawn": drawn}, packed

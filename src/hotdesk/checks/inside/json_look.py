@@ -1,0 +1,48 @@
+"""What a JSON document holds: run inside a clean desk by its own Python, standard library only. Prints JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+LARGEST = 24 << 20
+"""Bytes of the largest document."""
+
+
+def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make a table in which no name is twice: readers differ in which of two they take."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError("a name is there twice: " + next(name for name in names if names.count(name) > 1))
+    return made
+
+
+def no_number(text: str) -> float:
+    """Refuse what JSON has no word for."""
+    raise ValueError(text + " is no number of JSON's")
+
+
+def finite(text: str) -> float:
+    """Read a number that can be."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text + " is too large a number")
+    return number
+
+
+def look(path: str) -> dict[str, object]:
+    """Say what is in a document, or why it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ValueError("it is too large")
+        text = data.decode("utf-8")
+        return {"document": json.loads(text, object_pairs_hook=once, parse_constant=no_number, parse_float=finite)}
+    except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file
+        return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
+
+
+if __name__ == "__main__":
+    print(json.dumps(look(json.load(sys.stdin)["path"])))

@@ -1,0 +1,260 @@
+"""The office of a clean desk: one LibreOffice that stays for the next file, what it opens, and pages as pixels.
+
+Runs inside the desk, by its own Python and `uno`. Programs of this folder import it by its bare name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+import uno  # type: ignore[import-not-found]
+
+FOLDER = Path(__file__).resolve().parent / "office"
+"""Where its profile lies, and who uses it now."""
+PROFILE = FOLDER / "profile"
+PIPE = f"hotdesk{os.getuid()}"
+SECONDS = 60.0
+"""For LibreOffice to answer after it was started."""
+AGAIN = 81
+"""What LibreOffice exits with when it has set up a profile and wants to be started once more."""
+WIDEST = 900
+MOST_PAGES = 40
+SETTINGS: dict[str, dict[str, object]] = {
+    "Office.Calc/Formula/Load": {"OOXMLRecalcMode": 0, "ODFRecalcMode": 0},
+    "Office.Calc/Content/Update": {"Link": 2},
+    "Office.Writer/Content/Update": {"Link": 0},
+    "Office.Common/Security/Scripting": {"MacroSecurityLevel": 3, "DisableMacrosExecution": "true"},
+    "Office.Common/Misc": {"UseOpenCL": "false", "FirstRun": "false"},
+    "Office.Recovery/AutoSave": {"Enabled": "false"},
+    "Office.Recovery/RecoveryInfo": {"Enabled": "false", "CrashReporter": "false"},
+    "Setup/L10N": {"ooLocale": "en-US"},
+    "Setup/Office": {"ooSetupInstCompleted": "true"},
+}
+"""Every formula is calculated when a workbook is loaded, whatever was saved with it. No link is followed.
+The last two save most of a first start's time, in which it looks for languages and sets itself up."""
+OPTIONS = ["--headless", "--invisible", "--norestore", "--nologo", "--nodefault", "--nolockcheck"]
+
+held: list[IO[str]] = []
+"""The lock on the office, while this program uses it."""
+
+
+def office() -> Any:
+    """Give the desktop of this desk's LibreOffice; start one when none answers."""
+    take_turn()
+    with suppress(Exception):  # nobody listens yet
+        return connect()
+    return start()
+
+
+def prepare_drawing() -> None:
+    """Import what `draw` needs, for a program that will stay."""
+    import_module("pypdfium2")
+
+
+def take_turn() -> None:
+    """Wait until nobody else uses the office; end one that was left in the middle of a file."""
+    if held:
+        return
+    FOLDER.mkdir(exist_ok=True)
+    turn = (FOLDER / "turn").open("a+")
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    held.append(turn)
+    if (FOLDER / "busy").exists():
+        end()
+
+
+def give_turn() -> None:
+    """Let others use the office."""
+    while held:
+        held.pop().close()
+
+
+def connect(wanted: str = "com.sun.star.frame.Desktop") -> Any:
+    """Reach the LibreOffice that listens, and what it has of a service."""
+    context = reached()
+    return context.ServiceManager.createInstanceWithContext(wanted, context)
+
+
+@cache
+def reached() -> Any:
+    """Give the LibreOffice that listens."""
+    local = uno.getComponentContext()
+    resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
+    return resolver.resolve(f"uno:pipe,name={PIPE};urp;StarOffice.ComponentContext")
+
+
+def start() -> Any:
+    """Start LibreOffice, and wait until it answers."""
+    reached.cache_clear()
+    end()  # one that whoever started it did not live to use
+    write_settings()
+    until, running = time.monotonic() + SECONDS, launch()
+    while time.monotonic() < until:
+        with suppress(Exception):
+            return connect()
+        if running.poll() == AGAIN:
+            running = launch()
+        elif running.poll() is not None:
+            raise RuntimeError(f"LibreOffice ended with {running.returncode} when it was started")
+        time.sleep(0.01)
+    raise TimeoutError("LibreOffice did not answer")
+
+
+def launch() -> subprocess.Popen[bytes]:
+    """Start its process, which outlives this one."""
+    accept = f"--accept=pipe,name={PIPE};urp;"
+    argv = [str(program()), *OPTIONS, f"-env:UserInstallation={PROFILE.as_uri()}", accept]
+    quiet = {"SAL_USE_VCLPLUGIN": "svp", "SAL_DISABLE_PRINTERLIST": "1", "SAL_DISABLE_OPENCL": "1"}
+    nothing = subprocess.DEVNULL
+    running = subprocess.Popen(
+        argv, stdin=nothing, stdout=nothing, stderr=nothing, env={**os.environ, **quiet}, start_new_session=True
+    )
+    (FOLDER / "pid").write_text(str(running.pid))
+    return running
+
+
+def program() -> Path:
+    """Find LibreOffice itself, without the script that starts it."""
+    return Path(shutil.which("soffice") or "soffice").resolve().with_name("soffice.bin")
+
+
+def write_settings() -> None:
+    """Write a fresh profile, with the mark that this build has set it up."""
+    shutil.rmtree(PROFILE, ignore_errors=True)
+    (PROFILE / "user/extensions").mkdir(parents=True, exist_ok=True)
+    versions = program().with_name("versionrc").read_text(errors="replace")
+    build = next((line.partition("=")[2] for line in versions.splitlines() if line.startswith("buildid=")), "")
+    (PROFILE / "user/extensions/buildid").write_text(build)
+    marks = {"Setup/Office": {**SETTINGS["Setup/Office"], "LastCompatibilityCheckID": build}}
+    items = [
+        f'<item oor:path="/org.openoffice.{path}"><prop oor:name="{name}"><value>{value}</value></prop></item>'
+        for path, properties in {**SETTINGS, **marks}.items()
+        for name, value in properties.items()
+    ]
+    head = '<?xml version="1.0" encoding="UTF-8"?><oor:items xmlns:oor="http://openoffice.org/2001/registry">'
+    (PROFILE / "user/registrymodifications.xcu").write_text(head + "".join(items) + "</oor:items>")
+
+
+def end() -> None:
+    """End an office that can no longer be trusted to answer; the next call starts another."""
+    with suppress(OSError, ValueError):
+        pid = int((FOLDER / "pid").read_text())
+        if b"soffice" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+    (FOLDER / "busy").unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(path: str, **hints: object) -> Iterator[Any]:
+    """Load a copy of a document, hidden and read-only: no macro runs, no link is followed. `hints` add to how."""
+    try:
+        desktop = office()
+        yield from loaded(desktop, path, hints)
+    finally:
+        give_turn()
+
+
+def loaded(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
+    """Give a document for as long as it is needed."""
+    chosen = {"Hidden": True, "ReadOnly": True, "MacroExecutionMode": 0, "UpdateDocMode": 0, **hints}
+    with busy(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        copy = shutil.copy(path, Path(folder) / f"copy{Path(path).suffix}")
+        document = desktop.loadComponentFromURL(Path(copy).as_uri(), "_blank", 0, properties(chosen))
+        if document is None:
+            raise ValueError("LibreOffice cannot open it")
+        try:
+            yield document
+        finally:
+            document.close(True)
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Say that the office has a file open: whoever is killed meanwhile leaves an office nobody should meet again."""
+    (FOLDER / "busy").touch()
+    try:
+        yield
+    finally:
+        (FOLDER / "busy").unlink(missing_ok=True)
+
+
+def as_pdf(document: Any, target: str, **chosen: object) -> None:
+    """Print a document as PDF, by the filter of its kind; `chosen` are what that filter can be told."""
+    kinds = {"SpreadsheetDocument": "calc", "TextDocument": "writer", "PresentationDocument": "impress"}
+    kind = next((kinds[each] for each in kinds if document.supportsService(service(each))), "draw")
+    data = uno.Any("[]com.sun.star.beans.PropertyValue", properties(chosen))
+    named = {"FilterName": f"{kind}_pdf_Export", "FilterData": data, "Overwrite": True}
+    document.storeToURL(Path(target).resolve().as_uri(), properties(named))
+
+
+def service(kind: str) -> str:
+    """Name the service of a kind of document."""
+    part = {"SpreadsheetDocument": "sheet", "TextDocument": "text"}.get(kind, "presentation")
+    return f"com.sun.star.{part}.{kind}"
+
+
+def properties(values: Mapping[str, object]) -> tuple[Any, ...]:
+    """Give values as LibreOffice takes them."""
+    return tuple(named(name, value) for name, value in values.items())
+
+
+def named(name: str, value: object) -> Any:
+    """Give one value as LibreOffice takes it."""
+    made = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
+    made.Name, made.Value = name, value
+    return made
+
+
+def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[int, int, bytes]]:
+    """Draw the first pages of a PDF: width, height, and RGB row by row; the longer side has at most `widest` pixels."""
+    document, pages = import_module("pypdfium2").PdfDocument(path), []
+    for place in range(min(len(document), most)):
+        page = document[place]
+        scale = widest / max(page.get_size())
+        bitmap = page.render(scale=min(scale, 4.0), rev_byteorder=True, no_smoothtext=False)
+        pages.append(pixels(bitmap, widest))
+    document.close()
+    return pages
+
+
+def pixels(bitmap: Any, widest: int) -> tuple[int, int, bytes]:
+    """Give a drawn page's pixels without what pads its rows."""
+    data, channels, stride = bytes(bitmap.buffer), bitmap.n_channels, bitmap.stride
+    width, height = min(bitmap.width, widest), min(bitmap.height, widest)
+    rows = [data[row * stride : row * stride + width * channels] for row in range(height)]
+    if channels == 4:
+        rows = [b"".join(row[at : at + 3] for at in range(0, len(row), 4)) for row in rows]
+    return width, height, b"".join(rows)
+
+
+def tell(answer: Mapping[str, object], pages: Sequence[tuple[int, int, bytes]] = ()) -> None:
+    """Print an answer as one line of JSON with the sizes of its pages, then their pixels, deflated."""
+    packed = [zlib.compress(rgb, 1) for _, _, rgb in pages]
+    sizes = [[width, height, len(data)] for (width, height, _), data in zip(pages, packed, strict=True)]
+    line = json.dumps({**answer, "drawn": sizes}, allow_nan=False)
+    sys.stdout.buffer.write(line.encode() + b"\n" + b"".join(packed))
+    sys.stdout.buffer.flush()
+
+
+def version() -> str:
+    """Say which LibreOffice it is."""
+    provider = connect("com.sun.star.configuration.ConfigurationProvider")
+    path = properties({"nodepath": "/org.openoffice.Setup/Product"})
+    product = provider.createInstanceWithArguments("com.sun.star.configuration.ConfigurationAccess", path)
+    return str(product.ooSetupVersionAboutBox)

@@ -1,0 +1,208 @@
+"""What is in the package of a document or of slides, beside its text: read inside a clean desk."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import openpyxl  # type: ignore[import-untyped]
+from PIL import Image
+
+LONGEST = 500
+LARGEST = 512 << 20
+"""Bytes of all parts, unpacked."""
+MOST = 400
+MOST_NUMBERS = 4000
+OLD = b"\xd0\xcf\x11\xe0"
+"""How files of offices before 2007 begin, and encrypted ones of today."""
+DRAWN = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp")
+CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+TITLE = "{http://purl.org/dc/elements/1.1/}title"
+TYPES = "{http://schemas.openxmlformats.org/package/2006/content-types}"
+Element = ElementTree.Element
+
+
+class Package:
+    """One file of parts that lead to one another."""
+
+    def __init__(self, path: str, main: str) -> None:
+        with Path(path).open("rb") as file:
+            if file.read(4) == OLD:
+                raise ValueError("it is encrypted, or of an office before 2007")
+        self.file = zipfile.ZipFile(path)
+        self.names = set(self.file.namelist())
+        if sum(each.file_size for each in self.file.infolist()) > LARGEST:
+            raise ValueError("it is too large when it is unpacked")
+        if broken := self.file.testzip():
+            raise ValueError(f"{broken} is damaged")
+        opened = [target for kind, target, _ in self.leads("").values() if kind == "officeDocument"]
+        if len(opened) != 1 or self.types().get(opened[0]) != main:
+            raise ValueError("what it holds is something else than its name says")
+        self.main = opened[0]
+        """The part an office opens."""
+
+    def types(self) -> dict[str, str]:
+        """Give what kind each part is of."""
+        found = self.part("[Content_Types].xml").iter(TYPES + "Override")
+        return {each.get("PartName", "").lstrip("/"): each.get("ContentType", "") for each in found}
+
+    def part(self, name: str) -> Element:
+        """Parse one part."""
+        return ElementTree.fromstring(self.file.read(name))  # noqa: S314 - it parses where it can hurt nobody
+
+    def parts(self, shape: str) -> Iterator[tuple[str, Element]]:
+        """Parse every part whose name is of a shape."""
+        for name in sorted(self.names):
+            if re.fullmatch(shape, name):
+                yield name, self.part(name)
+
+    def leads(self, name: str) -> dict[str, tuple[str, str, bool]]:
+        """Give where a part leads: kind, name of the part there, whether it is outside."""
+        folder, file = posixpath.split(name)
+        rels = posixpath.join(folder, "_rels", file + ".rels")
+        if rels not in self.names:
+            return {}
+        found = {}
+        for each in self.part(rels):
+            target, outside = each.get("Target", ""), each.get("TargetMode") == "External"
+            inner = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+            kind = each.get("Type", "").rsplit("/", 1)[-1]
+            found[each.get("Id", "")] = (kind, target if outside else inner, outside)
+        return found
+
+    def title(self) -> str:
+        """Give the title among its properties."""
+        if "docProps/core.xml" not in self.names:
+            return ""
+        return (self.part("docProps/core.xml").findtext(TITLE) or "")[:LONGEST]
+
+    def media(self, places: dict[str, str]) -> list[list[str]]:
+        """List what is missing, empty or cannot be decoded: name, where, problem."""
+        found = []
+        for name in sorted(self.names):
+            for kind, target, outside in self.leads(name).values() if not name.endswith(".rels") else ():
+                where = places.get(name, name)
+                if outside and kind in ("image", "video", "audio", "media"):
+                    found.append([target[:LONGEST], where, "it is not in the file"])
+                elif not outside and target not in self.names and not target.startswith("#"):
+                    found.append([target[:LONGEST], where, "it is missing"])
+                elif kind == "image" and (problem := self.problem(target)):
+                    found.append([target[:LONGEST], where, problem])
+        return found[:MOST]
+
+    def problem(self, name: str) -> str:
+        """Say what is wrong with a picture; empty: nothing."""
+        data = self.file.read(name) if name in self.names else b""
+        if not data:
+            return "it is empty"
+        if not name.casefold().endswith(DRAWN):
+            return ""
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                image.load()
+        except Exception:  # noqa: BLE001 - whatever a broken picture does to its decoder
+            return "it cannot be decoded"
+        return ""
+
+    def charts(self, places: dict[str, str]) -> list[dict[str, object]]:
+        """Give every chart with its numbers."""
+        kinds = self.types()
+        found = []
+        for name, root in self.parts(r".*/charts/[^/]+\.xml"):
+            if kinds.get(name, "").endswith("drawingml.chart+xml"):
+                holders = [each for each in self.names if any(name == to for _, to, _ in self.leads(each).values())]
+                where = next((places[each] for each in sorted(holders) if each in places), "document")
+                found.append(self.chart(name, root, where))
+        return found[:MOST]
+
+    def chart(self, name: str, root: Element, where: str) -> dict[str, object]:
+        """Give one chart."""
+        title = root.find(f"{CHART}chart/{CHART}title")
+        words = "".join(each.text or "" for each in title.iter(DRAWING + "t")) if title is not None else ""
+        told: dict[str, object] = {"name": (words or name)[:LONGEST], "where": where, "problem": ""}
+        try:
+            book = self.book(name, root)
+        except Exception:  # noqa: BLE001 - whatever a broken workbook does to its parser
+            return {**told, "problem": "its workbook cannot be opened", "series": []}
+        return {**told, "series": [series(each, book) for each in root.iter(CHART + "ser")][:MOST]}
+
+    def book(self, name: str, root: Element) -> openpyxl.Workbook | None:
+        """Open the workbook a chart has its numbers from; None: there is none in the file."""
+        held = root.find(CHART + "externalData")
+        _, target, outside = self.leads(name).get(
+            held.get(RELATION + "id", "") if held is not None else "", ("", "", 1)
+        )
+        if outside or target not in self.names:
+            return None
+        return openpyxl.load_workbook(io.BytesIO(self.file.read(target)), data_only=True)
+
+    def theme_fonts(self) -> dict[str, str]:
+        """Give the fonts that themes name, by `major` and `minor`."""
+        found = {}
+        for _, root in self.parts(r"(word|ppt)/theme/theme1\.xml"):
+            for which in ("major", "minor"):
+                font = root.find(f".//{DRAWING}{which}Font/{DRAWING}latin")
+                found[which] = font.get("typeface", "") if font is not None else ""
+        return found
+
+
+def series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
+    """Give one row of a chart's numbers, as the chart has them and as its workbook has."""
+    name = "".join(each.text or "" for each in root.findall(f"{CHART}tx//{CHART}v"))
+    values = root.find(CHART + "val")
+    values = values if values is not None else root.find(CHART + "yVal")
+    shown = cached(values) if values is not None else []
+    formula = values.findtext(f"{CHART}numRef/{CHART}f") if values is not None else None
+    held = cells(book, formula) if book is not None and formula else None
+    return {"name": name[:LONGEST], "shown": shown[:MOST_NUMBERS], "book": held}
+
+
+def cached(values: Element) -> list[float | None]:
+    """Give the numbers a chart was saved with."""
+    points = {int(each.get("idx", "0")): each.findtext(CHART + "v") for each in values.iter(CHART + "pt")}
+    if not points or max(points) >= MOST_NUMBERS:
+        return []
+    return [as_number(points.get(at)) for at in range(max(points) + 1)]
+
+
+def cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
+    """Give the numbers that a range holds; None when it is no plain range."""
+    found = re.fullmatch(r"'?((?:[^'!]|'')+)'?!(\$?[A-Z]+\$?\d+(?::\$?[A-Z]+\$?\d+)?)", formula)
+    if found is None:
+        return None
+    sheet = found[1].replace("''", "'")
+    if sheet not in book.sheetnames:
+        return []
+    held = book[sheet][found[2].replace("$", "")]
+    rows = held if isinstance(held, tuple) else ((held,),)
+    numbers = [as_number(cell.value) for row in rows for cell in (row if isinstance(row, tuple) else (row,))]
+    while numbers and numbers[-1] is None:
+        numbers.pop()
+    return numbers[:MOST_NUMBERS]
+
+
+def as_number(value: object) -> float | None:
+    """Read a number; None for what is none."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if abs(number) < 1e300 else None
+
+
+def matched(names: Iterable[str]) -> list[list[str]]:
+    """Say which font each name is drawn with here."""
+    found = []
+    for name in sorted({each for each in names if each and not each.startswith("+")})[:100]:
+        argv = ["fc-match", "-f", "%{family}", name.replace("\\", "").replace("-", "\\-").replace(":", "\\:")]
+        drawn = subprocess.run(argv, capture_output=True, timeout=20, check=False).stdout
+        found.append([name[:LONGEST], drawn.decode("utf-8", "replace")[:LONGEST]])
+    return found

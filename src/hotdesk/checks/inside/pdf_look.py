@@ -1,0 +1,38 @@
+"""What is in a PDF: run inside a clean desk. Prints a line of JSON, then the pixels of its pages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import drawn_look  # type: ignore[import-not-found]
+import pypdfium2  # type: ignore[import-not-found]
+
+LONGEST = 500
+BEGINNING, ENDING = b"%PDF-", b"%%EOF"
+
+
+def whole(path: str) -> None:
+    """Refuse what PDFium would put up with."""
+    data = Path(path).read_bytes()
+    if BEGINNING not in data[:1024]:
+        raise ValueError("it does not begin as a PDF does")
+    if ENDING not in data[-2048:]:
+        raise ValueError("its end is missing: it is cut off")
+
+
+def look(path: str) -> tuple[dict[str, object], list[bytes]]:
+    """Say what is in a file, or why it cannot be opened."""
+    try:
+        whole(path)
+        told, packed = drawn_look.leaves(path)
+        title = str(pypdfium2.PdfDocument(path).get_metadata_dict().get("Title", ""))
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
+        return {"unreadable": drawn_look.why(e)}, []
+    return {**told, "tools": drawn_look.tools(), "title": title[:LONGEST]}, packed
+
+
+if __name__ == "__main__":
+    answer, pages = look(json.load(sys.stdin)["path"])
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + b"".join(pages))

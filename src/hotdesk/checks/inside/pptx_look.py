@@ -1,0 +1,138 @@
+"""What is in a deck of slides: run inside a clean desk. Prints a line of JSON, then the pixels of its slides."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import drawn_look  # type: ignore[import-not-found]
+import ooxml_look  # type: ignore[import-not-found]
+import pptx  # type: ignore[import-not-found]
+import printed_look  # type: ignore[import-not-found]
+
+LONGEST = 500
+LONGEST_TEXT = 5000
+MOST = 4000
+POINT = 12700
+MAIN = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
+DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+FILLED = ("TITLE", "CENTER_TITLE", "SUBTITLE", "BODY", "OBJECT", "PICTURE", "CHART", "TABLE", "VERTICAL_BODY")
+"""Places of a template that an author fills."""
+PLAIN = (1.0, 0.0, 1.0, 0.0)
+
+
+def frames(deck: Any) -> list[dict[str, object]]:
+    """Give every shape of every slide."""
+    found: list[dict[str, object]] = []
+    for page, slide in enumerate(deck.slides):
+        found += [frame(page, shape, how) for shape, how in shapes(slide.shapes, PLAIN) if shape.width is not None]
+    return found[: MOST + 1]
+
+
+def shapes(held: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
+    """Give all shapes, those in groups with how their group places them: across and down, scale and offset."""
+    for shape in held:
+        hidden = shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
+        if hidden:
+            continue
+        if shape.shape_type is not None and shape.shape_type.name == "GROUP":
+            yield from shapes(shape.shapes, inside(shape, how))
+        else:
+            yield shape, how
+
+
+def inside(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Say how a group places what is in it."""
+    place = group._element.grpSpPr.find(DRAWING + "xfrm")
+    offset, extent = (place.find(DRAWING + each) if place is not None else None for each in ("chOff", "chExt"))
+    if offset is None or extent is None or not int(extent.get("cx")) or not int(extent.get("cy")):
+        return how
+    wide, high = group.width / int(extent.get("cx")), group.height / int(extent.get("cy"))
+    left, top = group.left - int(offset.get("x")) * wide, group.top - int(offset.get("y")) * high
+    across, right, down, below = how
+    return across * wide, across * left + right, down * high, down * top + below
+
+
+def frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict[str, object]:
+    """Give one shape."""
+    across, right, down, below = how
+    left, top = shape.left * across + right, shape.top * down + below
+    box = [left, top, left + shape.width * across, top + shape.height * down]
+    text = shape.text_frame.text if shape.has_text_frame else ""
+    return {
+        "page": page, "kind": kind(shape), "name": shape.name[:LONGEST],
+        "box": [round(each / POINT, 2) for each in box], "text": text[:LONGEST_TEXT],
+        "grows": follows(shape), "empty": is_empty(shape, text),
+    }  # fmt: skip
+
+
+def kind(shape: Any) -> str:
+    """Name a shape's kind."""
+    if getattr(shape, "has_table", False):
+        return "table"
+    if getattr(shape, "has_chart", False):
+        return "chart"
+    return "picture" if shape._element.tag.endswith("}pic") else "text"
+
+
+def follows(shape: Any) -> bool:
+    """Say whether a shape follows its text, or stands so that its frame says little."""
+    body = shape._element.find(".//" + DRAWING + "bodyPr")
+    turned = getattr(shape, "rotation", 0) or (body is not None and body.get("vert", "horz") != "horz")
+    return bool(turned) or (body is not None and body.find(DRAWING + "spAutoFit") is not None)
+
+
+def is_empty(shape: Any, text: str) -> bool:
+    """Say whether a shape is a place of the template's that nobody filled."""
+    if not shape.is_placeholder or not shape._element.tag.endswith("}sp"):
+        return False
+    filled = shape._element.find(".//" + DRAWING + "blip") is not None
+    return not text.strip() and not filled and shape.placeholder_format.type.name in FILLED
+
+
+def own(pages: Any, held: list[dict[str, Any]]) -> None:
+    """Tell the pictures of a deck from those the office draws for shadows."""
+    for at, page in enumerate(pages):
+        boxes = [each["box"] for each in held if each["page"] == at and each["kind"] == "picture"]
+        for picture in page["pictures"]:
+            picture["own"] = any(near(picture["box"], box) for box in boxes)
+
+
+def near(one: list[float], other: list[float]) -> bool:
+    """Say whether two places are almost the same."""
+    slack = 0.05 * max(other[2] - other[0], other[3] - other[1]) + 1
+    return all(abs(a - b) <= slack for a, b in zip(one, other, strict=True))
+
+
+def fonts(package: Any) -> list[list[str]]:
+    """Give the fonts of the theme and of runs, and how they are drawn."""
+    names = set(package.theme_fonts().values())
+    for _, root in package.parts(r"ppt/slides/slide\d+\.xml"):
+        names |= {each.get("typeface", "") for each in root.iter(DRAWING + "latin")}
+    return list(ooxml_look.matched(names))
+
+
+def look(path: str) -> tuple[dict[str, object], list[bytes]]:
+    """Say what is in a file, or why it cannot be opened."""
+    try:
+        package = ooxml_look.Package(path, MAIN)
+        deck = pptx.Presentation(path)
+        places = {slide.part.partname.lstrip("/"): f"slide {at + 1}" for at, slide in enumerate(deck.slides)}
+        held = frames(deck)
+        told = {
+            "title": package.title(), "media": package.media(places), "charts": package.charts(places),
+            "fonts": fonts(package), "frames": held,
+        }  # fmt: skip
+        seen, packed = printed_look.printed(path)
+        seen["count"] = len(deck.slides)
+        own(seen["pages"], held)
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
+        return {"unreadable": drawn_look.why(e)}, []
+    return {**seen, **told}, packed
+
+
+if __name__ == "__main__":
+    answer, pages = look(json.load(sys.stdin)["path"])
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n" + b"".join(pages))

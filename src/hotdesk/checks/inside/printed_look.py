@@ -1,0 +1,24 @@
+"""What an office makes of a document or of slides when it prints them: read inside a clean desk."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import drawn_look  # type: ignore[import-not-found]
+import office  # type: ignore[import-not-found]
+
+CHOSEN = {"ExportHiddenSlides": True, "UseLosslessCompression": True, "ReduceImageResolution": False}
+
+
+def printed(path: str) -> tuple[dict[str, Any], list[bytes]]:
+    """Say what stands on every page as LibreOffice prints it, and draw them."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = str(Path(folder) / "printed.pdf")
+        with office.opened(path) as document:
+            office.as_pdf(document, target, **CHOSEN)
+        told, packed = drawn_look.leaves(target)
+    for page in told["pages"]:
+        page["fonts"] = []  # those the office chose; what the file names is told by its own
+    return {**told, "tools": {**drawn_look.tools(), "LibreOffice": office.version()}}, packed

@@ -1,0 +1,77 @@
+"""One Python that stays in a clean desk with everything imported; each file is looked at by a fork of it.
+
+Runs inside the desk. Importing `uno` and a PDF reader takes longer than most files do. What stays has opened no file
+and reached no office: a fork of it knows nothing of the files before.
+"""
+
+from __future__ import annotations
+
+import _socket
+import _thread
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resident")
+"""Where it listens."""
+LONGEST = 64
+"""Bytes of a program's name."""
+
+
+def stay(answers: Mapping[str, Callable[[], None]]) -> None:
+    """Leave a process behind that answers for programs, every later call by a fork; nothing was opened yet."""
+    if os.fork():
+        return
+    os.setsid()
+    try:
+        serve(answers)
+    finally:
+        os._exit(1)
+
+
+def serve(answers: Mapping[str, Callable[[], None]]) -> None:
+    """Answer calls for as long as the desk is there."""
+    line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    own = f"{PLACE}.{os.getpid()}"
+    line.bind(own)
+    line.listen(8)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.rename(own, PLACE)
+    while True:
+        call = _socket.socket(fileno=line._accept()[0])  # type: ignore[attr-defined]
+        if os.fork() == 0:
+            take(call, answers)
+        call.close()
+        reap()
+
+
+def take(call: _socket.socket, answers: Mapping[str, Callable[[], None]]) -> None:
+    """Answer one call with the caller's own input and output, and end."""
+    try:
+        program, sent, _, _ = call.recvmsg(LONGEST, 64)
+        numbers = [int.from_bytes(sent[0][2][at : at + 4], sys.byteorder) for at in (0, 4, 8)]
+        for number, given in enumerate(numbers):
+            os.dup2(given, number)
+            os.close(given)
+        _thread.start_new_thread(watch, (call,))
+        answers[program.decode()]()
+        sys.stdout.flush()
+    finally:
+        os._exit(0)
+
+
+def watch(call: _socket.socket) -> None:
+    """End with the caller: whoever killed it wants no answer any more."""
+    call.recv(1)
+    os._exit(1)
+
+
+def reap() -> None:
+    """Let go of forks that ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass

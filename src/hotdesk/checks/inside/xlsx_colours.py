@@ -1,0 +1,61 @@
+"""The colours that cells are filled with: by value, by theme and tint, or by number. Runs inside a clean desk."""
+
+from __future__ import annotations
+
+import colorsys
+from typing import Any
+from xml.etree import ElementTree
+
+MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+THEME = "xl/theme/theme1.xml"
+ORDER = (1, 0, 3, 2, 4, 5, 6, 7, 8, 9, 10, 11)
+"""Where in the theme a number points: light and dark change places."""
+INDEXED = (
+    "000000FFFFFFFF000000FF000000FFFFFF00FF00FF00FFFF" * 2
+    + "800000008000000080808000800080008080C0C0C08080809999FF993366FFFFCCCCFFFF660066FF80800066CCCCCCFF"
+    + "000080FF00FFFFFF0000FFFF8000808000000080800000FF00CCFFCCFFFFCCFFCCFFFF9999CCFFFF99CCCC99FFFFCC99"
+    + "3366FF33CCCC99CC00FFCC00FF9900FF6600666699969696003366339966003300333300993300993366333399333333"
+)
+"""The colours that have numbers, one after the other."""
+
+
+def fills(book: Any) -> list[str]:
+    """Give the colour each style fills a cell with, as `RRGGBB`; empty: none."""
+    root, theme = book.part("xl/styles.xml"), themed(book)
+    colours = [solid(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
+    styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
+    return [colours[int(style.get("fillId", "0"))] if colours else "" for style in styles]
+
+
+def themed(book: Any) -> list[str]:
+    """Give the theme's colours in its own order."""
+    if THEME not in book.file.namelist():
+        return []
+    scheme = book.part(THEME).find(f".//{DRAWING}clrScheme")
+    return [(each[0].get("lastClr") or each[0].get("val") or "")[:6] for each in scheme] if scheme is not None else []
+
+
+def solid(fill: ElementTree.Element, theme: list[str]) -> str:
+    """Give the colour of a solid fill."""
+    pattern = fill.find(MAIN + "patternFill")
+    colour = pattern.find(MAIN + "fgColor") if pattern is not None and pattern.get("patternType") == "solid" else None
+    if colour is None:
+        return ""
+    found = colour.get("rgb", "")[-6:]
+    if "theme" in colour.attrib:
+        number = int(colour.get("theme", "0"))
+        found = theme[ORDER[number]] if number < len(ORDER) and ORDER[number] < len(theme) else ""
+    elif "indexed" in colour.attrib:
+        at = int(colour.get("indexed", "0")) * 6
+        found = INDEXED[at : at + 6]
+    return tinted(found, float(colour.get("tint", "0"))).upper()
+
+
+def tinted(colour: str, tint: float) -> str:
+    """Make a colour lighter or darker."""
+    if not tint or len(colour) != 6:
+        return colour
+    hue, light, strong = colorsys.rgb_to_hls(*(int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)))
+    light = light * (1 + tint) if tint < 0 else light * (1 - tint) + tint
+    return "".join(f"{round(max(0.0, min(1.0, part)) * 255):02X}" for part in colorsys.hls_to_rgb(hue, light, strong))

@@ -1,0 +1,222 @@
+"""What a workbook is when it works: read, calculated anew, changed, and printed. Runs inside a clean desk."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import active_look  # type: ignore[import-not-found]
+import office  # type: ignore[import-not-found]
+import resident  # type: ignore[import-not-found]
+import xlsx_raw  # type: ignore[import-not-found]
+import xlsx_sources  # type: ignore[import-not-found]
+
+MOST_PRINTED = 12
+"""Sheets that are printed."""
+ROWS, COLUMNS = 45, 30
+"""Of one page."""
+LARGEST_AREA = 2_000_000
+"""Cells of the largest area that is read at once."""
+ERRORS = 4
+"""What LibreOffice calls cells whose formulas give errors."""
+LONGEST = 500
+
+
+def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, bytes]]]:
+    """Tell everything of a workbook."""
+    told = xlsx_raw.tell(request["path"])
+    told["sums"] = [xlsx_sources.total(each["path"], each["column"]) for each in request["sources"]]
+    told["like"] = compared(request["like"]) if request["like"] else None
+    with tempfile.TemporaryDirectory() as folder:
+        pages = str(Path(folder, "pages.pdf"))
+        open_up(request, told, pages)
+        return told, office.draw(pages, most=2 * MOST_PRINTED)
+
+
+def open_up(request: dict[str, Any], told: dict[str, Any], pages: str) -> None:
+    """Tell what an office makes of a workbook, and print it."""
+    with office.opened(request["path"], ReadOnly=False) as document:
+        document.IsIterationEnabled = False  # so that a circle shows as one
+        document.calculateAll()
+        calculate(document, told["sheets"])
+        if request["colours"]:
+            colour(document, told["sheets"])
+        told["mutations"] = [mutate(document, each) for each in request["mutate"]]
+        told["tools"] = {"LibreOffice": office.version(), "Python": platform.python_version()}
+        printed(document, pages)
+
+
+def compared(path: str) -> dict[str, Any]:
+    """Tell what the input workbook has, or why that cannot be told."""
+    try:
+        return dict(xlsx_raw.summary(path))
+    except Exception as e:  # noqa: BLE001 - a broken input is no fault of the workbook, and told as what it is
+        return {"why": f"{type(e).__name__}: {e}"[:LONGEST]}
+
+
+def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
+    """Add to each cell with a formula what it gives now."""
+    for sheet in sheets:
+        formulas = [cell for cell in sheet["cells"] if cell[4]]
+        if formulas:
+            found = document.Sheets.getByName(sheet["name"])
+            broken = found.queryFormulaCells(ERRORS)
+            errors = {place(each): each.String[:LONGEST] for each in broken.Cells} if broken.Count else {}
+            add(formulas, fresh(found, formulas), errors)
+
+
+def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors: dict[tuple[int, int], str]) -> None:
+    """Add kind and value to cells."""
+    for cell in formulas:
+        at = (cell[0], cell[1])
+        value = values[at]
+        if at in errors:
+            cell += ["e", errors[at]]
+        elif isinstance(value, float):
+            cell += ["n", value]
+        else:
+            cell += ["t", str(value or "")[:LONGEST]]
+
+
+def fresh(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
+    """Give the values of cells: of the area they lie in at once, where that is no desert."""
+    columns, rows = [cell[0] for cell in formulas], [cell[1] for cell in formulas]
+    left, top, right, bottom = min(columns), min(rows), max(columns), max(rows)
+    if (right - left + 1) * (bottom - top + 1) > LARGEST_AREA:
+        cells = {at: sheet.getCellByPosition(at[0] - 1, at[1] - 1) for at in zip(columns, rows, strict=True)}
+        return {at: cell.getDataArray()[0][0] for at, cell in cells.items()}
+    data = sheet.getCellRangeByPosition(left - 1, top - 1, right - 1, bottom - 1).getDataArray()
+    return {(column, row): data[row - top][column - left] for column, row in zip(columns, rows, strict=True)}
+
+
+def place(cell: Any) -> tuple[int, int]:
+    """Give a cell's column and row, from 1."""
+    return cell.CellAddress.Column + 1, cell.CellAddress.Row + 1
+
+
+def mutate(document: Any, wanted: dict[str, Any]) -> dict[str, object]:
+    """Set an input, tell outputs before and after, and set it back."""
+    cell = cell_of(document, wanted["set"])
+    if cell is None:
+        return {"why": "there is no such sheet"}
+    outputs = [cell_of(document, each) for each in wanted["outputs"]]
+    before, formula, held = [read(each) for each in outputs], cell.Formula, cell.Type.value
+    document.calculateAll()
+    for (sheet, at), output, was in zip(wanted["outputs"], outputs, before, strict=True):
+        if read(output) != was:
+            return {"why": f"{sheet}!{at} gives something else each time, whatever is set"[:LONGEST]}
+    if isinstance(wanted["to"], str):
+        cell.setString(wanted["to"])
+    else:
+        cell.setValue(float(wanted["to"]))
+    document.calculateAll()
+    after = [read(each) for each in outputs]
+    cell.setString(formula) if held == "TEXT" else cell.setFormula(formula)
+    document.calculateAll()
+    return {"before": before, "after": after, "held": held, "was": formula[:LONGEST]}
+
+
+def cell_of(document: Any, output: tuple[str, str]) -> Any:
+    """Give a cell; None where there is no such sheet."""
+    (sheet, at), sheets = output, document.Sheets
+    return sheets.getByName(sheet).getCellRangeByName(at).getCellByPosition(0, 0) if sheets.hasByName(sheet) else None
+
+
+def read(cell: Any) -> object:
+    """Give what a cell shows: a number, or a text."""
+    if cell is None:
+        return None
+    if cell.getError():
+        return str(cell.String)[:LONGEST]
+    value = cell.getDataArray()[0][0]
+    return value[:LONGEST] if isinstance(value, str) else value
+
+
+class Colours(html.parser.HTMLParser):
+    """Reads which cells have which colour, conditions included, from what LibreOffice writes as a web page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        """Take one cell."""
+        told = dict(attributes)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr" and self.tables:
+            self.tables[-1].append([])
+        elif tag == "td" and self.tables and self.tables[-1]:
+            colour = (told.get("bgcolor") or "").lstrip("#").upper()
+            self.tables[-1][-1] += [colour] * int(told.get("colspan") or 1)
+
+
+def colour(document: Any, sheets: list[dict[str, Any]]) -> None:
+    """Let the fill of each cell be what a reader sees, where conditions have a say in it."""
+    if not any(sheet["formats"] for sheet in sheets):
+        return
+    reader = Colours()
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "colours.html")
+        document.storeToURL(target.as_uri(), office.properties({"FilterName": "HTML (StarCalc)"}))
+        reader.feed(target.read_text(errors="replace"))
+    for table, sheet in zip(reader.tables, sheets, strict=False):
+        if sheet["formats"]:
+            recolour(document.Sheets.getByName(sheet["name"]), table, sheet["cells"])
+
+
+def recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> None:
+    """Take the colours of a table that shows exactly the used area of a sheet."""
+    cursor = sheet.createCursor()
+    cursor.gotoStartOfUsedArea(False)
+    cursor.gotoEndOfUsedArea(True)
+    area = cursor.RangeAddress
+    width, height = area.EndColumn - area.StartColumn + 1, area.EndRow - area.StartRow + 1
+    if len(table) != height or any(len(row) != width for row in table):
+        return  # merged or hidden cells: what they are filled with by themselves is told
+    for cell in cells:
+        cell[5] = table[cell[1] - 1 - area.StartRow][cell[0] - 1 - area.StartColumn][:6]
+
+
+def printed(document: Any, target: str) -> None:
+    """Print the top and the end of each sheet, a page wide."""
+    styles, sheets = document.StyleFamilies.getByName("PageStyles"), document.Sheets
+    for place, name in enumerate(sheets.ElementNames):
+        sheet = sheets.getByName(name)
+        style = styles.getByName(sheet.PageStyle)
+        style.ScaleToPagesX, style.ScaleToPagesY = 1, 0
+        sheet.setPrintAreas(areas(sheet) if place < MOST_PRINTED else ())
+    office.as_pdf(document, target, PageRange=f"1-{2 * MOST_PRINTED}")
+
+
+def areas(sheet: Any) -> tuple[Any, ...]:
+    """Give the first rows, and the last ones of a long sheet; what is drawn over the cells counts."""
+    cursor = sheet.createCursor()
+    cursor.gotoEndOfUsedArea(False)
+    end = cursor.RangeAddress
+    column, row, drawn = end.EndColumn, end.EndRow, sheet.DrawPage.Count
+    last = min(max(column, 7 if drawn else 0), COLUMNS - 1)
+    first = sheet.getCellRangeByPosition(0, 0, last, min(max(row, 30 if drawn else 0), ROWS - 1))
+    if row < ROWS:
+        return (first.RangeAddress,)
+    return first.RangeAddress, sheet.getCellRangeByPosition(0, max(ROWS, row - ROWS + 1), last, row).RangeAddress
+
+
+def main() -> None:
+    """Answer one request."""
+    try:
+        told, pages = look(json.load(sys.stdin))
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to parsers and office, it is a broken file
+        told, pages = {"unreadable": f"{type(e).__name__}: {e}"[:LONGEST]}, []
+    office.tell(told, pages)
+
+
+if __name__ == "__main__":
+    office.prepare_drawing()
+    resident.stay({"xlsx_look": main, "active_look": active_look.main})
+    main()

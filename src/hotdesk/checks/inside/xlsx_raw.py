@@ -1,0 +1,232 @@
+"""What is written in a workbook, whatever an office makes of it. Runs inside a clean desk; standard library only.
+
+Cells are told as lists: column, row, kind, value, formula, fill. A kind is `n` for a number, `t` a text, `b` a truth,
+`e` an error, empty for nothing. A formula is its text; `@B2` is that of B2, moved along; `{B2}` is part of B2's array.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import sheet_look  # type: ignore[import-not-found]
+import xlsx_colours  # type: ignore[import-not-found]
+
+MAIN = sheet_look.MAIN
+EXTENDED = "{http://schemas.microsoft.com/office/spreadsheetml/2009/9/main}"
+SERIES = "{http://schemas.openxmlformats.org/drawingml/2006/chart}f"
+MOST_CELLS = 200_000
+MOST_SHEETS = 50
+MOST_NAMES = 1000
+LONGEST = 500
+LONGEST_FORMULA = 8192
+BROKEN = "#REF!"
+PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})", re.ASCII)
+
+
+class Raw:
+    """One workbook, unpacked."""
+
+    def __init__(self, path: str) -> None:
+        self.book: Any = sheet_look.Book(path)
+        self.names = set(self.book.file.namelist())
+        self.left = MOST_CELLS
+        self.root: ElementTree.Element = self.book.part("xl/workbook.xml")
+        self.fills = xlsx_colours.fills(self.book) if "xl/styles.xml" in self.names else []
+
+    def relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """Give what a part refers to: the last word of each relation's kind, and the part at its end, by id."""
+        folder, name = posixpath.split(part)
+        file = f"{folder}/_rels/{name}.rels"
+        if file not in self.names:
+            return {}
+        return {
+            each.get("Id", ""): (each.get("Type", "").rpartition("/")[2], joined(folder, each.get("Target", "")))
+            for each in self.book.part(file)
+        }
+
+    def related(self, part: str, *kinds: str) -> list[str]:
+        """Give the parts of some kinds that a part refers to."""
+        return [target for kind, target in self.relations(part).values() if kind in kinds and target in self.names]
+
+    def sheets(self) -> list[dict[str, object]]:
+        """Tell every sheet."""
+        found, targets = list[dict[str, object]](), self.relations("xl/workbook.xml")
+        for sheet in self.root.iter(MAIN + "sheet"):
+            kind, part = targets[sheet.get(sheet_look.RELATION, "")]
+            told = self.sheet(part) if kind == "worksheet" else self.bare(part)
+            hidden = sheet.get("state", "visible") != "visible"
+            found.append({"name": sheet.get("name", "")[:LONGEST], "hidden": hidden, **told})
+        if len(found) > MOST_SHEETS:
+            raise ValueError(f"it has more than {MOST_SHEETS} sheets")
+        return found
+
+    def bare(self, part: str) -> dict[str, object]:
+        """Tell a sheet that has no cells: a chart's own."""
+        counts: dict[str, object] = {"charts": self.charts(part)}
+        return {"cells": [], **dict.fromkeys(("hidden_rows", "pivots", "validations", "formats"), 0), **counts}
+
+    def sheet(self, part: str) -> dict[str, object]:
+        """Tell one sheet of cells."""
+        root = self.book.part(part)
+        cells = list(self.cells(root))
+        self.left -= len(cells)
+        if self.left < 0:
+            raise ValueError(f"it has more than {MOST_CELLS} cells")
+        return {
+            "cells": cells,
+            "hidden_rows": sum(is_hidden(row, "ht") for row in root.iter(MAIN + "row")),
+            "hidden_columns": sum(is_hidden(each, "width") for each in root.iter(MAIN + "col")),
+            "charts": self.charts(part),
+            "pivots": len(self.related(part, "pivotTable")),
+            "validations": count(root, "dataValidation"),
+            "formats": count(root, "cfRule"),
+        }
+
+    def charts(self, part: str) -> int:
+        """Count the charts a sheet shows; one that merely lies in the file is none."""
+        return sum(self.shown(drawing) for drawing in self.related(part, "drawing"))
+
+    def shown(self, drawing: str) -> int:
+        """Count the charts a drawing has a place for."""
+        targets = self.relations(drawing)
+        named = (each.get(sheet_look.RELATION, "") for each in self.book.part(drawing).iter() if is_chart(each))
+        found = [targets[name] for name in named if name in targets]
+        return sum(kind in ("chart", "chartEx") and target in self.names for kind, target in found)
+
+    def cells(self, root: ElementTree.Element) -> Iterator[list[object]]:
+        """Tell the cells that hold something."""
+        shared: dict[str, str] = {}
+        arrays: list[tuple[str, tuple[int, int, int, int]]] = []
+        for cell in root.iterfind(sheet_look.CELLS):
+            at, formula = cell.get("r", ""), formula_of(cell, shared, arrays)
+            kind, value = self.value(cell)
+            column, row = place(at)
+            if not formula and arrays:
+                formula = next((f"{{{of}}}" for of, area in arrays if inside(column, row, area)), "")
+            if kind or formula:
+                yield [column, row, kind, value, formula, self.fill(cell)]
+
+    def value(self, cell: ElementTree.Element) -> tuple[str, object]:
+        """Give what a cell was saved with."""
+        kind, found = cell.get("t", "n"), cell.find(MAIN + "v")
+        if kind == "inlineStr":
+            return "t", sheet_look.inline(cell)[:LONGEST]
+        text = (found.text or "") if found is not None else ""
+        if found is None or (not text and kind != "str"):
+            return "", None
+        if kind == "s":
+            return "t", self.book.shared[int(text)][:LONGEST]
+        if kind in ("n", "b"):
+            return kind, float(text)
+        return ("e" if kind == "e" else "t"), text[:LONGEST]
+
+    def fill(self, cell: ElementTree.Element) -> str:
+        """Give the colour a cell is filled with by its own style."""
+        style = int(cell.get("s", "0"))
+        return str(self.fills[style]) if style < len(self.fills) else ""
+
+    def defined(self) -> list[list[str]]:
+        """Give the names the workbook defines, and what each stands for."""
+        found = [
+            [each.get("name", "")[:LONGEST], (each.text or "")[:LONGEST]]
+            for each in self.root.iter(MAIN + "definedName")
+        ]
+        return found[:MOST_NAMES]
+
+    def tables(self) -> list[list[str]]:
+        """Give the tables of the workbook: name, sheet, area."""
+        found, targets = list[list[str]](), self.relations("xl/workbook.xml")
+        for sheet in self.root.iter(MAIN + "sheet"):
+            _, part = targets[sheet.get(sheet_look.RELATION, "")]
+            for each in self.related(part, "table"):
+                table = self.book.part(each)
+                name = table.get("displayName", "")
+                found.append([text[:LONGEST] for text in (name, sheet.get("name", ""), table.get("ref", ""))])
+        return found[:MOST_NAMES]
+
+    def broken(self) -> list[str]:
+        """Name the charts whose series point at cells that are gone."""
+        charts = sorted(name for name in self.names if re.fullmatch(r"xl/charts/chart[^/]*\.xml", name))
+        return [name[:LONGEST] for name in charts[:MOST_NAMES] if self.is_broken(name)]
+
+    def is_broken(self, name: str) -> bool:
+        """Say whether a chart's series points at nothing."""
+        return any(BROKEN in (each.text or "") for each in self.book.part(name).iter(SERIES))
+
+
+def formula_of(
+    cell: ElementTree.Element, shared: dict[str, str], arrays: list[tuple[str, tuple[int, int, int, int]]]
+) -> str:
+    """Give a cell's formula, or whose it shares."""
+    found, at = cell.find(MAIN + "f"), cell.get("r", "")
+    if found is None:
+        return ""
+    text = (found.text or "")[:LONGEST_FORMULA]
+    kind, index = found.get("t", ""), found.get("si", "")
+    if kind == "array":
+        arrays.append((at, area(found.get("ref", at))))
+    if kind == "shared" and not text:
+        return "@" + shared[index]
+    if kind == "shared":
+        shared[index] = at
+    return text
+
+
+def place(at: str) -> tuple[int, int]:
+    """Read where a cell is: column and row, from 1."""
+    found = PLACE.fullmatch(at)
+    if found is None:
+        raise ValueError("a cell is nowhere")
+    column = 0
+    for letter in found[1]:
+        column = column * 26 + ord(letter) - 64
+    return column, int(found[2])
+
+
+def area(text: str) -> tuple[int, int, int, int]:
+    """Read an area such as `A1:B3`."""
+    first, _, last = text.partition(":")
+    return (*place(first), *place(last or first))
+
+
+def inside(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
+    """Say whether a cell lies in an area."""
+    return where[0] <= column <= where[2] and where[1] <= row <= where[3]
+
+
+def is_hidden(each: ElementTree.Element, size: str) -> bool:
+    """Say whether a row or column is not shown: it is hidden, or as good as nothing high or wide."""
+    return each.get("hidden") in ("1", "true") or float(each.get(size) or 9) < 1
+
+
+def count(root: ElementTree.Element, name: str) -> int:
+    """Count elements of a name, those of later versions too."""
+    return sum(1 for space in (MAIN, EXTENDED) for _ in root.iter(space + name))
+
+
+def joined(folder: str, target: str) -> str:
+    """Give the part a relation ends at."""
+    return posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
+
+
+def tell(path: str) -> dict[str, Any]:
+    """Tell everything that is written in a workbook."""
+    raw = Raw(path)
+    return {"sheets": raw.sheets(), "names": raw.defined(), "tables": raw.tables(), "broken": raw.broken()}
+
+
+def summary(path: str) -> dict[str, Any]:
+    """Tell what another workbook has that this one must not have lost."""
+    told = tell(path)
+    for sheet in told["sheets"]:
+        sheet["formulas"] = sum(1 for cell in sheet.pop("cells") if cell[4])
+    return {"sheets": told["sheets"], "names": [name for name, _ in told["names"]]}
+
+
+def is_chart(element: ElementTree.Element) -> bool:
+    """Say whether an element of a drawing is where a chart stands, of whichever kind."""
+    return str(element.tag).rpartition("}")[2] == "chart"

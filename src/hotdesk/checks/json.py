@@ -1,0 +1,157 @@
+"""Is it JSON as everybody reads it, with what shall be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.seam import Evidence, Fault, Verdict
+from hotdesk.checks.span import Span
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import printable
+
+KEYS = ("required", "types", "lengths", "values")
+EXAMPLE = '{required = ["orders[].id"], types = {total = "number"}, lengths = {orders = {min = 1}}}'
+LOOKED_FOR = ("opens", "required", "types", "lengths", "values")
+KINDS: Mapping[str, tuple[type, ...]] = {
+    "text": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+    "list": (list,),
+    "table": (dict,),
+    "null": (type(None),),
+}
+MOST_PLACES = 100_000
+
+
+class _NothingHere:
+    """What stands where nothing is."""
+
+
+NOTHING = _NothingHere()
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCheck:
+    """What a JSON document shall hold. Places are written `orders[].id`: `[]` is every one of a list."""
+
+    image: ClassVar[str] = "base"
+    alone: ClassVar[bool] = False
+    beside: ClassVar[tuple[str, ...]] = ()
+    required: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    lengths: Mapping[str, Span] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> JsonCheck:
+        """Read what a brief expects."""
+        told = Expect("json", expect, KEYS, EXAMPLE)
+        types: dict[str, str] = {}
+        for place, kind in told.table("types").items():
+            if not isinstance(kind, str) or kind not in KINDS:
+                raise told.wrong(f"expects types to be of {', '.join(KINDS)}")
+            types[place] = kind
+        return cls(told.texts("required"), types, told.spans("lengths"), told.table("values"))
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return ("places that the brief does not name",)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Have the desk's own Python read it."""
+        return await look(desk, "json_look", {"path": path})
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what was seen."""
+        try:
+            document = read_document(evidence.told)
+            faults = list(self.faults(document))
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, "JSON", e)
+        kind = kind_of(document)
+        held = (f"a {kind}; {len(self.required) + len(self.types) + len(self.lengths) + len(self.values)} things hold",)
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), held, {"kind": kind})
+
+    def faults(self, document: object) -> Iterator[Fault]:
+        """Find what is not as it shall be."""
+        for place in self.required:
+            for where, value in found(document, place):
+                if value is NOTHING:
+                    yield fault("required", where, "something", value)
+        for place, kind in self.types.items():
+            for where, value in found(document, place):
+                if not is_kind(value, kind):
+                    yield fault("types", where, f"a {kind}", value)
+        for place, span in self.lengths.items():
+            for where, value in found(document, place):
+                size = len(value) if isinstance(value, str | list | dict) else None
+                if size is None or size not in span:
+                    told = f"{kind_of(value)} of {size}" if size is not None else kind_of(value)
+                    yield Fault("lengths", where, f"a length of {span}", told)
+        for place, wanted in self.values.items():
+            for where, value in found(document, place):
+                if value != wanted or type(value) is not type(wanted):
+                    yield fault("values", where, told_text(repr(wanted)), value)
+
+
+def found(document: object, place: str) -> Iterator[tuple[str, object]]:
+    """Give every value at a place; `NOTHING` where there is none."""
+    at: list[tuple[str, object]] = [("", document)]
+    for step in steps(place):
+        at = [each for where, value in at for each in inside(where, value, step)]
+        if len(at) > MOST_PLACES:
+            raise ValueError("it has more places than are looked at")
+    yield from ((printable(where[:200]), value) for where, value in at)
+
+
+def steps(place: str) -> Iterator[str]:
+    """Part a place: names, and `[]`."""
+    for part in filter(None, place.split(".")):
+        name, *lists = part.split("[]")
+        yield from filter(None, (name,))
+        yield from ("[]" for _ in lists)
+
+
+def inside(where: str, value: object, step: str) -> Iterator[tuple[str, object]]:
+    """Take one step into a value."""
+    if step == "[]":
+        if isinstance(value, list):
+            yield from ((f"{where}[{number}]", each) for number, each in enumerate(value))
+        else:
+            yield f"{where}[]", NOTHING
+    else:
+        there = f"{where}.{step}".lstrip(".")
+        yield there, value.get(step, NOTHING) if isinstance(value, dict) else NOTHING
+
+
+def is_kind(value: object, kind: str) -> bool:
+    """Say whether a value is of a kind; true is no number."""
+    return isinstance(value, KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def kind_of(value: object) -> str:
+    """Name a value's kind."""
+    return next((kind for kind in ("integer", *KINDS) if is_kind(value, kind)), "nothing")
+
+
+def fault(rule: str, where: str, expected: str, value: object) -> Fault:
+    """Say that something else is there."""
+    short = isinstance(value, str | int | float | bool) or value is None
+    return Fault(rule, where, expected, told_text(repr(value), 100) if short else kind_of(value))
+
+
+def read_document(told: bytes) -> object:
+    """Read what the desk said: the document, as it read it."""
+    match read_json(told):
+        case {"unreadable": str(why)}:
+            raise ValueError(f"it cannot be read as JSON: {printable(why[:200])}")
+        case {"document": document, **more} if not more:
+            return document
+        case _:
+            raise ValueError("what was seen of it makes no sense")

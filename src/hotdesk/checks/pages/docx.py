@@ -1,0 +1,21 @@
+"""Is it a document that works: its pages as an office draws them, whole, with its pictures, fonts and numbers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hotdesk.checks.pages.check import PagesCheck
+
+
+class DocxCheck(PagesCheck):
+    """What a document shall be."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "a document"
+    program: ClassVar[str] = "docx_look"
+    needs: ClassVar[tuple[str, ...]] = ("office", "drawn_look", "ooxml_look", "printed_look")
+    unseen: ClassVar[tuple[str, ...]] = (
+        "how another office than LibreOffice breaks its lines and pages",
+        "comments, and changes that were not accepted",
+        "text that stands askew",
+    )

@@ -1,0 +1,272 @@
+"""How pages look: nothing blank, cut off, outside its box, or on top of something else."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from hotdesk.checks.pages.pixels import EDGES, FEWEST, touched
+from hotdesk.checks.pages.told import Box, Frame, Leaf, Line, Told
+from hotdesk.checks.pages.wanted import Wanted
+from hotdesk.checks.seam import Fault, Page
+from hotdesk.errors import printable
+
+NEAR = 1.5
+"""Points that nobody sees."""
+FAR = 8.0
+"""Points that text may stand out of its column: the padding of a table's cells."""
+SHORTEST = 3
+"""Letters of the shortest text that can lie on another."""
+MOST_COMPARED = 1_000_000
+"""Pairs of lines, so that nobody can keep us busy."""
+MOST_SOUGHT = 2_000_000
+"""Lines that are looked at for the text of shapes, for the same reason."""
+MOST_OF_IT = 0.6
+"""The part of a text that is found when the rest is drawn otherwise, as fields and dates are."""
+QUOTED = 60
+NO_LETTERS = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The pages of a file, as they were told and as they were drawn."""
+
+    want: Wanted
+    told: Told
+    pages: Sequence[Page]
+    blanks: frozenset[int]
+    """Pages with nothing on them, from 0."""
+    word: str = "page"
+
+    def at(self, place: int, box: Box | None = None) -> str:
+        """Say where something is."""
+        return f"{self.word} {place + 1}" + (f", at {box}" if box else "")
+
+    def blank(self) -> Iterator[Fault]:
+        """Find pages with nothing on them."""
+        for place in sorted(self.blanks):
+            if place + 1 not in self.want.blank:
+                yield Fault("blank", self.at(place), f"something on every {self.word}", "nothing")
+
+    def clipped(self) -> Iterator[Fault]:
+        """Find what reaches beyond the edge of a page."""
+        for place, leaf in enumerate(self.told.leaves):
+            whole = Box(0, 0, leaf.width, leaf.height)
+            for line in leaf.lines:
+                if not line.how and (side := beyond(line.box, whole, NEAR)):
+                    found = f"{quoted(line.text)} beyond its {side} edge"
+                    yield Fault("clipped", self.at(place, line.box), "text on the page", found)
+            for picture in leaf.own_pictures:
+                if is_cut(picture.box, whole) and (side := beyond(picture.box, whole, NEAR)):
+                    found = f"a picture beyond its {side} edge"
+                    yield Fault("clipped", self.at(place, picture.box), "pictures on the page", found)
+            if place < len(self.pages):
+                yield from self.inked(place, leaf, self.pages[place])
+
+    def inked(self, place: int, leaf: Leaf, page: Page) -> Iterator[Fault]:
+        """Find writing that touches the very edge; a picture may."""
+        for name in EDGES:
+            along = leaf.height if name in ("left", "right") else leaf.width
+            strokes = [part * along for part in touched(page, name) if not in_picture(leaf, name, part * along)]
+            if len(strokes) >= FEWEST:
+                where = f"{self.at(place)}, {name} edge, {strokes[0]:.0f} pt along"
+                yield Fault("clipped", where, "a margin", "writing or lines that run off the edge")
+
+    def overlap(self) -> Iterator[Fault]:
+        """Find text that lies on other text."""
+        left = MOST_COMPARED
+        for place, leaf in enumerate(self.told.leaves):
+            lines = [line for line in leaf.lines if not line.how and len(plain(line.text)) >= SHORTEST]
+            for line, other in islice(meeting(lines), left):
+                left -= 1
+                if covers(line, other):
+                    found = f"{quoted(other.text)} on top of {quoted(line.text)}"
+                    yield Fault("overlap", self.at(place, other.box), "text beside other text", found)
+            if left <= 0:
+                yield Fault("overlap", self.at(place), "text that can be compared", "too many lines in one place")
+                return
+
+    def overflow(self) -> Iterator[Fault]:
+        """Find what does not fit where it is meant to stand."""
+        seeking = Seeking()
+        for frame in self.told.frames:
+            if 0 <= frame.page < len(self.told.leaves):
+                yield from self.placed(frame, seeking)
+            elif frame.kind in ("table", "picture"):
+                yield from self.too_wide(frame)
+            elif frame.text:
+                yield from self.too_high(frame, seeking)
+        if seeking.left <= 0:
+            yield Fault("overflow", "", "shapes whose text can be found", "too many of them")
+        yield from self.outside()
+
+    def placed(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
+        """Compare a shape with its page, and the text that was drawn for it with the shape."""
+        leaf = self.told.leaves[frame.page]
+        whole = Box(0, 0, leaf.width, leaf.height)
+        where = f"{self.at(frame.page, frame.box)}, {frame.kind} {printable(frame.name)!r}"
+        side = beyond(frame.box, whole, 2 * NEAR)
+        if side and shows(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
+            yield Fault("overflow", where, f"shapes on the {self.word}", f"one beyond its {side} edge")
+        if frame.kind != "text" or frame.grows or not frame.text.strip():
+            return
+        drawn = min(seeking.find(frame.text, leaf.lines), key=lambda box: far(box, frame.box), default=frame.box)
+        if side := beyond(drawn, frame.box, 2 * NEAR):
+            found = f"{quoted(frame.text)} beyond its {side} edge, {overhang(drawn, frame.box):.0f} pt"
+            yield Fault("overflow", where, "text within its shape", found)
+
+    def too_wide(self, frame: Frame) -> Iterator[Fault]:
+        """Compare a table or a picture with the room for text."""
+        area = self.told.area
+        if area is not None and frame.box.width > area.width + 2 * FAR:
+            found = f"{frame.box.width:.0f} pt"
+            where = f"{frame.kind} {printable(frame.name)!r}"
+            yield Fault("overflow", where, f"at most the {area.width:.0f} pt between the margins", found)
+
+    def too_high(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
+        """Compare a box of fixed height with what its text needs when nothing holds it."""
+        needed = [box.height for lines in self.told.loose for box in seeking.find(frame.text, lines)]
+        if needed and min(needed) > frame.box.height + NEAR:
+            found = f"{quoted(frame.text)}, which needs {min(needed):.0f} pt"
+            where = f"{frame.kind} {printable(frame.name)!r}"
+            yield Fault("overflow", where, f"text that fits into {frame.box.height:.0f} pt", found)
+
+    def outside(self) -> Iterator[Fault]:
+        """Find text beside the column it belongs in."""
+        area = self.told.area
+        for place, leaf in enumerate(self.told.leaves):
+            for line in leaf.lines:
+                if area is not None and not line.how and in_margin(line.box, area, leaf.width):
+                    found = f"{quoted(line.text)} in the right margin"
+                    yield Fault("overflow", self.at(place, line.box), "text between the margins", found)
+
+
+def in_margin(box: Box, area: Box, width: float) -> bool:
+    """Say whether a line of the text runs into the right margin, and not off the page."""
+    beside = area.right + FAR < box.right <= width + NEAR
+    return beside and area.top <= box.top and box.bottom <= area.bottom
+
+
+def shows(frame: Frame) -> bool:
+    """Say whether a shape is more than decoration."""
+    return frame.kind != "text" or bool(frame.text.strip())
+
+
+def beyond(box: Box, whole: Box, slack: float) -> str:
+    """Name the edge that something reaches beyond; empty: none."""
+    over = {
+        "left": whole.left - box.left, "top": whole.top - box.top,
+        "right": box.right - whole.right, "bottom": box.bottom - whole.bottom,
+    }  # fmt: skip
+    side = max(over, key=lambda each: over[each])
+    return side if over[side] > slack else ""
+
+
+def overhang(box: Box, whole: Box) -> float:
+    """Say how far something reaches beyond an edge."""
+    return max(whole.left - box.left, whole.top - box.top, box.right - whole.right, box.bottom - whole.bottom)
+
+
+def is_cut(box: Box, whole: Box) -> bool:
+    """Say whether a picture loses a part at the edge. One that fills the page is its background, and may."""
+    common = box.common(whole)
+    return common.area < box.area * 0.98 and common.area < whole.area * 0.99
+
+
+def in_picture(leaf: Leaf, edge: str, at: float) -> bool:
+    """Say whether a picture reaches the edge there."""
+    for picture in leaf.pictures:
+        box = picture.box
+        reaches = {
+            "left": box.left <= NEAR, "top": box.top <= NEAR,
+            "right": box.right >= leaf.width - NEAR, "bottom": box.bottom >= leaf.height - NEAR,
+        }[edge]  # fmt: skip
+        low, high = (box.top, box.bottom) if edge in ("left", "right") else (box.left, box.right)
+        if reaches and low - NEAR <= at <= high + NEAR:
+            return True
+    return False
+
+
+def meeting(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
+    """Give the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
+    lines = sorted(lines, key=lambda line: line.box.top)
+    tops = [line.box.top for line in lines]
+    for first, line in enumerate(lines):
+        for other in range(first + 1, bisect_left(tops, line.box.bottom)):
+            yield line, lines[other]
+
+
+def covers(line: Line, other: Line) -> bool:
+    """Say whether two lines lie on each other. The same words twice are a shadow."""
+    if line.box.left >= other.box.right or other.box.left >= line.box.right:
+        return False
+    common = line.box.common(other.box)
+    if common.height <= 0.4 * min(line.box.height, other.box.height) or common.width <= 2 * NEAR:
+        return False
+    least = min(line.box.area, other.box.area)
+    return common.area > 0.15 * least and plain(line.text) != plain(other.text)
+
+
+@dataclass(slots=True)
+class Seeking:
+    """Finds where the text of a shape was drawn, for as long as that is worth it."""
+
+    left: int = MOST_SOUGHT
+    """Lines that may still be looked at."""
+    known: dict[int, list[str]] = field(default_factory=dict)
+    """The lines of each page as letters and digits alone."""
+
+    def find(self, text: str, lines: tuple[Line, ...]) -> list[Box]:
+        """Give every place where a text, or the most of it, stands in lines that follow one another."""
+        words, sought = self.plain(lines), plain(text)
+        self.left -= len(words)
+        begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.left > 0 else []
+        found = [self.from_line(at, sought, words) for at in begin]
+        return [around([lines[at].box for at in each]) for each in found if each]
+
+    def plain(self, lines: tuple[Line, ...]) -> list[str]:
+        """Give lines as letters and digits alone."""
+        if id(lines) not in self.known:
+            self.known[id(lines)] = ["" if line.how else plain(line.text) for line in lines]
+        return self.known[id(lines)]
+
+    def from_line(self, at: int, sought: str, words: list[str]) -> list[int]:
+        """Give the lines in which a text stands that begins there; signs of a list between them are passed over."""
+        done, found = 0, []
+        for place in range(at, len(words)):
+            self.left -= 1
+            if words[place] and sought.startswith(words[place], done):
+                done += len(words[place])
+                found.append(place)
+            elif len(words[place]) > SHORTEST:
+                break
+            if done == len(sought) or self.left <= 0:
+                break
+        return found if done >= MOST_OF_IT * len(sought) else []
+
+
+def around(boxes: Sequence[Box]) -> Box:
+    """Give the smallest place that covers all of some."""
+    return Box(
+        min(box.left for box in boxes), min(box.top for box in boxes),
+        max(box.right for box in boxes), max(box.bottom for box in boxes),
+    )  # fmt: skip
+
+
+def far(box: Box, other: Box) -> float:
+    """Say how far the middles of two places are from each other."""
+    across, down = box.left + box.right - other.left - other.right, box.top + box.bottom - other.top - other.bottom
+    return across * across + down * down
+
+
+def plain(text: str) -> str:
+    """Give a text as letters and digits alone."""
+    return NO_LETTERS.sub("", text).casefold()
+
+
+def quoted(text: str) -> str:
+    """Quote the beginning of a text."""
+    return repr(printable(" ".join(text.split())[:QUOTED]))

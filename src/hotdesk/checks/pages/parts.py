@@ -1,0 +1,138 @@
+"""What a file with pages is made of: fonts that are there, pictures that show something, charts with their numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hotdesk.checks.pages.layout import quoted
+from hotdesk.checks.pages.told import Chart, Leaf, Told
+from hotdesk.checks.pages.wanted import Wanted
+from hotdesk.checks.seam import Fault
+
+EVERYWHERE = frozenset(
+    {"Symbol", "ZapfDingbats"}
+    | {f"Helvetica{each}" for each in ("", "-Bold", "-Oblique", "-BoldOblique")}
+    | {f"Courier{each}" for each in ("", "-Bold", "-Oblique", "-BoldOblique")}
+    | {f"Times-{each}" for each in ("Roman", "Bold", "Italic", "BoldItalic")}
+)
+"""The fonts that every reader of PDF has."""
+ALIKE = {
+    "arial": "liberation sans", "helvetica": "liberation sans", "times new roman": "liberation serif",
+    "times": "liberation serif", "courier new": "liberation mono", "courier": "liberation mono",
+    "calibri": "carlito", "calibri light": "carlito", "cambria": "caladea",
+}  # fmt: skip
+"""Fonts that are as wide as others, letter by letter."""
+SIGNS = frozenset({"symbol", "wingdings", "wingdings 2", "wingdings 3", "webdings", "opensymbol"})
+"""Fonts of signs, which an office has its own for."""
+LEAST = 0.01
+"""The part of a page that a picture of one colour may cover."""
+CLOSE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a file is made of."""
+
+    want: Wanted
+    told: Told
+    word: str = "page"
+
+    def fonts(self) -> Iterator[Fault]:
+        """Find fonts that are not there."""
+        told = set()
+        for place, leaf in enumerate(self.told.leaves):
+            for name, embedded in leaf.fonts:
+                if not embedded and not self.is_known(name) and name not in told:
+                    told.add(name)
+                    found = f"{quoted(name)}, which is not"
+                    yield Fault("fonts", f"{self.word} {place + 1}", "every font embedded", found)
+        for font in self.told.fonts:
+            if font.name not in self.want.fonts and not is_alike(font.name, font.drawn):
+                found = f"{quoted(font.name)}, which is drawn as {quoted(font.drawn)}"
+                yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
+
+    def is_known(self, name: str) -> bool:
+        """Say whether a font need not be embedded."""
+        return name in self.want.fonts or (name in EVERYWHERE and not self.want.embedded)
+
+    def media(self) -> Iterator[Fault]:
+        """Find pictures that show nothing, and parts that are missing."""
+        for medium in self.told.media:
+            yield Fault("media", medium.where, f"{quoted(medium.name)} in the file, and whole", medium.problem)
+        for place, leaf in enumerate(self.told.leaves):
+            for picture in leaf.own_pictures:
+                where = f"{self.word} {place + 1}, at {picture.box}"
+                if picture.problem:
+                    yield Fault("media", where, "a picture", picture.problem)
+                elif picture.plain and picture.box.area > LEAST * leaf.width * leaf.height:
+                    yield Fault("media", where, "a picture that shows something", "one of a single colour")
+        yield from self.counted("media", "pictures", pictures(self.told.leaves))
+
+    def charts(self) -> Iterator[Fault]:
+        """Find charts without numbers, and such as show others than their workbook holds."""
+        for chart in self.told.charts:
+            where = f"{chart.where}, {quoted(chart.name)}"
+            if chart.problem:
+                yield Fault("charts", where, "a chart", chart.problem)
+            elif not any(number is not None for series in chart.series for number in series.shown):
+                yield Fault("charts", where, "a chart with numbers", "none")
+            else:
+                yield from differing(chart, where)
+        yield from self.counted("charts", "charts", len(self.told.charts))
+
+    def counted(self, rule: str, what: str, found: int) -> Iterator[Fault]:
+        """Compare how many there are with how many there shall be."""
+        wanted = self.want.charts if what == "charts" else self.want.pictures
+        if wanted is not None and found not in wanted:
+            yield Fault(rule, "", f"{wanted} {what}", str(found))
+
+
+def differing(chart: Chart, where: str) -> Iterator[Fault]:
+    """Find series that are not what the chart's workbook holds."""
+    for series in chart.series:
+        if not any(number is not None for number in series.shown):
+            yield Fault("charts", where, f"numbers in {quoted(series.name)}", "none")
+        elif series.book is not None and not same(series.shown, series.book):
+            at = next((n for n, pair in enumerate(pairs(series.shown, series.book)) if not alike(*pair)), 0)
+            shown, held = pairs(series.shown, series.book)[at]
+            found = f"{number(shown)} where the workbook has {number(held)}, at point {at + 1}"
+            yield Fault("charts", where, f"{quoted(series.name)} as in the chart's workbook", found)
+
+
+Numbers = tuple[float | None, ...]
+
+
+def pairs(shown: Numbers, book: Numbers) -> list[tuple[float | None, float | None]]:
+    """Put numbers side by side; the shorter goes on with nothing."""
+    most = max(len(shown), len(book))
+    return list(zip(shown + (None,) * (most - len(shown)), book + (None,) * (most - len(book)), strict=True))
+
+
+def same(shown: Numbers, book: Numbers) -> bool:
+    """Say whether all numbers are the same."""
+    return all(alike(*pair) for pair in pairs(shown, book))
+
+
+def alike(one: float | None, other: float | None) -> bool:
+    """Say whether two numbers are the same, but for how they were written."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=CLOSE, abs_tol=1e-9)
+
+
+def number(value: float | None) -> str:
+    """Write a number."""
+    return "nothing" if value is None else f"{value:g}"
+
+
+def is_alike(name: str, drawn: str) -> bool:
+    """Say whether a font is drawn as itself, or as one that is as wide."""
+    wanted, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
+    return wanted in SIGNS or wanted in found or ALIKE.get(wanted) in found
+
+
+def pictures(leaves: tuple[Leaf, ...]) -> int:
+    """Count the pictures on all pages."""
+    return sum(len(leaf.own_pictures) for leaf in leaves)

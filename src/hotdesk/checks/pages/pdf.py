@@ -1,0 +1,17 @@
+"""Is it a PDF that works: every page there, drawn and whole, its text text, its fonts with it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hotdesk.checks.pages.check import PagesCheck
+
+
+class PdfCheck(PagesCheck):
+    """What a PDF shall be."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "a PDF"
+    program: ClassVar[str] = "pdf_look"
+    needs: ClassVar[tuple[str, ...]] = ("drawn_look",)
+    unseen: ClassVar[tuple[str, ...]] = ("what charts in it show", "forms, notes and layers", "text that stands askew")

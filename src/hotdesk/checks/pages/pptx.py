@@ -1,0 +1,24 @@
+"""Do its slides work: each drawn, whole, its text within its shapes, its charts with the numbers of their workbooks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hotdesk.checks.pages.check import PagesCheck
+
+
+class PptxCheck(PagesCheck):
+    """What a deck of slides shall be."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "a deck of slides"
+    word: ClassVar[str] = "slide"
+    foot: ClassVar[float] = 0.85
+    program: ClassVar[str] = "pptx_look"
+    needs: ClassVar[tuple[str, ...]] = ("office", "drawn_look", "ooxml_look", "printed_look")
+    unseen: ClassVar[tuple[str, ...]] = (
+        "how another office breaks its lines, and shrinks text that is to fit",
+        "notes, animations, sound and film",
+        "decoration beyond a slide",
+        "text that stands askew",
+    )

@@ -1,0 +1,194 @@
+"""What can be read on pages: text that is text, the words asked for, nothing left over, links that may be followed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from hotdesk.checks.pages.layout import quoted
+from hotdesk.checks.pages.told import Box, Leaf, Link, Told
+from hotdesk.checks.pages.wanted import Wanted
+from hotdesk.checks.seam import Fault
+from hotdesk.errors import printable
+
+LEAST_LETTERS = 3
+"""Letters and digits of a page that says something."""
+LEAST_BESIDE = 20
+"""Letters and digits of a page that is more than the picture on it."""
+MOSTLY = 0.7
+"""The part of a page that a scan covers."""
+LEFTOVERS = re.compile(
+    r"lorem ipsum|click (?:here )?to (?:add|edit)|click or tap (?:here )?to|(?-i:\bTODO\b|\bFIXME\b|\bTBD\b|\bXXX+\b)"
+    r"|\{\{|\}\}|<<[a-z_ ]{2,30}>>|\[(?:insert|your|placeholder)\b|your (?:text|title|logo) here|placeholder text",
+    re.IGNORECASE,
+)
+MOJIBAKE = re.compile("\u00c3[\u0080-\u00bf]|\u00e2\u20ac[\u0080-\uffff]|\u00c2[\u00a0-\u00bf]|\u00ef\u00bb\u00bf")
+ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'|]+", re.IGNORECASE)
+CONTACTS = ("mailto:", "tel:")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The text of a file's pages."""
+
+    want: Wanted
+    told: Told
+    blanks: frozenset[int]
+    """Pages with nothing on them, from 0."""
+    word: str = "page"
+    foot: float = 0.88
+    """How far down a page its foot begins, as a part of its height."""
+
+    def at(self, place: int) -> str:
+        """Say where something is."""
+        return f"{self.word} {place + 1}"
+
+    def text(self) -> Iterator[Fault]:
+        """Find pages whose words are only pixels, or that say too little."""
+        for place, leaf in enumerate(self.told.leaves):
+            count, free = letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
+            if self.want.text and not free and is_picture(leaf, count):
+                found = f"{count} letters, and the rest of it drawn"
+                yield Fault("text", self.at(place), "text that can be selected and searched", found)
+            elif not free and count < self.want.characters:
+                yield Fault("text", self.at(place), f"at least {self.want.characters} letters", str(count))
+
+    def words(self) -> Iterator[Fault]:
+        """Find words that are asked for and are nowhere."""
+        for word in self.want.words:
+            if not self.pages_with(word):
+                yield Fault("words", "", repr(printable(word)), f"no {self.word} that says it")
+
+    def pages_with(self, word: str) -> list[int]:
+        """List the pages, from 1, that say a word."""
+        sought = squeezed(word)
+        return [place + 1 for place, leaf in enumerate(self.told.leaves) if sought in squeezed(leaf.text)]
+
+    def leftovers(self) -> Iterator[Fault]:
+        """Find what a template left."""
+        for place, leaf in enumerate(self.told.leaves):
+            for line in leaf.lines:
+                found = LEFTOVERS.search(line.text)
+                if found and not any(each.casefold() in line.text.casefold() for each in self.want.allow):
+                    where = f"{self.at(place)}, at {line.box}"
+                    yield Fault("leftovers", where, "nothing left of a template", quoted(line.text))
+        for frame in self.told.frames:
+            if frame.empty:
+                where = f"{self.at(frame.page)}, {printable(frame.name)!r}"
+                yield Fault("leftovers", where, "every place of the template filled or removed", "an empty one")
+
+    def garbled(self) -> Iterator[Fault]:
+        """Find text that lost its letters on the way."""
+        for place, leaf in enumerate(self.told.leaves):
+            for line in leaf.lines:
+                if "\ufffd" in line.text or MOJIBAKE.search(line.text):
+                    where = f"{self.at(place)}, at {line.box}"
+                    yield Fault("garbled", where, "letters", quoted(line.text))
+            if leaf.unmapped > max(3, letters(leaf.text) * 0.1):
+                found = f"{leaf.unmapped} signs that stand for no letter"
+                yield Fault("garbled", self.at(place), "text that can be copied", found)
+
+    def title(self) -> Iterator[Fault]:
+        """Compare the title in the file's properties."""
+        wanted, found = self.want.title, self.told.title.strip()
+        if isinstance(wanted, str) and found != wanted:
+            yield Fault("title", "properties", f"the title {printable(wanted)!r}", quoted(found) if found else "none")
+        elif wanted is True and found.casefold() in ("", "untitled", "powerpoint presentation", "word document"):
+            yield Fault("title", "properties", "a title", quoted(found) if found else "none")
+
+    def links(self) -> Iterator[Fault]:
+        """Find links that lead where nobody else can go, and footers that lead elsewhere than to a source."""
+        for place, leaf in enumerate(self.told.leaves):
+            for link in leaf.links:
+                if is_local(link.to):
+                    where = f"{self.at(place)}, at {link.box}"
+                    yield Fault("links", where, "links that a reader can follow", quoted(link.to))
+            if self.want.sources:
+                yield from self.footer(place, leaf)
+
+    def footer(self, place: int, leaf: Leaf) -> Iterator[Fault]:
+        """Compare the links at the foot of a page with the sources."""
+        found = list(self.footer_links(leaf))
+        for link in found:
+            if not any(leads_to(link.to, source) for source in self.want.sources):
+                where = f"{self.at(place)}, at {link.box}"
+                yield Fault("links", where, "a footer link to a listed source", quoted(link.to))
+        if self.want.footer and place + 1 not in self.want.no_footer and not found:
+            yield Fault("links", self.at(place), "a link to a source in the footer", "none")
+
+    def footer_links(self, leaf: Leaf) -> Iterator[Link]:
+        """Give what leads out of the foot of a page: links, and addresses that are only written."""
+        area = self.told.area
+        top = area.bottom if area is not None else leaf.height * self.foot
+        links = [each for each in leaf.links if (each.box.top + each.box.bottom) / 2 >= top]
+        yield from (each for each in links if not each.to.casefold().startswith(CONTACTS))
+        low = [line for line in leaf.lines if (line.box.top + line.box.bottom) / 2 >= top]
+        for at, line in enumerate(low):
+            if any(line.box.common(each.box).area > 0 for each in links):
+                continue
+            following = low[at + 1].text if at + 1 < len(low) else ""
+            for found in ADDRESS.finditer(line.text):
+                yield Link(line.box, self.whole_address(line.text, found, following))
+
+    def whole_address(self, text: str, found: re.Match[str], following: str) -> str:
+        """Give an address that may go on in the next line."""
+        address = found[0].rstrip(".,;:)]")
+        if found.end() < len(text.rstrip()) or not following:
+            return address
+        longer = found[0] + following.split()[0]
+        return longer if any(leads_to(longer, source) for source in self.want.sources) else address
+
+
+def is_picture(leaf: Leaf, count: int) -> bool:
+    """Say whether a page's words can only be pixels."""
+    covered = max((each.box.common(leaf_box(leaf)).area for each in leaf.pictures), default=0.0)
+    return count < LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < LEAST_BESIDE)
+
+
+def leaf_box(leaf: Leaf) -> Box:
+    """Give all of a page."""
+    return Box(0, 0, leaf.width, leaf.height)
+
+
+def letters(text: str) -> int:
+    """Count letters and digits."""
+    return sum(map(str.isalnum, text))
+
+
+def squeezed(text: str) -> str:
+    """Give a text so that line breaks, ligatures and capitals do not matter."""
+    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def is_local(to: str) -> bool:
+    """Say whether a link leads to the machine it was made on."""
+    try:
+        parts = urlsplit(to)
+        host = (parts.hostname or "").casefold()
+    except ValueError:
+        return True
+    return parts.scheme.casefold() in ("file", "javascript") or host in ("localhost", "127.0.0.1", "::1")
+
+
+def leads_to(to: str, source: str) -> bool:
+    """Say whether an address is a source, or lies below it."""
+    found, wanted = bare(to), bare(source)
+    if found is None or wanted is None:
+        return False
+    return found == wanted or (found.startswith(wanted) and (wanted[-1] in "/?#&=" or found[len(wanted)] in "/?#&"))
+
+
+def bare(address: str) -> str | None:
+    """Give an address without scheme, and with its host in small letters; None: it is none."""
+    full = address if "://" in address else f"https://{address}"
+    try:
+        parts = urlsplit(full)
+    except ValueError:
+        return None
+    if parts.scheme.casefold() not in ("http", "https") or not parts.hostname:
+        return None
+    rest = full.split("://", 1)[1][len(parts.netloc) :]
+    return (parts.netloc.casefold() + rest).rstrip("/")

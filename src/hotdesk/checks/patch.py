@@ -1,0 +1,174 @@
+"""Does a change mend what it shall: tests fail without it and pass with it, and it touches nothing else."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import ClassVar
+
+from hotdesk.brief.job import placed
+from hotdesk.checks import runs
+from hotdesk.checks.evidence import MOST_FAULTS, unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.runs import Run, quoted
+from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.span import many
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import printable
+
+KEYS = ("repository", "tests", "red", "allowed", "test_paths", "may_change_tests", "seconds", "beside", "image")
+EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
+LOOKED_FOR = ("applies", "red before", "green after", "allowed", "tests unchanged", "plain files")
+TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
+              "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml",
+              "unittest.py", "unittest/*", "pytest.py", "pytest/*", "_pytest/*", "Makefile")  # fmt: skip
+"""What is a test, or says how tests are run: a change that touches it could make any test pass."""
+STEPS = ("copies", "applies", "changed", "before", "after")
+BEFORE, AFTER = "before", "after"
+CHANGE = re.compile(r":([0-7]{6}) ([0-7]{6}) \S+ \S+ ([A-Z])\d*\0([^\0]+)\0")
+PLAIN = ("000000", "100644", "100755")
+FAILED = re.compile(r"fail|error", re.I)
+COPY = 'cp -a "$1" before && cp -a "$1" after && rm -rf before/.git after/.git'
+NOT_STARTED = (126, 127)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchCheck:
+    """A repository, its tests, and what a change to it may touch."""
+
+    alone: ClassVar[bool] = True
+    repository: str
+    tests: tuple[str, ...]
+    red: tuple[str, ...] = ()
+    """Names of tests that fail without the change."""
+    allowed: tuple[str, ...] = ()
+    """Patterns of paths that it may touch; none: all."""
+    test_paths: tuple[str, ...] = TEST_PATHS
+    may_change_tests: bool = False
+    seconds: float = runs.SECONDS
+    more: tuple[str, ...] = ()
+    image: str = "base"
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> PatchCheck:
+        """Read what a brief expects."""
+        told = Expect("patch", expect, KEYS, EXAMPLE)
+        repository, tests = told.beside("repository"), told.texts("tests", needed=True)
+        if not repository:
+            raise told.wrong("expects repository, a folder beside the brief")
+        paths, seconds = told.texts("test_paths") or TEST_PATHS, told.number("seconds", runs.SECONDS, 0.1, 600)
+        return cls(
+            repository, tests, told.texts("red"), told.texts("allowed"), paths, told.flag("may_change_tests"),
+            seconds, told.places("beside"), told.image(),
+        )  # fmt: skip
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Need the repository."""
+        return (self.repository, *self.more)
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        honest = "whether what was changed passes its tests honestly: it runs in the same process as they do"
+        return ("what no test tries", honest)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Apply it to a copy, list what that changed, and only then run anything; without it first."""
+        source, place = f"beside/{placed(self.repository)}", f"{desk.home}/{path}"
+        seen = {"copies": await runs.run(desk, ["sh", "-c", COPY, "copy", source])}
+        apply = ["git", "apply", "--whitespace=nowarn", place]
+        seen["applies"] = await runs.run(desk, apply, cwd=f"{desk.home}/{AFTER}")
+        listed = ["git", "diff", "--no-index", "--no-renames", "--raw", "-z", BEFORE, AFTER]
+        seen["changed"] = await runs.run(desk, listed)
+        for state in (BEFORE, AFTER):
+            seen[state] = await runs.run(desk, self.tests, cwd=f"{desk.home}/{state}", seconds=self.seconds)
+        return runs.told(seen)
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge both states, and what lies between them."""
+        try:
+            seen, _ = runs.read_runs(evidence, STEPS)
+            changed = read_changes(seen["changed"])
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, "a change that can be applied", e)
+        faults = [*applied(seen, changed), *self.touched(changed), *self.tested(seen[BEFORE], seen[AFTER])]
+        values: dict[str, Value] = {
+            "exit code before": seen[BEFORE].exit_code,
+            "exit code after": seen[AFTER].exit_code,
+            "said before": tail(seen[BEFORE]),
+            "said after": tail(seen[AFTER]),
+            "changed": printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
+        }
+        count = f"{many(len(changed), 'file')} changed"
+        held = (count, "tests fail without the change", "tests pass with it")
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), held, values)
+
+    def touched(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
+        """Find what it touches and may not."""
+        for how, path, mode in changed:
+            where = printable(path[:200])
+            if mode not in PLAIN:
+                yield Fault("plain files", where, "a plain file", "a link or something else")
+            if self.allowed and not is_any(path, self.allowed):
+                yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} alone", "a change")
+            if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and stands_in(path))):
+                yield Fault("tests unchanged", where, "tests as they were, and how they are run", "a change")
+
+    def tested(self, before: Run, after: Run) -> Iterator[Fault]:
+        """Find tests that passed before, or fail after."""
+        if before.exit_code == 0 or before.exit_code in NOT_STARTED or before.trouble:
+            found = before.trouble or f"exit code {before.exit_code}: {tail(before)}"
+            yield Fault("red before", "", "tests that fail without the change", found)
+        for name in self.red:
+            if not fails(before, name):
+                yield Fault("red before", printable(name[:200]), "a test that fails without the change", tail(before))
+            if fails(after, name):
+                yield Fault("green after", printable(name[:200]), "a test that passes with the change", tail(after))
+        if after.exit_code != 0 or after.trouble:
+            found = after.trouble or f"exit code {after.exit_code}: {tail(after)}"
+            yield Fault("green after", "", "tests that pass with the change", found)
+
+
+def applied(seen: Mapping[str, Run], changed: Sequence[object]) -> Iterator[Fault]:
+    """Find a change that could not be applied, or that changes nothing."""
+    for step in ("copies", "applies"):
+        if seen[step].exit_code or seen[step].trouble:
+            yield Fault("applies", "", "a change that git can apply", tail(seen[step]) or f"{seen[step].exit_code}")
+    if not changed:
+        yield Fault("applies", "", "a change", "none")
+
+
+def read_changes(listed: Run) -> list[tuple[str, str, str]]:
+    """Read what git listed: how each path was changed, and what it is now."""
+    if listed.exit_code not in (0, 1) or listed.trouble:
+        raise ValueError(f"what it changes could not be listed: {quoted(listed.stderr)}")
+    found = CHANGE.findall(listed.stdout)
+    if CHANGE.sub("", listed.stdout):
+        raise ValueError("what it changes was listed strangely")
+    return [(how, path.partition("/")[2], new) for _, new, how, path in found]
+
+
+def is_any(path: str, patterns: Sequence[str]) -> bool:
+    """Say whether a path is one of these; a folder means all below it."""
+    return any(fnmatchcase(path, each) or fnmatchcase(path, f"{each.rstrip('/')}/*") for each in patterns)
+
+
+def stands_in(path: str) -> bool:
+    """Say whether a file is loaded instead of a module of Python's own, where tests run in the folder it is in."""
+    name, dot, _ = path.replace("/__init__.", ".").partition(".")
+    return bool(dot) and name in sys.stdlib_module_names
+
+
+def fails(run: Run, name: str) -> bool:
+    """Say whether a test is told to fail: its name stands on a line that says so."""
+    lines = f"{run.stdout}\n{run.stderr}".splitlines()
+    return any(name in line and FAILED.search(line.replace(name, "")) for line in lines)
+
+
+def tail(run: Run) -> str:
+    """Give the end of what a run said."""
+    return quoted(f"{run.stdout}\n{run.stderr}")

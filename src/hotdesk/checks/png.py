@@ -1,0 +1,91 @@
+"""Is it a picture with something on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hotdesk.checks.evidence import look, read_json, told_number, told_text, unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.seam import Evidence, Fault, Page, Verdict
+from hotdesk.checks.span import Span
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import printable
+
+KEYS = ("width", "height", "colours")
+EXAMPLE = "{width = {min = 600}, height = 400}"
+LOOKED_FOR = ("opens", "width", "height", "blank")
+CALM = 3
+"""How much a pixel may differ from another to be taken for the same colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class PngCheck:
+    """What a picture shall be."""
+
+    image: ClassVar[str] = "office"
+    alone: ClassVar[bool] = False
+    beside: ClassVar[tuple[str, ...]] = ()
+    width: Span | None = None
+    height: Span | None = None
+    colours: Span | None = None
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> PngCheck:
+        """Read what a brief expects."""
+        told = Expect("png", expect, KEYS, EXAMPLE)
+        return cls(told.span("width"), told.span("height"), told.span("colours"))
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return ("what the picture shows",)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Have the desk decode it, and draw it small enough to be kept."""
+        return await look(desk, "png_look", {"path": path})
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what was seen; whether something is on it is seen in the pixels themselves."""
+        try:
+            told = read_told(evidence.told)
+            if len(evidence.pages) != 1:
+                raise ValueError("it was not drawn")
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, "a picture", e)
+        faults = [
+            Fault(name, "", f"{span} pixels", f"{told[name]}")
+            for name, span in (("width", self.width), ("height", self.height))
+            if span is not None and told[name] not in span
+        ]
+        shown = colours(evidence.pages[0])
+        if shown < 2:
+            faults.append(Fault("blank", "", "something to be seen", "one colour all over"))
+        elif self.colours is not None and shown not in self.colours:
+            faults.append(Fault("blank", "", f"{self.colours} colours", str(shown)))
+        held = (f"{told['width']} by {told['height']} pixels, not blank",)
+        return Verdict(LOOKED_FOR, tuple(faults), held, {**told, "colours": shown}, {}, evidence.pages)
+
+
+def read_told(told: bytes) -> dict[str, int]:
+    """Read what the desk said strictly."""
+    match read_json(told):
+        case {"unreadable": str(why)}:
+            raise ValueError(f"it cannot be opened as a picture: {printable(why[:200])}")
+        case {"width": width, "height": height, "format": form} if told_text(form) == "PNG":
+            return {"width": int(told_number(width)), "height": int(told_number(height))}
+        case _:
+            raise ValueError("it is no PNG")
+
+
+def colours(page: Page) -> int:
+    """Count the colours of a page that differ more than dust does; at most 256."""
+    step = CALM + 1
+    seen: set[tuple[int, int, int]] = set()
+    rgb = page.rgb
+    for at in range(0, len(rgb), 3):
+        seen.add((rgb[at] // step, rgb[at + 1] // step, rgb[at + 2] // step))
+        if len(seen) >= 256:
+            break
+    return len(seen)

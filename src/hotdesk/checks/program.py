@@ -1,0 +1,99 @@
+"""Does a program do what it shall: it is run, and what it says and leaves is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import ClassVar
+
+from hotdesk.checks import runs
+from hotdesk.checks.evidence import unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.runs import Ending
+from hotdesk.checks.seam import Evidence, Fault, Verdict
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError, printable
+
+KEYS = (*Ending.KEYS, "args", "stdin", "seconds", "makes", "with", "beside", "image")
+EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
+LOOKED_FOR = ("starts", "ends", "exit", "output", "makes")
+WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
+"""What runs a program of a suffix; others run themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCheck:
+    """How a program is run, and what shall come of it."""
+
+    alone: ClassVar[bool] = True
+    ending: Ending
+    args: tuple[str, ...]
+    stdin: str
+    seconds: float
+    makes: tuple[str, ...]
+    """Files that it shall make, below its folder."""
+    runs_with: tuple[str, ...]
+    beside: tuple[str, ...]
+    image: str
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> ProgramCheck:
+        """Read what a brief expects."""
+        told = Expect("program", expect, KEYS, EXAMPLE)
+        makes = tuple(told.place("makes", each) for each in told.texts("makes"))
+        seconds = told.number("seconds", runs.SECONDS, 0.1, 600)
+        ending, beside = Ending.read(told), told.places("beside")
+        args, runs_with = told.texts("args"), told.texts("with")
+        return cls(ending, args, told.text("stdin"), seconds, makes, runs_with, beside, told.image())
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return ("what it does with other arguments and input",)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Run it, and look for what it shall have made."""
+        place = f"{desk.home}/{path}"
+        await desk.run(["chmod", "+x", place], timeout=10)
+        argv = [*(self.runs_with or WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
+        done = await runs.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
+        return runs.told({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge how it ended."""
+        try:
+            run, made = self.read(evidence)
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, "a program that can be run", e)
+        faults = list(self.ending.faults(run))
+        faults += [
+            Fault("makes", printable(name[:200]), "a file with something in it", "none")
+            for name, size in made.items()
+            if size < 1
+        ]
+        told = [f"exit code {run.exit_code}", *(f"{name}: {size} bytes" for name, size in made.items())]
+        if self.ending.output is not None or self.ending.contains:
+            told.append("the output is as expected")
+        return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, told)), run.values)
+
+    def read(self, evidence: Evidence) -> tuple[runs.Run, dict[str, int]]:
+        """Read what was seen."""
+        found, more = runs.read_runs(evidence, ["program"])
+        made = more.get("made")
+        if (
+            not isinstance(made, dict)
+            or set(made) != set(self.makes)
+            or not all(type(each) is int for each in made.values())
+        ):
+            raise ValueError("what it made was told strangely")
+        return found["program"], made
+
+
+async def size_of(desk: Desk, name: str) -> int:
+    """Give the size of a file; -1 when there is none."""
+    try:
+        entry = await desk.stat(name)
+    except FileError:
+        return -1
+    return entry.size if entry.kind == "file" else -1

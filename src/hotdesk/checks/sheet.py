@@ -1,0 +1,254 @@
+"""Is it a working workbook, seen without an office: its columns, how many rows, sums that hold, red where it differs.
+
+The rules for a table are those of `xlsx/`; only what is calculated is less, and is calculated here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from hotdesk.checks.evidence import LONGEST, MOST_FAULTS, look, read_json, told_text, unreadable
+from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.span import Span, many
+from hotdesk.checks.xlsx.expect import CENT, Expected
+from hotdesk.checks.xlsx.faults import fault, said, short
+from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.checks.xlsx.table import Table, total
+from hotdesk.checks.xlsx.told import Cell, Sheet
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import BriefError, printable
+
+SECONDS = 60.0
+MOST_CELLS = 20_000
+MOST_ADDED = 10_000_000
+"""Numbers that all sums together add up, so that nobody can keep us busy."""
+SUM_SHAPE = re.compile(r"=SUM\(([^()]*)\)")
+DIFFERENCE_SHAPE = re.compile(r"=([^-]*)-([^-]*)")
+FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
+KEYS = ("columns", "rows", "red_where", "total")
+EXAMPLE = 'expect = {columns = ["Invoice", "Difference"], rows = 5, red_where = "Difference", total = "Difference"}'
+ALWAYS = ("opens", "columns", "rows", "errors", "calculated", "fresh")
+NOT_CHECKED = (
+    "sheets after the first",
+    "what an office calculates: only sums of a column and differences of two cells were calculated again",
+    "cells that share another's formula, whose values were taken as they are",
+    "colours that come of a theme or of a rule",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SheetCheck:
+    """What the first sheet of a workbook shall be. Below its head are rows, and below them perhaps a total."""
+
+    want: Expected
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> SheetCheck:
+        """Read what a brief expects."""
+        if unknown := sorted(set(expect) - set(KEYS)):
+            raise BriefError(f"sheet cannot expect {printable(unknown[0][:80])!r}; write {EXAMPLE}")
+        columns, rows = expect.get("columns"), expect.get("rows")
+        if not isinstance(columns, list) or not columns or not all(isinstance(each, str) for each in columns):
+            raise BriefError(f"sheet expects columns, a list of their heads; write {EXAMPLE}")
+        if type(rows) is not int or not 0 <= rows <= MOST_CELLS:
+            raise BriefError(f"sheet expects rows, a number; write {EXAMPLE}")
+        for key in ("red_where", "total"):
+            if expect.get(key, columns[0]) not in columns:
+                raise BriefError(f"sheet expects {key} to be one of its columns; write {EXAMPLE}")
+        red_where, total = str(expect.get("red_where", "")), str(expect.get("total", ""))
+        return cls(Expected(columns=tuple(columns), rows=Span(rows, rows), red_where=red_where, total=total))
+
+    @property
+    def image(self) -> str:
+        """Look in a desk of the smallest image: Python reads a workbook without help."""
+        return "base"
+
+    @property
+    def alone(self) -> bool:
+        """Open it beside others of its job."""
+        return False
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Need nothing else."""
+        return ()
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return NOT_CHECKED
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Have the desk's own Python open the file."""
+        return await look(desk, "sheet_look", {"path": path}, seconds=SECONDS)
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what was seen."""
+        looked_for = (*ALWAYS, *(["colours"] if self.want.red_where else []), *(["total"] if self.want.total else []))
+        try:
+            sheet, tools = read_evidence(evidence.told)
+            faults = tuple(islice(self.faults(sheet), MOST_FAULTS))
+        except (ValueError, RecursionError) as e:
+            return unreadable(looked_for, "a workbook", e)
+        return Verdict(looked_for, faults, self.held(sheet), self.values(sheet), tools)
+
+    def faults(self, sheet: Sheet) -> Iterator[Fault]:
+        """Find what is wrong; heads first, since all else is said in them."""
+        table = Table(self.want, sheet)
+        if wrong := [*table.columns()]:
+            return iter(wrong)
+        return chain(table.count(), formulas(sheet), table.red(), table.sums())
+
+    def held(self, sheet: Sheet) -> tuple[str, ...]:
+        """Say what holds, of a workbook in which everything does."""
+        told = [
+            f"{len(self.want.columns)} columns, {self.want.rows} rows",
+            f"{many(count_formulas(sheet), 'formula')}, calculated again",
+        ]
+        if self.want.red_where:
+            told.append(f"red where {self.want.red_where} is not 0, and only there")
+        return tuple(map(short, told))
+
+    def values(self, sheet: Sheet) -> Mapping[str, Value]:
+        """Give what was seen, for a certificate."""
+        return {
+            "rows": Table(self.want, sheet).last - 1,
+            "cells": len(sheet.cells),
+            "formulas": count_formulas(sheet),
+        }
+
+
+def count_formulas(sheet: Sheet) -> int:
+    """Count the cells with a formula."""
+    return sum(1 for cell in sheet.cells.values() if cell.formula)
+
+
+def formulas(sheet: Sheet) -> Iterator[Fault]:
+    """Find errors, and formulas that were never calculated, cannot be here, or give something else."""
+    calculation = Calculation(sheet)
+    for at, cell in sheet.cells.items():
+        if cell.kind == "e":
+            yield fault("errors", sheet.where(at), "a value", str(cell.value))
+        elif cell.formula and not cell.kind:
+            expected = f"a value saved with {sheet.text_of(at)}"
+            yield fault("calculated", sheet.where(at), expected, "no value: it was never calculated")
+        elif cell.formula:
+            yield from compared(sheet, at, calculation.value(cell.formula))
+
+
+def compared(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
+    """Compare what a cell was saved with with what its formula gives."""
+    cell = sheet.cells[at]
+    if now is None:
+        expected = "a sum of a column or a difference of two cells, which can be calculated without an office"
+        yield fault("fresh", sheet.where(at), expected, sheet.text_of(at))
+    elif cell.number is None or not abs(cell.number - now) < CENT:
+        expected = f"{said(now)}, which is what {sheet.text_of(at)} gives"
+        yield fault("fresh", sheet.where(at), expected, f"{said(cell.value)} saved")
+
+
+class Calculation:
+    """Calculates the formulas of a sheet again, those it can."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.sheet = sheet
+        self.left = MOST_ADDED
+        self.columns: dict[int, tuple[list[int], list[float]]] = {}
+        """The numbers of each column, and in which rows they are."""
+        for (row, column), cell in sheet.cells.items():
+            if cell.number is not None:
+                rows, numbers = self.columns.setdefault(column, ([], []))
+                rows.append(row)
+                numbers.append(cell.number)
+
+    def value(self, formula: str) -> float | None:
+        """Calculate a sum or a difference; None for every other formula."""
+        if added := summed(formula):
+            return self.sum(added)
+        found = DIFFERENCE_SHAPE.fullmatch(formula)
+        sides = [self.number(found[side]) for side in (1, 2)] if found else []
+        match sides:
+            case [float(left), float(right)]:
+                return left - right
+            case _:
+                return None
+
+    def sum(self, where: Area) -> float:
+        """Add up a part of a column; `ValueError` when all of them are too much."""
+        rows, numbers = self.columns.get(where.left, ([], []))
+        part = numbers[bisect_left(rows, where.top) : bisect_right(rows, where.bottom)]
+        self.left -= len(part)
+        if self.left < 0:
+            raise ValueError("its sums add up more than anybody can follow")
+        return total(part)
+
+    def number(self, text: str) -> float | None:
+        """Give the number in a cell."""
+        where = own_area(text)
+        cell = self.sheet.cells.get((where.top, where.left)) if where and where.size == 1 else None
+        return cell.number if cell else None
+
+
+def summed(formula: str) -> Area | None:
+    """Give the part of a column that a formula adds up, if it does that alone."""
+    found = SUM_SHAPE.fullmatch(formula)
+    added = own_area(found[1]) if found else None
+    return added if added and added.left == added.right else None
+
+
+def own_area(text: str) -> Area | None:
+    """Read an area of the sheet itself."""
+    try:
+        found = area(text)
+    except ValueError:
+        return None
+    return found if not found.sheet else None
+
+
+def read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
+    """Read what the desk told of the first sheet; `ValueError` for anything it was not asked for."""
+    match read_json(evidence):
+        case {"unreadable": str(why)}:
+            raise ValueError(f"it cannot be opened as a workbook: {why}")
+        case {"sheets": [{"name": name, "cells": list(cells)}, *_], "tools": {"Python": python}} if (
+            0 < len(cells) <= MOST_CELLS
+        ):
+            found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
+        case _:
+            raise ValueError("it has no sheet, an empty one, or too large a one")
+    if len(found) != len(cells) or not any(row == 1 for row, _ in found):
+        raise ValueError("it has no first row, or two cells in one place")
+    return Sheet(told_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": told_text(python)}
+
+
+def read_cell(told: object) -> Cell:
+    """Read one cell strictly."""
+    match told:
+        case {
+            "at": str(at),
+            "value": (str() | float() | None) as value,
+            "formula": str(formula),
+            "fill": str(fill),
+            "error": bool(error),
+        } if max(len(at), len(formula), len(fill), len(value) if isinstance(value, str) else 0) <= LONGEST:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("a cell holds no number that can be")
+            where = own_area(at)
+            if where is None or where.size != 1:
+                raise ValueError("a cell is nowhere")
+            said = "=" + formula.removeprefix("=") if formula else ""
+            colour = fill[2:].upper() if FILL_SHAPE.fullmatch(fill) else ""
+            return Cell(where.left, where.top, kind_of(value, error=error), value, said, colour)
+    raise ValueError("a cell is not what a cell is")
+
+
+def kind_of(value: str | float | None, *, error: bool) -> str:
+    """Say which kind of value a cell was saved with, as `Cell.kind` has it."""
+    if error:
+        return "e"
+    return "n" if isinstance(value, float) else "t" if value is not None else ""

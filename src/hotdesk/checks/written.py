@@ -1,0 +1,92 @@
+"""A verdict as it is kept: JSON, its pages as pictures that were made here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from PIL import Image
+
+from hotdesk.checks.seam import Fault, Page, Value, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A page as a person may be shown it."""
+
+    width: int
+    height: int
+    png: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Give its hash, by which a certificate names it."""
+        return hashlib.sha256(self.png).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A verdict read back."""
+
+    check: str
+    image: str
+    """Of the desk it was looked at in."""
+    expect: Mapping[str, object]
+    """What the brief expected."""
+    looked_for: tuple[str, ...]
+    not_checked: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    held: tuple[str, ...]
+    values: Mapping[str, Value]
+    tools: Mapping[str, str]
+    pictures: tuple[Picture, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Say whether the file was what was asked for."""
+        return bool(self.looked_for) and not self.faults
+
+
+def seen_of(
+    verdict: Verdict, check: str, image: str, expect: Mapping[str, object], not_checked: tuple[str, ...]
+) -> Seen:
+    """Give a verdict as it is kept."""
+    pictures = tuple(picture_of(page) for page in verdict.pages)
+    return Seen(
+        check, image, expect, verdict.looked_for, not_checked, verdict.faults, verdict.held, verdict.values,
+        verdict.tools, pictures,
+    )  # fmt: skip
+
+
+def picture_of(page: Page) -> Picture:
+    """Encode a page. Nothing of a desk's is decoded: pixels are pixels."""
+    made = io.BytesIO()
+    Image.frombytes("RGB", (page.width, page.height), page.rgb).save(made, "PNG", optimize=False, compress_level=6)
+    return Picture(page.width, page.height, made.getvalue())
+
+
+def to_json(seen: Seen) -> bytes:
+    """Write it."""
+    told = {
+        **{name: getattr(seen, name) for name in ("check", "image", "looked_for", "not_checked", "held")},
+        "expect": dict(seen.expect),
+        "faults": [asdict(fault) for fault in seen.faults],
+        "values": dict(seen.values),
+        "tools": dict(seen.tools),
+        "pictures": [[each.width, each.height, base64.b64encode(each.png).decode()] for each in seen.pictures],
+    }
+    return json.dumps(told).encode()
+
+
+def from_json(data: bytes) -> Seen:
+    """Read it back: it is ours, and sealed."""
+    told = json.loads(data)
+    return Seen(
+        told["check"], told["image"], told["expect"], tuple(told["looked_for"]), tuple(told["not_checked"]),
+        tuple(Fault(**each) for each in told["faults"]), tuple(told["held"]), told["values"], told["tools"],
+        tuple(Picture(width, height, base64.b64decode(png)) for width, height, png in told["pictures"]),
+    )  # fmt: skip

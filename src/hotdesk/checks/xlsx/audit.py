@@ -1,0 +1,249 @@
+"""What is wrong with a model although every cell shows a number: one formula unlike its neighbours, inputs unused."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.xlsx.cover import Cover
+from hotdesk.checks.xlsx.faults import fault, said
+from hotdesk.checks.xlsx.formula import parse
+from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.xlsx.told import Book, Cell, Sheet
+
+At = tuple[int, int]
+NUMBER = "a number"
+"""The family of what is typed in."""
+FEWEST = 3
+"""Formulas that make a family."""
+RARE = 8
+"""One in so many of a family may be unlike it, and is a slip; more is meant."""
+INPUTS = re.compile(r"\b(assumption|input|parameter|driver)s?\b", re.IGNORECASE)
+MOST_INPUTS = 300
+"""Numbers on a sheet of inputs; one with more holds data, which need not all be read."""
+FAR = {"INDIRECT", "OFFSET"}
+"""Functions that read what they do not name."""
+LOOKUPS = {"MATCH", "VLOOKUP", "HLOOKUP", "XLOOKUP", "LOOKUP", "INDEX", "COUNTIF", "COUNTIFS", "SUMIF", "SUMIFS"}
+LOOKUPS |= {"XMATCH", "COUNTA", "AVERAGEIF", "AVERAGEIFS", "UNIQUE", "FILTER", "VALUE", "NUMBERVALUE", "TEXT"}
+"""Functions that compare, count or convert what they read, and need no numbers."""
+NUMERIC = re.compile(r"[-+(]?\s?[$€£]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%€]?\)?", re.ASCII)
+AMOUNT = re.compile(r".*(\d\.\d\d?|,\d{3}|[$€£%]).*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A cell that is unlike both its neighbours, which are alike."""
+
+    at: At
+    family: str
+    neighbour: At
+
+
+def families(book: Book) -> Iterator[Fault]:
+    """Find the one cell of a run of formulas that says something else, reads another sheet, or is a number typed in."""
+    for sheet in book.sheets:
+        for slip in slips(sheet):
+            own, other = sheet.formulas.get(slip.at), sheet.formulas[slip.neighbour]
+            elsewhere = own is not None and own.bare == other.bare
+            yield told("wrong-sheet" if elsewhere else "families", sheet, slip)
+
+
+def told(rule: str, sheet: Sheet, slip: Slip) -> Fault:
+    """Say what is unlike what."""
+    near = sheet.where(slip.neighbour).rpartition("!")[2]
+    cell = sheet.cells[slip.at]
+    found = sheet.text_of(slip.at) if cell.formula else f"{said(cell.shown)}, typed in"
+    return fault(rule, sheet.where(slip.at), f"a formula like that of {near}, {sheet.text_of(slip.neighbour)}", found)
+
+
+def slips(sheet: Sheet) -> list[Slip]:
+    """Find cells unlike their neighbours, above and below or at either side; not whole rows or columns of them."""
+    kinds = {at: family for at, cell in sheet.cells.items() if (family := family_of(sheet, at, cell))}
+    down = unlike(kinds, along=0)
+    across = unlike(kinds, along=1)
+    found = {each.at: each for each in (*lone(down, sheet, along=0), *lone(across, sheet, along=1))}
+    return [found[at] for at in sorted(found)]
+
+
+def family_of(sheet: Sheet, at: At, cell: Cell) -> str:
+    """Give a cell's family: its formula's shape, or that it is a number."""
+    if at in sheet.formulas:
+        return "=" + sheet.formulas[at].shape
+    return NUMBER if cell.kind == "n" and not cell.formula else ""
+
+
+def unlike(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
+    """Find such cells in one direction."""
+    found: dict[At, Slip] = {}
+    for run in runs(kinds, along):
+        sizes = Counter(kinds[at] for at in run)
+        for at, near in (*between_two(kinds, run), *pairs_between(kinds, run, sizes)):
+            if is_family(kinds[near], sizes, kinds[at]):
+                found[at] = Slip(at, kinds[at], near)
+    return found
+
+
+def between_two(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
+    """Give cells that are unlike both their neighbours, which are alike; each with one of these."""
+    for before, at, after in zip(run, run[1:], run[2:], strict=False):
+        if kinds[at] != kinds[before] == kinds[after]:
+            yield at, before
+
+
+def pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
+    """Give the same of two cells side by side, where the family is large enough for two."""
+    for before, at, other, after in zip(run, run[1:], run[2:], run[3:], strict=False):
+        family = kinds[before]
+        if family == kinds[after] and family not in (kinds[at], kinds[other]) and sizes[family] > FEWEST:
+            yield from ((at, before), (other, after))
+
+
+def is_family(family: str, sizes: Counter[str], other: str) -> bool:
+    """Say whether formulas are a family, and something else among them is rare."""
+    return family != NUMBER and sizes[family] >= FEWEST and sizes[other] <= max(1, sizes[family] // RARE)
+
+
+def runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
+    """Give cells that follow one another without a gap: down a column, or across a row."""
+    run: list[At] = []
+    for at in sorted(kinds, key=lambda at: (at[1 - along], at[along])):
+        if run and (at[1 - along] != run[-1][1 - along] or at[along] != run[-1][along] + 1):
+            yield run
+            run = []
+        run.append(at)
+    yield run
+
+
+def lone(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
+    """Leave out subtotals, and rows or columns that are all alike: those are meant."""
+    for at, slip in found.items():
+        if not is_subtotal(sheet, at, along) and not has_company(found, at, slip.family, along):
+            yield slip
+
+
+def is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
+    """Say whether a formula adds up cells of its own column or row."""
+    form, (row, column) = sheet.formulas.get(at), at
+    areas = form.areas(sheet.name, column, row) if form else ()
+    for area in areas:
+        own = area.left <= column <= area.right if along == 0 else area.top <= row <= area.bottom
+        if own and area.sheet == sheet.name and (area.bottom - area.top, area.right - area.left)[along] > 0:
+            return True
+    return False
+
+
+def has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> bool:
+    """Say whether its neighbours the other way are unlike theirs in the same manner."""
+    across = 1 - along
+    reach = 2 if family == NUMBER else 1
+    steps = [[at[0] + step * (across == 0), at[1] + step * (across == 1)] for step in range(-reach, reach + 1)]
+    same = [(near := found.get((row, column))) is not None and near.family == family for row, column in steps]
+    return any(all(same[first : first + reach + 1]) for first in range(reach + 1))
+
+
+def is_far(book: Book) -> bool:
+    """Say whether formulas read what they do not name: then nobody can say that something is unused."""
+    return bool(book.calls & FAR)
+
+
+def unused(book: Book, named: Sequence[Area]) -> Iterator[Fault]:
+    """Find inputs that no formula reads."""
+    if is_far(book):
+        return
+    covers = {name: Cover(areas) for name, areas in all_read(book).items()}
+    for sheet in book.sheets:
+        cover = covers.get(sheet.name.casefold(), Cover(()))
+        for at, cell in inputs(sheet, named):
+            if not cover.has(at):
+                yield fault(
+                    "unused", sheet.where(at), "an input that some formula reads", f"{said(cell.shown)}, unread"
+                )
+
+
+def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
+    """Give the inputs: numbers the brief names, or those with a label on a sheet that is called so."""
+    own = [area for area in named if area.sheet.casefold() == sheet.name.casefold()]
+    numbers = [(at, cell) for at, cell in sheet.cells.items() if cell.kind == "n" and not cell.formula]
+    if own:
+        yield from ((at, cell) for at, cell in numbers if any(area.has(at[1], at[0]) for area in own))
+    elif INPUTS.search(sheet.name) and len(numbers) <= MOST_INPUTS:
+        yield from ((at, cell) for at, cell in numbers if is_labelled(sheet, at) and not is_year(sheet, at))
+
+
+def is_labelled(sheet: Sheet, at: At) -> bool:
+    """Say whether a text stands at the left of a number, or of the numbers before it."""
+    row, column = at
+    left = [cell for place in range(column - 1, 0, -1) if (cell := sheet.cells.get((row, place)))]
+    return next((cell.kind == "t" for cell in left if cell.kind != "n"), False)
+
+
+def is_year(sheet: Sheet, at: At) -> bool:
+    """Say whether a number is one of a row of years: a head, and no input."""
+    row, column = at
+    value, near = sheet.cells[at].number, [sheet.cells.get((row, column + step)) for step in (-1, 1)]
+    steps = [cell.number - value for cell in near if cell and cell.number is not None and value is not None]
+    return value is not None and 1900 <= value <= 2100 and any(abs(step) == 1 for step in steps)
+
+
+def all_read(book: Book) -> Mapping[str, set[Area]]:
+    """Give everything any formula reads, by sheet: directly, by name, or as a table."""
+    found: dict[str, set[Area]] = {}
+    words = set[str]()
+    for sheet in book.sheets:
+        for (row, column), form in sheet.formulas.items():
+            words |= form.words
+            for area in form.areas(sheet.name, column, row):
+                found.setdefault(area.sheet.casefold(), set()).add(area)
+    for area in by_name(words, book):
+        found.setdefault(area.sheet.casefold(), set()).add(area)
+    return found
+
+
+def by_name(words: Iterable[str], book: Book) -> Iterator[Area]:
+    """Give what is read by name."""
+    stands = {name.upper(): parse(text, 1, 1) for name, text in book.names.items()}
+    for word in words:
+        if word in book.tables:
+            yield book.tables[word]
+        if word in stands:
+            yield from stands[word].areas("", 1, 1)
+
+
+def text_numbers(book: Book) -> Iterator[Fault]:
+    """Find numbers that are stored as texts, where numbers are meant: no sum counts them."""
+    for sheet in book.sheets:
+        texts = {at: cell for at, cell in sheet.cells.items() if is_numeric_text(cell)}
+        if not texts:
+            continue
+        numbers = {at for at, cell in sheet.cells.items() if cell.number is not None}
+        columns, likely = Counter(at[1] for at in texts), Counter(at[1] for at in numbers)
+        summed = Cover(added_up(book, sheet))
+        for at, cell in texts.items():
+            among = likely[at[1]] >= columns[at[1]] and not is_head(sheet, at)
+            if at[0] > 1 and (among or AMOUNT.fullmatch(str(cell.value)) or summed.has(at)):
+                yield fault("text-numbers", sheet.where(at), f"the number {cell.value}", f"the text {said(cell.value)}")
+
+
+def is_numeric_text(cell: Cell) -> bool:
+    """Say whether a text is a number; one that begins with 0 is a mark, such as a post code."""
+    text = str(cell.value).strip() if cell.kind == "t" and not cell.formula else ""
+    return len(text) <= 30 and bool(NUMERIC.fullmatch(text)) and not re.match(r"0\d", text)
+
+
+def is_head(sheet: Sheet, at: At) -> bool:
+    """Say whether a cell is the first of those below it, as years are."""
+    row, column = at
+    return (row - 1, column) not in sheet.cells and (row + 1, column) in sheet.cells
+
+
+def added_up(book: Book, sheet: Sheet) -> set[Area]:
+    """Give the areas of a sheet that formulas calculate with."""
+    found = set[Area]()
+    for each in book.sheets:
+        for (row, column), form in each.formulas.items():
+            if not form.calls & LOOKUPS:
+                found |= {area for area in form.areas(each.name, column, row) if area.sheet == sheet.name}
+    return found

@@ -1,0 +1,198 @@
+"""The full check of a workbook: opened and recalculated by an office, its inputs changed, judged rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from hotdesk.brief.job import placed
+from hotdesk.checks import active
+from hotdesk.checks.evidence import MOST_FAULTS, look, unreadable
+from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.span import many
+from hotdesk.checks.xlsx import audit, sources, values
+from hotdesk.checks.xlsx.expect import Expected, read_expected
+from hotdesk.checks.xlsx.faults import fault, said, short
+from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.xlsx.table import Table
+from hotdesk.checks.xlsx.told import Book, Shown, read_book
+from hotdesk.desk.seam import Desk
+
+SECONDS = 120.0
+NEEDS = ("active_look", *active.NEEDS, "office", "sheet_look", "xlsx_colours", "xlsx_raw", "xlsx_sources")
+ALWAYS = ("opens", "errors", "calculated", "fresh", "circular", "families", "wrong-sheet", "unused", "text-numbers")
+NOT_CHECKED = (
+    "macros, which were not run",
+    "data from outside the workbook, which was not fetched",
+    "how Excel itself calculates and shows it; LibreOffice did",
+    "what formats of numbers and colours of letters make of what is in a cell",
+    "whether the numbers typed in are true, where no source was named",
+)
+MOST_VALUES = 20
+"""Of one kind, that a certificate tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class XlsxCheck:
+    """What a workbook shall be. Even one of which nothing is expected must open, hold no error and be calculated."""
+
+    want: Expected
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> XlsxCheck:
+        """Read what a brief expects."""
+        return cls(read_expected(expect))
+
+    @property
+    def image(self) -> str:
+        """Look in a desk that has an office."""
+        return "office"
+
+    @property
+    def alone(self) -> bool:
+        """Open it beside others of its job: the office stays for them."""
+        return False
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Need the sources to reconcile with, and the input workbook."""
+        named = [each.source for each in self.want.reconcile if each.source]
+        return tuple(dict.fromkeys([*named, *([self.want.like] if self.want.like else [])]))
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return NOT_CHECKED
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Have the desk's office open the file, calculate it, change it and print it."""
+        return await look(desk, "xlsx_look", self.request(path), seconds=SECONDS, needs=NEEDS)
+
+    def request(self, path: str) -> Mapping[str, object]:
+        """Say what to look at."""
+        named = [each for each in self.want.reconcile if each.source]
+        return {
+            "path": path,
+            "like": f"beside/{placed(self.want.like)}" if self.want.like else "",
+            "sources": [{"path": f"beside/{placed(each.source)}", "column": each.column} for each in named],
+            "colours": bool(self.want.red_where or self.want.coloured),
+            "mutate": [
+                {"set": split(each.cell), "to": each.to, "outputs": [split(output) for output in each.outputs]}
+                for each in self.want.mutate
+            ],
+        }
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what was seen."""
+        looked_for = (*ALWAYS, *self.asked())
+        try:
+            book = read_book(evidence.told)
+            faults = tuple(islice(self.faults(book), MOST_FAULTS))
+        except (ValueError, RecursionError) as e:
+            return unreadable(looked_for, "a workbook", e)
+        if audit.is_far(book):
+            looked_for = tuple(rule for rule in looked_for if rule != "unused")
+        held = self.held(book) if not faults else ()
+        return Verdict(looked_for, faults, held, self.values(book), book.tools, evidence.pages)
+
+    def asked(self) -> Iterator[str]:
+        """Name the rules that only a brief asks for."""
+        want = self.want
+        asked = {
+            "sheets": want.sheets or want.sheet,
+            "columns": want.columns,
+            "shown": want.of_a_table,
+            "rows": want.rows,
+            "colours": want.red_where or want.coloured,
+            "total": want.total,
+            "formulas": want.formulas,
+            "reconcile": want.reconcile,
+            "mutation": want.mutate,
+            "kept": want.like,
+        }
+        return (rule for rule, wanted in asked.items() if wanted)
+
+    def faults(self, book: Book) -> Iterator[Fault]:
+        """Find what is wrong: what was asked for first, since that is said in the brief's own words."""
+        sheet = book.sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
+        if sheet is None:
+            there = ", ".join(each.name for each in book.sheets)
+            return iter([fault("sheets", "", f"a sheet {self.want.sheet}", f"the sheets {there}")])
+        table = Table(self.want, sheet)
+        if wrong := [*sources.sheets(self.want, book), *table.columns()]:
+            return iter(wrong)
+        return chain(
+            table.shown(),
+            table.count(),
+            sources.formulas(self.want, book, table),
+            table.red(),
+            table.colours(),
+            table.sums(),
+            sources.reconciled(self.want, book),
+            sources.mutated(self.want, book),
+            sources.kept(self.want, book),
+            values.errors(book),
+            values.calculated(book),
+            values.circular(book),
+            values.fresh(book),
+            audit.families(book),
+            audit.unused(book, self.want.assumptions),
+            audit.text_numbers(book),
+        )
+
+    def held(self, book: Book) -> tuple[str, ...]:
+        """Say what holds, of a workbook in which everything does."""
+        formulas = sum(1 for _ in values.formulas(book))
+        told = [f"{many(formulas, 'formula')}, calculated again, and no error"]
+        if self.want.columns:
+            told.append(f"{len(self.want.columns)} columns")
+        if self.want.rows:
+            told.append(f"{self.want.rows} rows")
+        if self.want.red_where:
+            told.append(f"red where {self.want.red_where} is not 0, and only there")
+        told += [f"{each.cell} agrees with {each.other or each.source}" for each in self.want.reconcile]
+        told += [f"{each.cell} set to {each.to} moves what it should" for each in self.want.mutate]
+        return tuple(map(short, told))
+
+    def values(self, book: Book) -> Mapping[str, Value]:
+        """Give what was seen, for a certificate."""
+        formulas = [cell for _, _, cell in values.formulas(book)]
+        seen: dict[str, Value] = {
+            "sheets": len(book.sheets),
+            "hidden sheets": ", ".join(short(each.name) for each in book.sheets if each.hidden),
+            "hidden rows": sum(each.hidden_rows for each in book.sheets),
+            "hidden columns": sum(each.hidden_columns for each in book.sheets),
+            "cells": sum(len(each.cells) for each in book.sheets),
+            "formulas": len(formulas),
+            "recalculated": sum(1 for cell in formulas if cell.fresh_kind != "e"),
+            "hang on clock or chance": len(values.unsteady_cells(book)),
+            **{kind: sum(each.counts[kind] for each in book.sheets) for kind in book.sheets[0].counts},
+            "names": len(book.names),
+        }
+        return seen | dict(islice(chain(self.sums(book), self.moves(book)), MOST_VALUES))
+
+    def sums(self, book: Book) -> Iterator[tuple[str, Value]]:
+        """Give what was reconciled."""
+        for each in self.want.reconcile:
+            cell = book.cell(each.cell)
+            yield short(f"{each.cell}"), cell.number if cell else None
+
+    def moves(self, book: Book) -> Iterator[tuple[str, Value]]:
+        """Give by how much outputs moved."""
+        for each, done in zip(self.want.mutate, book.mutations, strict=False):
+            for output, before, after in zip(each.outputs, done.before, done.after, strict=False):
+                yield short(f"{output} when {each.cell} is {each.to}"), moved_by(before, after)
+
+
+def moved_by(before: Shown, after: Shown) -> Value:
+    """Say by how much something moved."""
+    if isinstance(before, float) and isinstance(after, float):
+        return after - before
+    return short(f"{said(before)} → {said(after)}")
+
+
+def split(cell: Area) -> tuple[str, str]:
+    """Give a cell's sheet, and where it is on it."""
+    sheet, _, at = str(cell).rpartition("!")
+    return sheet, at

@@ -1,0 +1,52 @@
+"""Many areas of one sheet, asked quickly whether a cell lies in any of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+
+from hotdesk.checks.xlsx.place import Area
+
+SMALL = 64
+"""Cells of an area that is kept cell by cell."""
+MOST_LARGE = 1000
+
+
+class Cover:
+    """What some areas cover. Of running sums only the longest is kept; of more than can be asked, all is covered.
+
+    Columns that the same large areas reach are asked as one: whatever a workbook reads, a cell costs a search.
+    """
+
+    def __init__(self, areas: Collection[Area]) -> None:
+        self.cells = {at for area in areas if area.size <= SMALL for at in area.cells()}
+        large: dict[tuple[int, int, int], Area] = {}
+        for area in areas:
+            key = (area.left, area.right, area.top)
+            if area.size > SMALL and (key not in large or large[key].bottom < area.bottom):
+                large[key] = area
+        self.large = list(large.values())
+        self.borders = sorted({edge for area in self.large for edge in (area.left, area.right + 1)})
+        self.strips: dict[int, list[int]] = {}
+
+    def has(self, at: tuple[int, int]) -> bool:
+        """Say whether a cell, by row and column, lies in any of them."""
+        row, column = at
+        if at in self.cells or len(self.large) > MOST_LARGE:
+            return True
+        strip = bisect_right(self.borders, column)
+        if strip not in self.strips:
+            reached = [area for area in self.large if area.left <= column <= area.right]
+            self.strips[strip] = edges((area.top, area.bottom) for area in reached)
+        return bisect_right(self.strips[strip], row) % 2 == 1
+
+
+def edges(spans: Iterable[tuple[int, int]]) -> list[int]:
+    """Give where spans of rows begin, and the first row after each, in turn; spans that meet are one."""
+    found: list[int] = []
+    for top, bottom in sorted(spans):
+        if found and top <= found[-1]:
+            found[-1] = max(found[-1], bottom + 1)
+        else:
+            found += (top, bottom + 1)
+    return found

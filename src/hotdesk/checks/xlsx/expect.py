@@ -1,0 +1,242 @@
+"""What a brief can expect of a workbook, read with an example beside every refusal."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hotdesk.checks.span import Span, read_span
+from hotdesk.checks.xlsx.colour import COLOURS
+from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.errors import BriefError, printable
+
+MOST = 100
+"""Entries of the longest list."""
+MOST_OUTPUTS = 500
+"""Cells one mutation looks at."""
+CENT = 0.005
+EXAMPLES = {
+    "sheet": '"Data"',
+    "sheets": '["Summary", "Data"]',
+    "columns": '["Invoice", "Difference"]',
+    "rows": "5, or {min = 1, max = 9}",
+    "red_where": '"Difference"',
+    "coloured": '{colour = "red", rows = [3, 7]}, or {colour = "red", column = "Invoice", is = ["I-3"]}',
+    "total": '"Difference"',
+    "formulas": '["Summary!B2:B5", "column Difference"]',
+    "reconcile": '[{cell = "Summary!B9", with = "Data!F9"}, {cell = "Summary!B9", source = "a.csv", column = "Sum"}]',
+    "mutate": '[{set = "Assumptions!B2", to = 1.5, moves = ["Summary!B9"], stays = ["Summary!B2"]}]',
+    "assumptions": '["Assumptions!B2:B9"]',
+    "like": '"model.xlsx"',
+}
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Coloured:
+    """Which rows have a colour, and no others."""
+
+    colour: str
+    rows: frozenset[int] = frozenset()
+    column: str = ""
+    values: frozenset[str] = frozenset()
+    """What stands in `column` where a row has the colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """A number that must be the same elsewhere."""
+
+    cell: Area
+    other: Area | None = None
+    source: str = ""
+    """A file beside the workbook."""
+    column: str = ""
+    """Of the source, to be summed."""
+    within: float = CENT
+
+
+@dataclass(frozen=True, slots=True)
+class Mutate:
+    """An input to be changed, what must move then, and what must not."""
+
+    cell: Area
+    to: str | float
+    moves: tuple[Area, ...]
+    stays: tuple[Area, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Area, ...]:
+        """Give every cell that is looked at."""
+        return tuple(Area(each.sheet, c, r, c, r) for each in (*self.moves, *self.stays) for r, c in each.cells())
+
+    @property
+    def moving(self) -> int:
+        """Count the outputs that must move; they come first."""
+        return sum(each.size for each in self.moves)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """All a brief expects."""
+
+    sheet: str = ""
+    """The one that columns, rows, colours and the total are of; empty: the first."""
+    sheets: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: Span | None = None
+    red_where: str = ""
+    coloured: Coloured | None = None
+    total: str = ""
+    formulas: tuple[Area | str, ...] = ()
+    reconcile: tuple[Reconcile, ...] = ()
+    mutate: tuple[Mutate, ...] = ()
+    assumptions: tuple[Area, ...] = ()
+    like: str = ""
+
+    @property
+    def of_a_table(self) -> bool:
+        """Say whether anything is expected of the rows of one sheet, which then must be there to be seen."""
+        return bool(self.columns or self.rows or self.red_where or self.coloured or self.total)
+
+
+def read_expected(expect: Mapping[str, object]) -> Expected:
+    """Read what a brief expects; `BriefError` for what cannot be."""
+    if unknown := sorted(set(expect) - set(EXAMPLES)):
+        known = ", ".join(EXAMPLES)
+        raise BriefError(f"xlsx cannot expect {printable(unknown[0][:80])!r}; it can expect {known}")
+    expected = Expected(
+        one(expect, "sheet", text, ""),
+        one(expect, "sheets", texts, ()),
+        one(expect, "columns", texts, ()),
+        one(expect, "rows", read_span, None),
+        one(expect, "red_where", text, ""),
+        one(expect, "coloured", coloured, None),
+        one(expect, "total", text, ""),
+        one(expect, "formulas", formulas, ()),
+        one(expect, "reconcile", lambda value: tuple(map(reconcile, listed(value))), ()),
+        one(expect, "mutate", lambda value: tuple(map(mutate, listed(value))), ()),
+        one(expect, "assumptions", areas, ()),
+        one(expect, "like", text, ""),
+    )
+    for key, column in named_columns(expected):
+        if expected.columns and column not in expected.columns:
+            raise BriefError(f"xlsx expects {key} to be one of its columns; write {key} = {EXAMPLES[key]}")
+    return expected
+
+
+def named_columns(expected: Expected) -> list[tuple[str, str]]:
+    """Give the columns that are named, and by which key."""
+    named = [("red_where", expected.red_where), ("total", expected.total)]
+    named.append(("coloured", expected.coloured.column if expected.coloured else ""))
+    named += [("formulas", each) for each in expected.formulas if isinstance(each, str)]
+    return [(key, column) for key, column in named if column]
+
+
+def one(expect: Mapping[str, object], key: str, read: Callable[[object], Read], absent: Read) -> Read:
+    """Read one key."""
+    if key not in expect:
+        return absent
+    try:
+        return read(expect[key])
+    except ValueError as e:
+        raise BriefError(f"xlsx cannot expect that of {key}: {e}; write {key} = {EXAMPLES[key]}") from None
+
+
+def text(value: object) -> str:
+    """Read a text."""
+    if not isinstance(value, str) or not value or len(value) > 500:
+        raise ValueError("it is no text")
+    return value
+
+
+def listed(value: object) -> list[object]:
+    """Read a list."""
+    if not isinstance(value, list) or not 0 < len(value) <= MOST:
+        raise ValueError("it is no list, or too long a one")
+    return value
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Read a list of texts."""
+    return tuple(map(text, listed(value)))
+
+
+def cell(value: object) -> Area:
+    """Read one cell of a named sheet."""
+    found = sheeted(value)
+    if found.size != 1:
+        raise ValueError("it is more than one cell")
+    return found
+
+
+def sheeted(value: object) -> Area:
+    """Read an area of a named sheet."""
+    found = area(text(value))
+    if not found.sheet:
+        raise ValueError("it names no sheet")
+    if found.size > MOST_OUTPUTS:
+        raise ValueError(f"it has more than {MOST_OUTPUTS} cells")
+    return found
+
+
+def areas(value: object) -> tuple[Area, ...]:
+    """Read a list of areas."""
+    return tuple(map(sheeted, listed(value)))
+
+
+def formulas(value: object) -> tuple[Area | str, ...]:
+    """Read where formulas must be: areas, and columns by their heads."""
+    named = [re.fullmatch(r"column (.+)", each) for each in texts(value)]
+    return tuple(found[1] if found else sheeted(each) for found, each in zip(named, texts(value), strict=True))
+
+
+def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
+    """Read a table with some keys."""
+    if not isinstance(value, dict) or not needed <= set(value) <= needed | allowed:
+        raise ValueError("it has other keys, or too few")
+    return value
+
+
+def coloured(value: object) -> Coloured:
+    """Read which rows have a colour."""
+    told = table(value, {"colour"}, {"rows", "column", "is"})
+    colour = text(told["colour"])
+    if colour not in COLOURS and not re.fullmatch(r"[0-9A-Fa-f]{6}", colour, re.ASCII):
+        raise ValueError(f"there is no such colour; there are {', '.join(COLOURS)}, and RRGGBB")
+    if set(told) == {"colour", "rows"}:
+        numbers = told["rows"]
+        if not isinstance(numbers, list) or not all(type(each) is int and each > 1 for each in numbers):
+            raise ValueError("rows are numbers from 2")
+        return Coloured(colour, frozenset(numbers))
+    if set(told) == {"colour", "column", "is"} and isinstance(told["is"], list):
+        return Coloured(colour, frozenset(), text(told["column"]), frozenset(map(text, told["is"])))
+    raise ValueError("it says no rows")
+
+
+def reconcile(value: object) -> Reconcile:
+    """Read what a number must be equal to."""
+    told = table(value, {"cell"}, {"with", "source", "column", "within"})
+    within = told.get("within", CENT)
+    if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
+        raise ValueError("within is no number")
+    if "with" in told and not {"source", "column"} & set(told):
+        return Reconcile(cell(told["cell"]), cell(told["with"]), within=float(within))
+    if {"source", "column"} <= set(told) and "with" not in told:
+        return Reconcile(cell(told["cell"]), None, text(told["source"]), text(told["column"]), float(within))
+    raise ValueError("it names neither another cell nor a source and its column")
+
+
+def mutate(value: object) -> Mutate:
+    """Read a mutation."""
+    told = table(value, {"set", "to"}, {"moves", "stays"})
+    to = told["to"]
+    if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
+        raise ValueError("to is no number or text")
+    moves, stays = (areas(told[key]) if key in told else () for key in ("moves", "stays"))
+    if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
+        raise ValueError("nothing shall move or stay, or too much")
+    return Mutate(cell(told["set"]), to if isinstance(to, str) else float(to), moves, stays)

@@ -1,0 +1,32 @@
+"""Faults as a person may read them."""
+
+from __future__ import annotations
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.xlsx.told import Cell, Shown
+from hotdesk.errors import printable
+
+LONGEST = 160
+"""Characters of the longest quotation."""
+
+
+def fault(rule: str, where: str, expected: str, found: str) -> Fault:
+    """Say that something is wrong."""
+    return Fault(rule, short(where), short(expected), short(found))
+
+
+def short(text: str) -> str:
+    """Cut a text, and escape what steers."""
+    return printable(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+
+
+def said(value: Shown) -> str:
+    """Say a value."""
+    if value is None:
+        return "nothing"
+    return f"{value:.12g}" if isinstance(value, float) else f"{value!r}"
+
+
+def saved(cell: Cell) -> str:
+    """Say what a cell was saved with."""
+    return str(cell.value) if cell.kind == "e" else said(cell.value)

@@ -1,0 +1,108 @@
+"""What a formula says wherever it stands: its shape, relative to its cell, and the cells it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, number
+
+TOKEN = re.compile(
+    r"""(?P<text>"(?:[^"]|"")*+(?:"|\Z))"""
+    r"""|(?P<sheet>'(?:[^']|'')*+'!|\[?[\w.\]]++!)?(?P<cell>\$?[A-Z]{1,3}\$?[0-9]{1,7}(?::\$?[A-Z]{1,3}\$?[0-9]{1,7})?"""
+    r"""|\$?[A-Z]{1,3}:\$?[A-Z]{1,3}|\$?[0-9]{1,7}:\$?[0-9]{1,7})(?![\w.(])"""
+    r"""|'(?:[^']|'')*+(?:'|\Z)|(?P<word>[^\W\d][\w.]*+)(?P<call>\()?|[0-9.]++[^\w'"$\[]*+""",
+    re.DOTALL,
+)
+"""What matters in a formula. Every alternative takes what it has looked at: a hostile one costs only its length."""
+END = re.compile(r"(\$?)([A-Z]{1,3})?(\$?)([0-9]{1,7})?", re.ASCII)
+Coordinate = tuple[bool, int]
+"""Whether it moves with the cell, and by how much; or which one it is."""
+
+
+class Reading(NamedTuple):
+    """An area a formula reads, as seen from its cell."""
+
+    sheet: str
+    """Empty: its own."""
+    left: Coordinate
+    top: Coordinate
+    right: Coordinate
+    bottom: Coordinate
+
+    def at(self, sheet: str, column: int, row: int) -> Area:
+        """Give the area, for a formula in a cell."""
+        columns = sorted((moved(self.left, column), moved(self.right, column)))
+        rows = sorted((moved(self.top, row), moved(self.bottom, row)))
+        return Area(self.sheet or sheet, columns[0], rows[0], columns[1], rows[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula without its place: the same for every cell it was filled into."""
+
+    shape: str
+    """Its text, with cells told by how far away they are."""
+    bare: str
+    """The same, with the sheets left out."""
+    reads: tuple[Reading, ...]
+    words: frozenset[str]
+    """Names it uses that are no functions', in capitals."""
+    calls: frozenset[str]
+    """Functions it calls, in capitals."""
+
+    def areas(self, sheet: str, column: int, row: int) -> Iterator[Area]:
+        """Give what it reads, in a cell."""
+        return (each.at(sheet, column, row) for each in self.reads)
+
+
+def parse(text: str, column: int, row: int) -> Formula:
+    """Read a formula that stands in a cell."""
+    shape, bare, reads = list[str](), list[str](), list[Reading]()
+    words, calls, done = set[str](), set[str](), 0
+    text = text.removeprefix("=")
+    for token in TOKEN.finditer(text):
+        between = text[done : token.start()].replace(" ", "")
+        done = token.end()
+        sheet, said = "", token.group() if token["text"] else token.group().upper().replace(" ", "")
+        if token["cell"]:
+            found = reading(token["sheet"] or "", token["cell"], column, row)
+            reads.append(found)
+            sheet, said = f"{found.sheet}!", f"[{found.left}{found.top}{found.right}{found.bottom}]"
+        elif token["word"]:
+            (calls if token["call"] else words).add(token["word"].upper().removeprefix("_XLFN."))
+        shape += (between, sheet, said)
+        bare += (between, said)
+    rest = text[done:].replace(" ", "")
+    return Formula("".join(shape) + rest, "".join(bare) + rest, tuple(reads), frozenset(words), frozenset(calls))
+
+
+def reading(sheet: str, cell: str, column: int, row: int) -> Reading:
+    """Read one reference."""
+    name = sheet.removesuffix("!")
+    if name.startswith("'"):
+        name = name[1:-1].replace("''", "'")
+    first, _, last = cell.partition(":")
+    one, other = END.fullmatch(first), END.fullmatch(last or first)
+    if one is None or other is None:
+        raise ValueError("a reference is none")
+    return Reading(
+        name,
+        coordinate(one[1], number(one[2]) if one[2] else 1, column, fixed=not one[2]),
+        coordinate(one[3], int(one[4]) if one[4] else 1, row, fixed=not one[4]),
+        coordinate(other[1], number(other[2]) if other[2] else LAST_COLUMN, column, fixed=not other[2]),
+        coordinate(other[3], int(other[4]) if other[4] else LAST_ROW, row, fixed=not other[4]),
+    )
+
+
+def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> Coordinate:
+    """Give a coordinate as seen from a cell."""
+    return (False, place) if dollar or fixed else (True, place - own)
+
+
+def moved(coordinate: Coordinate, own: int) -> int:
+    """Give a coordinate's place, as seen from nowhere."""
+    relative, value = coordinate
+    return value + own if relative else value

@@ -1,0 +1,71 @@
+"""Where something is in a workbook: `Summary!B2:C5`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LAST_COLUMN, LAST_ROW = 16_384, 1_048_576
+AREA_SHAPE = re.compile(r"\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6})(?::\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6}))?", re.ASCII)
+
+
+class Area(NamedTuple):
+    """A rectangle of cells on one sheet; columns and rows count from 1. A tuple: there are hundreds of thousands."""
+
+    sheet: str
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    @property
+    def size(self) -> int:
+        """Count its cells."""
+        return (self.right - self.left + 1) * (self.bottom - self.top + 1)
+
+    def has(self, column: int, row: int) -> bool:
+        """Say whether a cell of its sheet lies in it."""
+        return self.left <= column <= self.right and self.top <= row <= self.bottom
+
+    def cells(self) -> Iterator[tuple[int, int]]:
+        """Give its cells, by row and column."""
+        return (
+            (row, column) for row in range(self.top, self.bottom + 1) for column in range(self.left, self.right + 1)
+        )
+
+    def __str__(self) -> str:
+        first, last = f"{letters(self.left)}{self.top}", f"{letters(self.right)}{self.bottom}"
+        return f"{self.sheet}!{first}" if first == last else f"{self.sheet}!{first}:{last}"
+
+
+def area(text: str) -> Area:
+    """Read `Sheet!A1` or `'A sheet'!A1:B2`; `ValueError` for anything else."""
+    sheet, mark, rest = text.rpartition("!")
+    found = AREA_SHAPE.fullmatch(rest)
+    if found is None or (mark and not sheet):
+        raise ValueError("it is no cell of a sheet")
+    if sheet.startswith("'") and sheet.endswith("'") and len(sheet) > 2:
+        sheet = sheet[1:-1].replace("''", "'")
+    columns = sorted((number(found[1]), number(found[3] or found[1])))
+    rows = sorted((int(found[2]), int(found[4] or found[2])))
+    if columns[1] > LAST_COLUMN or rows[1] > LAST_ROW:
+        raise ValueError("no sheet is so large")
+    return Area(sheet, columns[0], rows[0], columns[1], rows[1])
+
+
+def number(name: str) -> int:
+    """Give the number of a column."""
+    found = 0
+    for letter in name:
+        found = found * 26 + ord(letter) - 64
+    return found
+
+
+def letters(column: int) -> str:
+    """Give the letters of a column."""
+    found = ""
+    while column > 0:
+        column, rest = divmod(column - 1, 26)
+        found = chr(65 + rest) + found
+    return found

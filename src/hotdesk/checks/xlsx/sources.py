@@ -1,0 +1,120 @@
+"""What a brief expects of a whole workbook: sheets, formulas, numbers that agree, inputs that move outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.xlsx.expect import Expected, Mutate, Reconcile
+from hotdesk.checks.xlsx.faults import fault, said
+from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.xlsx.table import Table
+from hotdesk.checks.xlsx.told import Book, Like, Mutation, Shown, Sum
+from hotdesk.checks.xlsx.values import same
+
+KINDS = {
+    "charts": "charts",
+    "pivots": "pivot tables",
+    "validations": "validations",
+    "formats": "conditional formats",
+    "formulas": "formulas",
+}
+OWN_NAMES = "_xlnm."
+"""How names begin that the program gives, and takes away, by itself."""
+
+
+def sheets(want: Expected, book: Book) -> Iterator[Fault]:
+    """Find sheets that are missing."""
+    for name in want.sheets:
+        if book.sheet(name) is None:
+            there = ", ".join(each.name for each in book.sheets)
+            yield fault("sheets", "", f"a sheet {name}", f"the sheets {there}")
+
+
+def formulas(want: Expected, book: Book, table: Table) -> Iterator[Fault]:
+    """Find cells that shall be formulas and are none."""
+    for each in want.formulas:
+        if isinstance(each, str):
+            yield from table.filled(each)
+            continue
+        for row, column in each.cells():
+            where = Area(each.sheet, column, row, column, row)
+            cell = book.cell(where)
+            if cell is None or not cell.formula:
+                yield fault("formulas", str(where), "a formula", said(cell.shown) if cell else "nothing")
+
+
+def reconciled(want: Expected, book: Book) -> Iterator[Fault]:
+    """Compare numbers with where they come from."""
+    sources = iter(book.sums)
+    for each in want.reconcile:
+        cell = book.cell(each.cell)
+        value = cell.number if cell else None
+        source = next(sources, Sum(why="it was not read")) if each.source else None
+        told, expected = stated(each, book, source)
+        if expected is None or value is None or abs(value - expected) > each.within:
+            found = said(cell.shown) if cell else "nothing"
+            yield fault("reconcile", str(each.cell), told, found)
+
+
+def stated(each: Reconcile, book: Book, source: Sum | None) -> tuple[str, float | None]:
+    """Say what a number must be equal to; None when that cannot be known."""
+    if source is None:
+        other = book.cell(each.other) if each.other else None
+        value = other.number if other else None
+        return f"{said(value)}, as in {each.other}", value
+    name = f"{each.column} of {each.source}"
+    if source.why:
+        return f"the sum of {name}, which cannot be read: {source.why}", None
+    return f"{source.value:.12g}, the sum of {name} over {source.count} rows", source.value
+
+
+def mutated(want: Expected, book: Book) -> Iterator[Fault]:
+    """Compare what moved with what shall move."""
+    for place, each in enumerate(want.mutate):
+        done = book.mutations[place] if place < len(book.mutations) else Mutation(why="it was not tried")
+        yield from moved(each, done)
+
+
+def moved(each: Mutate, done: Mutation) -> Iterator[Fault]:
+    """Judge one mutation."""
+    change = f"when {each.cell} becomes {each.to}"
+    if done.why or len(done.before) != len(each.outputs):
+        yield fault("mutation", str(each.cell), "an input that can be set", done.why or "something else")
+        return
+    if done.held not in ("VALUE", "TEXT"):
+        found = f"a formula, {done.was}" if done.held == "FORMULA" else "nothing"
+        yield fault("mutation", str(each.cell), "an input", found)
+    for number, (output, before, after) in enumerate(zip(each.outputs, done.before, done.after, strict=True)):
+        shall = number < each.moving
+        if is_error(after) or before is None or (shall and after == ""):
+            yield fault("mutation", str(output), f"a value {change}", said(after))
+        elif shall == same(before, after):
+            wanted = "something else" if shall else f"{said(before)} still"
+            yield fault("mutation", str(output), f"{wanted} {change}", said(after))
+
+
+def is_error(shown: Shown) -> bool:
+    """Say whether an output shows an error."""
+    return isinstance(shown, str) and shown.startswith(("#", "Err:"))
+
+
+def kept(want: Expected, book: Book) -> Iterator[Fault]:
+    """Find what the input workbook has and this one has lost."""
+    if not want.like:
+        return
+    like = book.like or Like(why="nothing was told of it")
+    if like.why:
+        yield fault("kept", want.like, "a workbook to compare with", like.why)
+    for name, counts in like.sheets.items():
+        sheet = book.sheet(name)
+        if sheet is None:
+            yield fault("kept", "", f"the sheet {name}, as in {want.like}", "it is gone")
+            continue
+        has = {**sheet.counts, "formulas": sum(1 for cell in sheet.cells.values() if cell.formula)}
+        for kind, words in KINDS.items():
+            if has[kind] < counts[kind]:
+                yield fault("kept", name, f"{counts[kind]} {words}, as in {want.like}", f"{has[kind]}")
+    for name in like.names:
+        if name not in book.names and not name.startswith(OWN_NAMES):
+            yield fault("kept", "", f"the name {name}, as in {want.like}", "it is gone")

@@ -1,0 +1,197 @@
+"""What a brief expects of one sheet: its columns, its rows, their colours, and the total below them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.xlsx.colour import is_colour
+from hotdesk.checks.xlsx.expect import CENT, Coloured, Expected
+from hotdesk.checks.xlsx.faults import fault, said
+from hotdesk.checks.xlsx.place import letters
+from hotdesk.checks.xlsx.told import Cell, Sheet
+
+MOST_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class Table:
+    """A sheet with heads in its first row, rows below, and perhaps a total."""
+
+    want: Expected
+    sheet: Sheet
+
+    @cached_property
+    def heads(self) -> Mapping[str, int]:
+        """Give which column has which head; the first, where two have one."""
+        first = [cell for (row, _), cell in self.sheet.cells.items() if row == 1]
+        return {str(cell.shown): cell.column for cell in reversed(first)}
+
+    @cached_property
+    def last(self) -> int:
+        """Give the last row that is no total."""
+        return max((row for row, _ in self.sheet.cells), default=1) - bool(self.want.total)
+
+    @cached_property
+    def rows(self) -> Mapping[int, list[Cell]]:
+        """Give the rows' cells under the heads."""
+        if self.last > MOST_ROWS:
+            raise ValueError("a sheet has rows so far down that nobody can look at all of them")
+        found: dict[int, list[Cell]] = {row: [] for row in range(2, self.last + 1)}
+        columns = set(self.heads.values())
+        for (row, column), cell in self.sheet.cells.items():
+            if row in found and column in columns:
+                found[row].append(cell)
+        return found
+
+    def columns(self) -> Iterator[Fault]:
+        """Compare the heads."""
+        heads = [str(cell.shown) for (row, _), cell in self.sheet.cells.items() if row == 1]
+        if self.want.columns and heads != list(self.want.columns):
+            wanted = ", ".join(self.want.columns)
+            yield fault("columns", f"{self.sheet.name}!1:1", f"the columns {wanted}", ", ".join(heads) or "none")
+
+    def shown(self) -> Iterator[Fault]:
+        """Find what is looked at here and hidden from whoever opens it."""
+        if not self.want.of_a_table:
+            return
+        hidden = {"sheet": self.sheet.hidden, "rows": self.sheet.hidden_rows, "columns": self.sheet.hidden_columns}
+        for what, number in hidden.items():
+            if number:
+                yield fault("shown", self.sheet.name, f"no hidden {what}", "hidden" if what == "sheet" else f"{number}")
+
+    def count(self) -> Iterator[Fault]:
+        """Count the rows, and find gaps in them."""
+        found, want = max(self.last - 1, 0), self.want.rows
+        if want is None:
+            return
+        if found not in want:
+            yield fault("rows", self.sheet.name, f"{want} rows", f"{found}")
+        first = min(self.heads.values(), default=1)
+        for row in self.rows:
+            if (row, first) not in self.sheet.cells:
+                yield fault("rows", f"{self.sheet.name}!{letters(first)}{row}", "a row without a gap", "nothing")
+
+    def red(self) -> Iterator[Fault]:
+        """Compare what is red with where a column is not 0."""
+        column = self.heads.get(self.want.red_where)
+        if not self.want.red_where:
+            return
+        if column is None:
+            yield self.lacks("colours", self.want.red_where)
+            return
+        for row, cells in self.rows.items():
+            held = self.sheet.cells.get((row, column))
+            value = held.number if held else None
+            if value is None:
+                found = said(held.shown) if held else "nothing"
+                yield fault("colours", self.sheet.where((row, column)), f"a number in {self.want.red_where}", found)
+            else:
+                yield from self.hue(row, cells, "red", abs(value) > CENT, f"{self.want.red_where} is {value:.12g}")
+
+    def colours(self) -> Iterator[Fault]:
+        """Compare the rows of a colour with those that shall have it."""
+        want = self.want.coloured
+        if want is None:
+            return
+        if want.column and want.column not in self.heads:
+            yield self.lacks("colours", want.column)
+            return
+        wanted = self.wanted(want)
+        for row in sorted(want.rows - set(self.rows)):
+            yield fault("colours", f"{self.sheet.name}!{row}:{row}", f"a row that is {want.colour}", "no such row")
+        missing = want.values - {str(self.key(row, want.column)) for row in wanted}
+        for value in sorted(missing):
+            yield fault("colours", self.sheet.name, f"a row whose {want.column} is {value}", "none")
+        for row, cells in self.rows.items():
+            yield from self.hue(row, cells, want.colour, row in wanted, "the brief says so")
+
+    def wanted(self, want: Coloured) -> set[int]:
+        """Give the rows that shall have a colour."""
+        if not want.column:
+            return set(want.rows)
+        return {row for row in self.rows if self.key(row, want.column) in want.values}
+
+    def key(self, row: int, column: str) -> str:
+        """Give what stands in a row under a head, as a text."""
+        cell = self.sheet.cells.get((row, self.heads[column])) if column else None
+        shown = cell.shown if cell else None
+        return f"{shown:g}" if isinstance(shown, float) else str(shown or "")
+
+    def hue(self, row: int, cells: list[Cell], colour: str, wanted: bool, why: str) -> Iterator[Fault]:
+        """Compare one row's colour: all of it, or none."""
+        has = [is_colour(cell.fill, colour) for cell in cells]
+        where = f"{self.sheet.name}!{row}:{row}"
+        if wanted and not (has and all(has)):
+            yield fault("colours", where, f"a row that is {colour}, since {why}", f"{sum(has)} of {len(has)} cells are")
+        elif not wanted and any(has):
+            yield fault("colours", where, f"a row that is not {colour}: {why}", f"{sum(has)} of {len(has)} cells are")
+
+    def sums(self) -> Iterator[Fault]:
+        """Find the total: a formula below the rows that reads them all and gives their sum."""
+        column = self.heads.get(self.want.total)
+        if not self.want.total:
+            return
+        if column is None:
+            yield self.lacks("total", self.want.total)
+            return
+        at = (self.last + 1, column)
+        value = self.column_sum(column)
+        if not self.reads_all(at) or not self.shows(at, value):
+            cell = self.sheet.cells.get(at)
+            found = (
+                f"{said(cell.shown)}, {self.sheet.text_of(at) if cell.formula else 'no formula'}" if cell else "nothing"
+            )
+            yield fault(
+                "total", self.sheet.where(at), f"the sum of {self.want.total}, {value:.12g}, by a formula", found
+            )
+
+    def column_sum(self, column: int) -> float:
+        """Add up a column's rows."""
+        held = (self.sheet.cells.get((row, column)) for row in self.rows)
+        return total(cell.number for cell in held if cell and cell.number is not None)
+
+    def reads_all(self, at: tuple[int, int]) -> bool:
+        """Say whether a formula reads every row above it, and no more."""
+        form, (row, column) = self.sheet.formulas.get(at), at
+        if form is None:
+            return False
+        read = [area for area in form.areas(self.sheet.name, column, row) if area.left <= column <= area.right]
+        next_row = 2
+        for area in sorted(read, key=lambda area: area.top):
+            if area.top > next_row or area.bottom >= row:
+                return False
+            next_row = max(next_row, area.bottom + 1)
+        return next_row == row
+
+    def shows(self, at: tuple[int, int], value: float) -> bool:
+        """Say whether a cell shows a number."""
+        cell = self.sheet.cells.get(at)
+        return cell is not None and cell.number is not None and abs(cell.number - value) <= CENT
+
+    def lacks(self, rule: str, head: str) -> Fault:
+        """Say that there is no such column."""
+        return fault(rule, f"{self.sheet.name}!1:1", f"a column {head}", ", ".join(self.heads) or "none")
+
+    def filled(self, head: str) -> Iterator[Fault]:
+        """Find rows whose cell under a head is no formula."""
+        if head not in self.heads:
+            yield self.lacks("formulas", head)
+            return
+        for row in self.rows:
+            at = (row, self.heads[head])
+            cell = self.sheet.cells.get(at)
+            if cell is None or not cell.formula:
+                found = said(cell.shown) if cell else "nothing"
+                yield fault("formulas", self.sheet.where(at), f"a formula, as in all of {head}", found)
+
+
+def total(numbers: Iterable[float]) -> float:
+    """Add up numbers, each of which can be; what no number can hold is infinite, and nothing shows that."""
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,330 @@
+"""What a desk told of a workbook, read strictly: all of it may be made up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from hotdesk.checks.evidence import LONGEST, read_json, told_number
+from hotdesk.checks.xlsx.formula import Formula, parse
+from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, area, letters
+
+MOST_SHEETS = 50
+MOST_CELLS = 200_000
+MOST_NAMED = 1000
+MOST_OUTPUTS = 1000
+LONGEST_FORMULA = 8192
+MOST_FORMULAS = 4 << 20
+"""Characters of all formulas together; what is filled in counts once."""
+MOST_READ = 400_000
+"""References of all formulas together; one that is filled in a thousand times counts a thousand times."""
+FILL_SHAPE = re.compile(r"[0-9A-F]{6}", re.ASCII)
+COUNTS = ("charts", "pivots", "validations", "formats")
+Shown = str | float | None
+
+
+class Cell(NamedTuple):
+    """One cell that holds something."""
+
+    column: int
+    row: int
+    kind: str
+    """Of the value it was saved with: `n` number, `t` text, `b` truth, `e` error, empty: none."""
+    value: Shown
+    formula: str
+    fill: str
+    """`RRGGBB`, or empty."""
+    fresh_kind: str = ""
+    """Of what its formula gives now."""
+    fresh: Shown = None
+
+    @property
+    def shown(self) -> Shown:
+        """Give what it shows once it is calculated."""
+        return self.fresh if self.fresh_kind else self.value
+
+    @property
+    def number(self) -> float | None:
+        """Give the number it shows, if it shows one."""
+        kind = self.fresh_kind or self.kind
+        return self.shown if kind == "n" and isinstance(self.shown, float) else None
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One sheet."""
+
+    name: str
+    hidden: bool
+    cells: Mapping[tuple[int, int], Cell]
+    """By row and column, in that order."""
+    hidden_rows: int
+    counts: Mapping[str, int]
+    """Charts, pivots, validations and conditional formats."""
+    hidden_columns: int = 0
+
+    @cached_property
+    def formulas(self) -> Mapping[tuple[int, int], Formula]:
+        """Read every formula; what shares one has the very same."""
+        found: dict[tuple[int, int], Formula] = {}
+        for at, cell in self.cells.items():
+            if cell.formula and cell.formula[0] not in "@{":
+                found[at] = parse(cell.formula, cell.column, cell.row)
+        for at, cell in self.cells.items():
+            if cell.formula[:1] == "@" and (of := self.place_of(cell.formula[1:])) in found:
+                found[at] = found[of]
+        return found
+
+    def place_of(self, text: str) -> tuple[int, int]:
+        """Give row and column of a cell of this sheet."""
+        found = area(text)
+        return found.top, found.left
+
+    def text_of(self, at: tuple[int, int]) -> str:
+        """Give a cell's formula as a person may read it."""
+        text = self.cells[at].formula if at in self.cells else ""
+        if text[:1] == "@":
+            return f"that of {text[1:]}, filled in"
+        return f"part of the array of {text[1:-1]}" if text[:1] == "{" else f"={text.removeprefix('=')}"
+
+    def where(self, at: tuple[int, int]) -> str:
+        """Name a cell."""
+        return f"{self.name}!{letters(at[1])}{at[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sum of a column of a source."""
+
+    value: float = 0.0
+    count: int = 0
+    why: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What outputs showed before and after an input was changed."""
+
+    before: Sequence[Shown] = ()
+    after: Sequence[Shown] = ()
+    held: str = ""
+    """What kind the input was: `VALUE`, `TEXT`, `FORMULA` or `EMPTY`."""
+    was: str = ""
+    why: str = ""
+    """Why it was not done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """What another workbook has."""
+
+    sheets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    why: str = ""
+    """Why nothing is known of it."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """A workbook."""
+
+    sheets: Sequence[Sheet]
+    names: Mapping[str, str]
+    tables: Mapping[str, Area]
+    broken: Sequence[str]
+    """Charts that point at nothing."""
+    sums: Sequence[Sum]
+    mutations: Sequence[Mutation]
+    like: Like | None
+    tools: Mapping[str, str]
+
+    def sheet(self, name: str) -> Sheet | None:
+        """Find a sheet; names differ in more than capitals."""
+        return next((each for each in self.sheets if each.name.casefold() == name.casefold()), None)
+
+    def cell(self, where: Area) -> Cell | None:
+        """Find a cell."""
+        sheet = self.sheet(where.sheet)
+        return sheet.cells.get((where.top, where.left)) if sheet else None
+
+    @cached_property
+    def calls(self) -> frozenset[str]:
+        """Name every function that is called."""
+        found = (each.calls for sheet in self.sheets for each in set(sheet.formulas.values()))
+        return frozenset[str]().union(*found)
+
+
+def read_book(data: bytes) -> Book:
+    """Read evidence; `ValueError` for anything that was not asked for."""
+    match read_json(data):
+        case {"unreadable": str(why)}:
+            raise ValueError(f"it cannot be opened as a workbook: {why[:LONGEST]}")
+        case {
+            "sheets": list(sheets),
+            "names": list(names),
+            "tables": list(tables),
+            "broken": list(broken),
+            "sums": list(sums),
+            "mutations": list(mutations),
+            "like": (dict() | None) as like,
+            "tools": {"LibreOffice": str(office), "Python": str(python)},
+        } if 0 < len(sheets) <= MOST_SHEETS and max(map(len, (names, tables, broken, sums, mutations))) <= MOST_NAMED:
+            return Book(
+                read_sheets(sheets),
+                dict(pair(each) for each in names),
+                dict(read_table(each) for each in tables),
+                [text(each) for each in broken],
+                [read_sum(each) for each in sums],
+                [read_mutation(each) for each in mutations],
+                read_like(like) if like is not None else None,
+                {"LibreOffice": text(office), "Python": text(python)},
+            )
+    raise ValueError("it has no sheet, too many, or what was told of it is not what was asked for")
+
+
+def read_sheets(told: list[object]) -> list[Sheet]:
+    """Read sheets; no two have one name, and together they have a bounded number of cells."""
+    sheets, left = list[Sheet](), MOST_CELLS
+    for each in told:
+        sheet = read_sheet(each, left)
+        left -= len(sheet.cells)
+        sheets.append(sheet)
+    if len({sheet.name.casefold() for sheet in sheets}) != len(sheets):
+        raise ValueError("two sheets have one name")
+    if sum(len(cell.formula) for sheet in sheets for cell in sheet.cells.values()) > MOST_FORMULAS:
+        raise ValueError("its formulas are longer than anybody can follow")
+    if sum(len(form.reads) for sheet in sheets for form in sheet.formulas.values()) > MOST_READ:
+        raise ValueError("its formulas read more than anybody can follow")
+    return sheets
+
+
+def read_sheet(told: object, most: int) -> Sheet:
+    """Read one sheet."""
+    match told:
+        case {"name": str(name), "hidden": bool(hidden), "cells": list(cells), "hidden_rows": rows, **more} if (
+            len(cells) <= most
+        ):
+            found = {(cell.row, cell.column): cell for cell in map(read_cell, cells)}
+            if len(found) != len(cells):
+                raise ValueError("two cells are in one place")
+            columns = count(more.get("hidden_columns", 0))
+            return Sheet(text(name), hidden, dict(sorted(found.items())), count(rows), counts(told), columns)
+    raise ValueError("a sheet is not what a sheet is, or too large")
+
+
+def read_cell(told: object) -> Cell:
+    """Read one cell."""
+    match told:
+        case [int(column), int(row), str(kind), value, str(formula), str(fill), *fresh] if (
+            0 < column <= LAST_COLUMN and 0 < row <= LAST_ROW and len(formula) <= LONGEST_FORMULA
+        ):
+            if fill and not FILL_SHAPE.fullmatch(fill):
+                raise ValueError("a colour is none")
+            if formula[:1] in ("@", "{"):
+                area(formula.strip("@{}"))
+            if bool(fresh) != bool(formula):
+                raise ValueError("a formula was not calculated, or something else was")
+            now = read_value(*fresh) if len(fresh) == 2 else ("", None)
+            if fresh and not now[0]:
+                raise ValueError("a formula gives nothing")
+            return Cell(column, row, *read_value(kind, value), formula, fill, *now)
+    raise ValueError("a cell is not what a cell is")
+
+
+def read_value(kind: object, value: object) -> tuple[str, Shown]:
+    """Read what a cell holds."""
+    match kind, value:
+        case "", None:
+            return "", None
+        case "n" | "b", _:
+            return "n" if kind == "n" else "b", told_number(value)
+        case "t" | "e", str():
+            return "t" if kind == "t" else "e", text(value)
+    raise ValueError("a cell holds what no cell can")
+
+
+def read_sum(told: object) -> Sum:
+    """Read the sum of a source."""
+    match told:
+        case {"why": str(why)}:
+            return Sum(why=text(why))
+        case {"sum": value, "count": number}:
+            return Sum(told_number(value), count(number))
+    raise ValueError("a sum is none")
+
+
+def read_mutation(told: object) -> Mutation:
+    """Read what a change did."""
+    match told:
+        case {"why": str(why)}:
+            return Mutation(why=text(why))
+        case {"before": list(before), "after": list(after), "held": str(held), "was": str(was)} if (
+            len(before) == len(after) <= MOST_OUTPUTS
+        ):
+            return Mutation([output(each) for each in before], [output(each) for each in after], text(held), text(was))
+    raise ValueError("a mutation is none")
+
+
+def output(told: object) -> Shown:
+    """Read what an output showed."""
+    if told is None or isinstance(told, str):
+        return None if told is None else text(told)
+    return told_number(told)
+
+
+def read_like(told: Mapping[object, object]) -> Like:
+    """Read what another workbook has."""
+    match told:
+        case {"why": str(why)}:
+            return Like(why=text(why))
+        case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= MOST_NAMED:
+            return Like(dict(read_counts(each) for each in sheets), [text(each) for each in names])
+    raise ValueError("what was told of the input workbook is not what was asked for")
+
+
+def read_counts(told: object) -> tuple[str, Mapping[str, int]]:
+    """Read how much of what another workbook's sheet has."""
+    match told:
+        case {"name": str(name), "formulas": formulas}:
+            return text(name), {**counts(told), "formulas": count(formulas)}
+    raise ValueError("a sheet of the input workbook is none")
+
+
+def counts(told: object) -> dict[str, int]:
+    """Read how much of what a sheet has."""
+    return {name: count(told.get(name) if isinstance(told, dict) else None) for name in COUNTS}
+
+
+def read_table(told: object) -> tuple[str, Area]:
+    """Read where a table is."""
+    match told:
+        case [str(name), str(sheet), str(where)]:
+            found = area(where)
+            return text(name).upper(), Area(text(sheet), found.left, found.top, found.right, found.bottom)
+    raise ValueError("a table is none")
+
+
+def pair(told: object) -> tuple[str, str]:
+    """Read a name and what it stands for."""
+    match told:
+        case [str(name), str(stands)]:
+            return text(name), text(stands)
+    raise ValueError("a name is none")
+
+
+def text(value: object) -> str:
+    """Read a text, as it is; it is escaped where it is shown."""
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise ValueError("what should be a short text is none")
+    return value
+
+
+def count(value: object) -> int:
+    """Read how many there are."""
+    if type(value) is not int or not 0 <= value <= LAST_ROW:
+        raise ValueError("what should be a count is none")
+    return value

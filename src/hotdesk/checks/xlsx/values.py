@@ -1,0 +1,119 @@
+"""What every workbook must keep: no errors, and what was saved is what its formulas give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.xlsx.faults import fault, said, saved
+from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.xlsx.told import Book, Cell, Sheet, Shown
+
+CIRCLES = ("Err:522", "Err:523")
+"""What LibreOffice shows where a formula needs its own result."""
+UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
+"""Functions that give something else each time."""
+PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
+"""Functions that may name their own cell and not need its value."""
+MOST_STEPS = 5_000_000
+
+
+def errors(book: Book) -> Iterator[Fault]:
+    """Find error values, saved or only seen when calculated; and what points at cells that are gone."""
+    for sheet in book.sheets:
+        for at, cell in sheet.cells.items():
+            if cell.fresh_kind == "e" and cell.fresh not in CIRCLES:
+                told = f"{cell.fresh}, from {sheet.text_of(at)}"
+                yield fault("errors", sheet.where(at), "a value", told if cell.kind == "e" else told + ", recalculated")
+            elif cell.kind == "e" and not cell.fresh_kind:
+                yield fault("errors", sheet.where(at), "a value", str(cell.value))
+    for name, stands in book.names.items():
+        if "#REF!" in stands:
+            yield fault("errors", f"name {name}", "cells that are there", stands)
+    for chart in book.broken:
+        yield fault("errors", chart, "series that are there", "#REF!")
+
+
+def calculated(book: Book) -> Iterator[Fault]:
+    """Find formulas that were saved without a value: whoever does not calculate sees nothing."""
+    for sheet, at, cell in formulas(book):
+        if not cell.kind and cell.fresh_kind != "e":
+            yield fault(
+                "calculated",
+                sheet.where(at),
+                f"{said(cell.fresh)} saved with {sheet.text_of(at)}",
+                "no value: it was never calculated",
+            )
+
+
+def fresh(book: Book) -> Iterator[Fault]:
+    """Find formulas whose saved value is not what they give."""
+    unsteady = steady(book)
+    for sheet, at, cell in formulas(book):
+        if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
+            continue
+        if not same(cell.value, cell.fresh):
+            expected = f"{said(cell.fresh)}, which is what {sheet.text_of(at)} gives"
+            yield fault("fresh", sheet.where(at), expected, f"{saved(cell)} saved")
+
+
+def formulas(book: Book) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
+    """Give every cell with a formula."""
+    for sheet in book.sheets:
+        for at, cell in sheet.cells.items():
+            if cell.formula:
+                yield sheet, at, cell
+
+
+def same(one: Shown, other: Shown) -> bool:
+    """Say whether two values are one, but for the last digits."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
+    return one == other
+
+
+def steady(book: Book) -> Callable[[Sheet, tuple[int, int]], bool]:
+    """Say of a cell whether its value hangs on the clock or on chance."""
+    if not book.calls & UNSTEADY:
+        return lambda sheet, at: False
+    found = unsteady_cells(book)
+    return lambda sheet, at: (sheet.name, at) in found
+
+
+def unsteady_cells(book: Book) -> set[tuple[str, tuple[int, int]]]:
+    """Give the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
+    every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
+    new = found = {(name, at) for name, at, form in every if form.calls & UNSTEADY}
+    left = MOST_STEPS
+    while new and (left := left - len(every) * (1 + len(new) // 8)) > 0:
+        rest = [(name, at, form) for name, at, form in every if (name, at) not in found]
+        new = {(name, at) for name, at, form in rest if any(meets(a, new) for a in form.areas(name, at[1], at[0]))}
+        found = found | new
+    return found
+
+
+def meets(area: Area, cells: set[tuple[str, tuple[int, int]]]) -> bool:
+    """Say whether any of some cells lies in an area."""
+    if area.size <= len(cells):
+        return any((area.sheet, at) in cells for at in area.cells())
+    return any(area.sheet == name and area.has(column, row) for name, (row, column) in cells)
+
+
+def circular(book: Book) -> Iterator[Fault]:
+    """Find formulas that need their own result."""
+    for sheet in book.sheets:
+        for at, cell in sheet.cells.items():
+            if cell.fresh in CIRCLES and cell.fresh_kind == "e":
+                yield fault("circular", sheet.where(at), "a formula without itself", f"{sheet.text_of(at)}, a circle")
+            elif reads_itself(sheet, at):
+                yield fault("circular", sheet.where(at), "a formula without itself", f"{sheet.text_of(at)}, itself too")
+
+
+def reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
+    """Say whether a formula names its own cell, and not for its place alone."""
+    form = sheet.formulas.get(at)
+    if form is None or form.calls & PLACES_ONLY:
+        return False
+    row, column = at
+    return any(area.sheet == sheet.name and area.has(column, row) for area in form.areas(sheet.name, column, row))

@@ -1,0 +1,125 @@
+"""Is it an archive that unpacks, with what shall be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import ClassVar
+
+from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_number, told_text, unreadable
+from hotdesk.checks.expects import Expect
+from hotdesk.checks.seam import Evidence, Fault, Verdict
+from hotdesk.checks.span import Span
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import printable
+
+KEYS = ("members", "only", "count", "sizes")
+EXAMPLE = '{members = ["report.csv"], only = true, sizes = {"report.csv" = {min = 1}}}'
+LOOKED_FOR = ("opens", "members", "count", "sizes", "names", "whole")
+MOST_MEMBERS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member, as it was seen."""
+
+    name: str
+    size: int
+    whole: bool
+    """Whether its bytes are the ones it was packed from, by its checksum."""
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ZipCheck:
+    """What an archive shall hold."""
+
+    image: ClassVar[str] = "base"
+    alone: ClassVar[bool] = False
+    beside: ClassVar[tuple[str, ...]] = ()
+    members: tuple[str, ...] = ()
+    only: bool = False
+    """Whether nothing else may be in it."""
+    count: Span | None = None
+    sizes: Mapping[str, Span] = field(default_factory=dict)
+
+    @classmethod
+    def expecting(cls, expect: Mapping[str, object]) -> ZipCheck:
+        """Read what a brief expects."""
+        told = Expect("zip", expect, KEYS, EXAMPLE)
+        return cls(told.texts("members"), told.flag("only"), told.span("count"), told.spans("sizes"))
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """Say what nobody looked at."""
+        return ("what the members say",)
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Have the desk's own Python unpack it, into nothing."""
+        return await look(desk, "zip_look", {"path": path})
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Judge what was seen."""
+        try:
+            members = read_members(evidence.told)
+        except (ValueError, RecursionError) as e:
+            return unreadable(LOOKED_FOR, "an archive", e)
+        faults = [*self.missing(members), *sound(members)]
+        size = sum(each.size for each in members)
+        held = (f"{len(members)} members, {size} bytes, every checksum holds",)
+        values = {"members": len(members), "bytes unpacked": size}
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), held, values)
+
+    def missing(self, members: tuple[Member, ...]) -> Iterator[Fault]:
+        """Find what is not there, and what should not be."""
+        there = {each.name: each for each in members}
+        for name in self.members:
+            if name not in there:
+                yield Fault("members", printable(name[:200]), "a member of that name", "none")
+        if self.only:
+            for name in sorted(set(there) - set(self.members)):
+                yield Fault("members", printable(name[:200]), "nothing else", "a member")
+        if self.count is not None and len(members) not in self.count:
+            yield Fault("count", "", f"{self.count} members", str(len(members)))
+        for name, span in self.sizes.items():
+            if name not in there or there[name].size not in span:
+                size = f"{there[name].size}" if name in there else "no such member"
+                yield Fault("sizes", printable(name[:200]), f"{span} bytes", size)
+
+
+def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
+    """Find members that are broken, that are no files, and whose names lead out or are there twice."""
+    seen: set[str] = set()
+    for each in members:
+        where = printable(each.name[:200])
+        if not each.whole:
+            yield Fault("whole", where, "bytes as they were packed", "others")
+        if each.kind != "file":
+            yield Fault("names", where, "a file", each.kind)
+        path = PurePosixPath(each.name)
+        if path.is_absolute() or ".." in path.parts or "\\" in each.name or ":" in each.name or not each.name:
+            yield Fault("names", where, "a name below the archive's folder", "one that leads out")
+        if each.name.casefold() in seen:
+            yield Fault("names", where, "every name once", "a second one, at least where case does not count")
+        seen.add(each.name.casefold())
+
+
+def read_members(told: bytes) -> tuple[Member, ...]:
+    """Read what the desk said strictly."""
+    match read_json(told):
+        case {"unreadable": str(why)}:
+            raise ValueError(f"it cannot be opened as an archive: {printable(why[:200])}")
+        case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
+            return tuple(map(read_member, members))
+        case _:
+            raise ValueError("what was seen of it makes no sense, or it is empty")
+
+
+def read_member(told: object) -> Member:
+    """Read one member."""
+    match told:
+        case [str(name), size, bool(whole), str(kind)] if told_number(size) >= 0:
+            return Member(name[:1000], int(told_number(size)), whole, told_text(kind, 20))
+        case _:
+            raise ValueError("what should be a member is none")

@@ -1,0 +1,462 @@
+"""Does a file only say something: every family of active content in a file of its own, and files that have none."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.checks import find
+from hotdesk.checks.active import ALWAYS, FAMILIES, LOOKED_FOR, ActiveCheck
+from hotdesk.checks.asked import checks_of
+from hotdesk.checks.inside.active_look import look
+from hotdesk.checks.seam import Evidence, Verdict
+from hotdesk.errors import BriefError
+
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+TYPES = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>'
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+COMPATIBLE = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+CELLS = "<worksheet><sheetData><row><c><f>SUM(A1:A2)</f><v>3</v></c></row></sheetData></worksheet>"
+BIDI = "\u202e"
+
+
+def packed(members: dict[str, str | bytes] | list[tuple[str, str | bytes]], comment: bytes = b"") -> bytes:
+    """Make an archive."""
+    made = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+        warnings.simplefilter("ignore")
+        for name, data in members.items() if isinstance(members, dict) else members:
+            file.writestr(name, data)
+        file.comment = comment
+    return made.getvalue()
+
+
+def office(**parts: str | bytes) -> bytes:
+    """Make an office document with these parts, `__` for a slash and `_DOT_` for a dot."""
+    named = {name.replace("__", "/").replace("_DOT_", "."): data for name, data in parts.items()}
+    return packed({"[Content_Types].xml": TYPES, "xl/worksheets/sheet1.xml": CELLS, **named})
+
+
+def related(kind: str, target: str, mode: str = ' TargetMode="External"') -> bytes:
+    """Make an office document with one relationship."""
+    one = f'<Relationship Id="r1" Type="{OFFICE}/{kind}" Target="{target}"{mode}/>'
+    return office(word___rels__document_DOT_xml_DOT_rels=f"<Relationships>{one}</Relationships>")
+
+
+def typed(kind: str) -> bytes:
+    """Make an office document with one part of a type."""
+    one = f'<Override PartName="/a.xml" ContentType="{kind}"/>'
+    return packed({"[Content_Types].xml": TYPES.replace("/>", f">{one}</Types>"), "a.xml": "<a/>"})
+
+
+def worded(inside: str) -> bytes:
+    """Make a text document."""
+    return office(word__document_DOT_xml=f"<w:document {WORD} {COMPATIBLE}>{inside}</w:document>")
+
+
+def formula(text: str) -> bytes:
+    """Make a workbook with one more formula."""
+    return office(xl__worksheets__sheet2_DOT_xml=CELLS.replace("SUM(A1:A2)", text))
+
+
+def pdf(*objects: str, before: bytes = b"", after: bytes = b"") -> bytes:
+    """Make what a reader takes for a PDF."""
+    told = "".join(f"{number} 0 obj\n{each}\nendobj\n" for number, each in enumerate(objects, 1))
+    return before + f"%PDF-1.7\n{told}trailer\n<< /Root 1 0 R >>\n%%EOF\n".encode("latin-1") + after
+
+
+def object_stream(text: str, filters: str = "/FlateDecode", end: bytes = b"\n", cut: int = 0) -> bytes:
+    """Make a PDF whose objects are packed; the packing of the last `cut` bytes is broken."""
+    packing = zlib.compressobj()
+    inside = packing.compress(f"9 0 {text}".encode()) + packing.flush(zlib.Z_SYNC_FLUSH if cut else zlib.Z_FINISH)
+    inside += b"\xff" * cut
+    head = f"1 0 obj\n<< /Type /ObjStm /N 1 /First 4 /Filter {filters} /Length {len(inside)} >>\nstream".encode()
+    return b"%PDF-1.7\n" + head + end + inside + b"\nendstream\nendobj\n%%EOF\n"
+
+
+def png(after: bytes = b"") -> bytes:
+    """Make a picture of one pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0abc")) + chunk(b"IEND", b"") + after
+
+
+def old(*streams: str) -> bytes:
+    """Make what begins and reads like a document of the last century."""
+    return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512) + b"".join(each.encode("utf-16-le") for each in streams)
+
+
+def other(words: str, fallback: str) -> bytes:
+    """Make a text that says one thing to some programs and another to others."""
+    choice = f'<mc:Choice Requires="x">{words}</mc:Choice>'
+    return worded(f"<mc:AlternateContent>{choice}<mc:Fallback>{fallback}</mc:Fallback></mc:AlternateContent>")
+
+
+def locked() -> bytes:
+    """Make an archive that says its member needs a password."""
+    data = bytearray(packed({"a.txt": "x"}))
+    data[6] |= 1
+    data[data.find(b"PK\x01\x02") + 8] |= 1
+    return bytes(data)
+
+
+def hidden() -> bytes:
+    """Make an archive with bytes between its members."""
+    one, two = packed({"a.txt": "x"}), packed({"b.txt": "y"})
+    return one + two
+
+
+FIELD = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+SPLIT = "<w:r><w:instrText>DDE</w:instrText></w:r><w:r><w:instrText>AUTO c:\\x</w:instrText></w:r>"
+CHARTS = office(xl__embeddings__Book_DOT_xlsx=packed({"[Content_Types].xml": TYPES, "xl/a.xml": CELLS}))
+FORMULA_BOOK = packed({"[Content_Types].xml": TYPES, "xl/a.xml": CELLS.replace("SUM(A1:A2)", "cmd|'/c calc'!A0")})
+LETTERS = {
+    "utf-32-le": b"\xff\xfe\0\0", "utf-32-be": b"\0\0\xfe\xff", "utf-16-be": b"\xfe\xff",
+    "utf-16-le": b"", "utf_16_be": b""
+}  # fmt: skip
+OPENS = "application/vnd.ms-excel.sheet.macroEnabled.main+xml"
+NAMED = '<a><definedName name="_xlnm.Auto_Open">x</definedName></a>'
+MASHUP = '<?xml version="1.0" encoding="utf-16"?><DataMashup xmlns="http://x"/>'
+ELSEWHERE = f'<w:t>1</w:t><w:a xmlns:r="{OFFICE}" r:id="r9"/>'
+DDE_LINK = '<externalLink><ddeLink ddeService="cmd" ddeTopic="/c calc"/></externalLink>'
+TEMPLATE = f'<a><b Type="{OFFICE}/attachedTemplate" Target="http://evil.test/a.dotm" TargetMode="External"/></a>'
+COLUMN = "<table><calculatedColumnFormula>cmd|'/c'!A0</calculatedColumnFormula></table>"
+OPEN = "<a xmlns:t='urn:t'><c t:formula='of:=DDE(&quot;cmd&quot;;&quot;/c&quot;)'/></a>"
+MARKS = {"a bitmap": b"BM", "a sound": b"RIFF", "a PDF": b"%PDF-1.4", "a photo": b"\xff\xd8\xff", "a GIF": b"GIF89a"}
+LINKS = {
+    "in hexadecimal": "<66696c653a2f2f2f61>", "in octal": r"(\146ile:///a)", "after a space": "( file:///a)",
+    "elsewhere": "2 0 R", "nowhere": "9 0 R",
+}  # fmt: skip
+PLIST = '<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "x"><plist/>'
+SHARE = r'<w:instrText>HYPERLINK "\\\\a\\b"</w:instrText>'
+DIGITS = " ".join(str(pow(7, each, 10**9)) for each in range(9000))
+JS = "<< /S /JavaScript /JS (x) >>"
+TWICE = "[/ASCIIHexDecode /FlateDecode] /DecodeParms << /Predictor 12 >>"
+CLEAN: dict[str, tuple[str, bytes]] = {
+    "a workbook": ("a.xlsx", office()),
+    "a workbook with a link to a page": ("a.xlsx", related("hyperlink", "https://example.test/a?b=1")),
+    "a workbook with a formula's link to a page": ("a.xlsx", formula('HYPERLINK("https://a.test","a: b")')),
+    "a workbook with what a printer of Apple's was told": ("a.xlsx", office(xl__printerSettings1_DOT_bin=PLIST)),
+    "a text with a field's link into itself": ("a.docx", worded(r'<w:instrText>HYPERLINK \l "a"</w:instrText>')),
+    "a PDF with a link to a page": ("a.pdf", pdf("<< /S /URI /URI (https://a.test/\\(b\\)) >>")),
+    "a workbook whose text has a pipe": ("a.xlsx", formula('IF(A1,"a|b!","c")')),
+    "a deck with a chart's workbook inside": ("a.pptx", CHARTS),
+    "a text with a page number": (
+        "a.docx",
+        worded(FIELD.format("begin") + "<w:instrText>PAGE ADDED</w:instrText>" + FIELD.format("end")),
+    ),
+    "one thing for all programs": ("a.docx", other("<w:t>same</w:t>", "<w:t>same</w:t>")),
+    "a table": ("a.csv", b"name,amount\nA & B,-12.50\nC,+3\nD,-1e-5\nE,-\nF,+49 30 1234\n"),
+    "a table parted by semicolons": ("a.csv", b"name;text\nA;good, - see note\n"),
+    "a list": ("a.md", b"- one, two\n- three, four\n"),
+    "JSON": ("a.json", b'{"a": "<script>"}'),
+    "a PDF": ("a.pdf", pdf("<< /Type /Catalog /OpenAction [1 0 R /Fit] >>", "(text: /JS)")),
+    "a PDF that opens at a page": ("a.pdf", pdf("<< /OpenAction 2 0 R >>", "[1 0 R /XYZ 0 0 0]")),
+    "a PDF that opens at a page by an action": ("a.pdf", pdf("<< /OpenAction << /S /GoTo /D [1 0 R /Fit] >> >>")),
+    "a PDF with a link": ("a.pdf", pdf("<< /S /URI /URI (https://example.test) >>")),
+    "packed objects": ("a.pdf", object_stream("<< /Type /Page >>")),
+    "a picture": ("a.png", png()),
+    "a page": ("a.html", b"<!DOCTYPE html><html><a href='https://example.test'>on top = x</a></html>"),
+    "a drawing": ("a.svg", b'<svg xmlns="http://www.w3.org/2000/svg"><path d="M0"/></svg>'),
+    "an archive": ("a.zip", packed({"a/b.txt": "x", "c.png": png()})),
+    "rich text": ("a.rtf", rb"{\rtf1 hello}"),
+    "a text in another script": ("a.txt", "שלום, עולם\n".encode()),
+}
+ACTIVE: list[tuple[str, str, str, bytes]] = [
+    ("macros", "VBA", "a.xlsm", office(xl__vbaProject_DOT_bin=old("_VBA_PROJECT"))),
+    ("macros", "a type with macros", "a.xlsx", typed(OPENS)),
+    ("macros", "Basic", "a.ods", packed({"mimetype": "x", "Basic/Standard/Module1.xml": "<a/>"})),
+    ("xlm", "a macro sheet", "a.xlsx", office(xl__macrosheets__sheet1_DOT_xml="<a/>")),
+    ("xlm", "a macro sheet by another name", "a.xlsx", office(xl__x_DOT_xml="<macrosheet/>")),
+    ("xlm", "a name that opens", "a.xlsx", office(xl__a_DOT_xml=NAMED)),
+    ("xlm", "a formula that runs", "a.xlsx", formula('EXEC("calc")')),
+    ("dde", "a link", "a.xlsx", office(xl__x_DOT_xml="<externalLink><ddeLink/></externalLink>")),
+    ("dde", "a formula", "a.xlsx", formula("cmd|'/c calc'!A0")),
+    ("dde", "a field in pieces", "a.docx", worded(FIELD.format("begin") + SPLIT + FIELD.format("end"))),
+    ("dde", "a simple field", "a.docx", worded('<w:fldSimple w:instr="DDEAUTO x"/>')),
+    ("dde", "an embedded workbook", "a.pptx", office(ppt__embeddings__a_DOT_xlsx=FORMULA_BOOK)),
+    ("dde", "a cell of a table", "a.csv", b"a,b\n=cmd|'/c calc'!A0,1\n"),
+    ("external-links", "another workbook", "a.xlsx", office(xl__externalLinks__externalLink1_DOT_xml="<a/>")),
+    ("external-links", "a picture", "a.docx", related("image", "https://example.test/a.png")),
+    ("external-links", "a link to a share", "a.docx", related("hyperlink", "\\\\host\\share\\a")),
+    ("external-links", "a link to a file", "a.docx", related("hyperlink", "file:///etc/passwd")),
+    ("external-links", "a target that is not said to be outside", "a.docx", related("image", "http://a.test/x", "")),
+    ("external-links", "a formula", "a.xlsx", formula('WEBSERVICE("http://a.test")')),
+    ("external-links", "a field", "a.docx", worded('<w:fldSimple w:instr=" INCLUDEPICTURE x"/>')),
+    ("external-links", "a PDF's way elsewhere", "a.pdf", pdf("<< /S /GoToR /F (x.pdf) >>")),
+    ("external-links", "a PDF's link to a file", "a.pdf", pdf("<< /S /URI /URI (file:///x) >>")),
+    ("queries", "a connection", "a.xlsx", office(xl__connections_DOT_xml="<connections/>")),
+    ("queries", "Power Query", "a.xlsx", office(customXml__item1_DOT_xml='<DataMashup xmlns="http://x"/>')),
+    ("queries", "Power Query in other letters", "a.xlsx", office(customXml__a_DOT_xml=MASHUP.encode("utf-16"))),
+    ("remote-template", "a template", "a.docx", related("attachedTemplate", "https://example.test/a.dotm")),
+    ("remote-template", "rich text", "a.rtf", rb"{\rtf1{\*\template http://a.test/x}}"),
+    ("embedded", "an object", "a.docx", office(word__embeddings__oleObject1_DOT_bin=old("Ole10Native"))),
+    ("embedded", "a chunk", "a.docx", related("aFChunk", "a.html", "")),
+    ("embedded", "a file in a PDF", "a.pdf", pdf("<< /Type /EmbeddedFile >>")),
+    ("embedded", "media in a PDF", "a.pdf", pdf("<< /Subtype /RichMedia >>")),
+    ("embedded", "rich text", "a.rtf", rb"{\rtf1{\object\objemb{\*\objdata 0105}}}"),
+    ("activex", "a control", "a.docx", office(word__activeX__activeX1_DOT_xml="<a/>")),
+    ("activex", "a relationship", "a.docx", related("control", "a.xml", "")),
+    ("alternate-content", "other words", "a.docx", other("<w:t>100</w:t>", "<w:t>900</w:t>")),
+    ("alternate-content", "words for some only", "a.docx", other("<w:t>100</w:t>", "")),
+    ("alternate-content", "another part", "a.docx", other("<w:t>1</w:t>", ELSEWHERE)),
+    ("ambiguous-archive", "a name twice", "a.xlsx", packed([("a.xml", "<a/>"), ("a.xml", "<b/>")])),
+    ("ambiguous-archive", "a name in another case", "a.zip", packed({"a.txt": "x", "A.TXT": "y"})),
+    ("ambiguous-archive", "a way up", "a.zip", packed({"../a.txt": "x"})),
+    ("ambiguous-archive", "an absolute name", "a.zip", packed({"/a.txt": "x"})),
+    ("ambiguous-archive", "a way up in other letters", "a.zip", packed({"a/%2e%2e/b.txt": "x"})),
+    ("ambiguous-archive", "a way up for Windows", "a.zip", packed({"..\\a.txt": "x"})),
+    ("ambiguous-archive", "a remark", "a.zip", packed({"a.txt": "x"}, b"MZ")),
+    ("ambiguous-archive", "two archives", "a.zip", hidden()),
+    ("polyglot", "bytes before an archive", "a.zip", b"GIF89a" + packed({"a.txt": "x"})),
+    ("polyglot", "an archive behind a picture", "a.png", png(packed({"a.txt": "x"}))),
+    ("polyglot", "bytes behind a picture", "a.png", png(b"more")),
+    ("polyglot", "bytes behind a PDF", "a.pdf", pdf("<< >>", after=b"MZ")),
+    ("polyglot", "bytes before a PDF", "a.pdf", pdf("<< >>", before=b"<script>")),
+    ("encrypted", "a member", "a.zip", locked()),
+    ("encrypted", "a document", "a.xlsx", old("EncryptedPackage")),
+    ("encrypted", "a PDF", "a.pdf", pdf("<< /Encrypt 2 0 R >>")),
+    ("archive-bomb", "zeros", "a.zip", packed({"a.txt": bytes(16 << 20)})),
+    ("legacy-format", "an old workbook", "a.xls", old("Workbook")),
+    ("macros", "an old workbook", "a.xls", old("_VBA_PROJECT_CUR")),
+    ("scripts", "a PDF", "a.pdf", pdf("<< /S /JavaScript /JS (app.alert\\(1\\)) >>")),
+    ("scripts", "a PDF in other letters", "a.pdf", pdf("<< /S /J#61vaScript /#4aS (x) >>")),
+    ("scripts", "a PDF's packed objects", "a.pdf", object_stream("<< /S /JavaScript /JS (x) >>")),
+    ("unreadable", "objects packed twice", "a.pdf", object_stream("<< >>", TWICE)),
+    ("actions", "a program", "a.pdf", pdf("<< /S /Launch /F (calc) >>")),
+    ("actions", "on opening", "a.pdf", pdf("<< /OpenAction << /S /Named >> >>")),
+    ("actions", "on opening, elsewhere", "a.pdf", pdf("<< /OpenAction 2 0 R >>", "<< /S /Named >>")),
+    ("actions", "of a page", "a.pdf", pdf("<< /AA << /O 2 0 R >> >>")),
+    ("actions", "a form that is sent", "a.pdf", pdf("<< /S /SubmitForm >>")),
+    ("actions", "data that are read", "a.pdf", pdf("<< /S /ImportData >>")),
+    ("forms", "XFA", "a.pdf", pdf("<< /XFA [(a) 2 0 R] >>")),
+    ("scripts", "a page", "a.html", b"<html><script>x</script></html>"),
+    ("scripts", "a page that is called a text", "a.txt", b"hello <html><ScRiPt>x</script>"),
+    ("scripts", "a handler", "a.svg", b'<svg onload="x()"/>'),
+    ("scripts", "a link", "a.html", b'<a href="java&#115;cript:x">'),
+    ("scripts", "a link in pieces", "a.html", b'<a href="java\tscript:x">'),
+    ("scripts", "a page in a drawing", "a.svg", b"<svg><foreignObject/></svg>"),
+    ("scripts", "a drawing in a document", "a.docx", office(word__media__a_DOT_svg="<svg><script/></svg>")),
+    ("scripts", "in other letters", "a.html", "<html><script>".encode("utf-16")),
+    ("external-references", "a picture", "a.html", b'<img src="https://a.test/x.png">'),
+    ("external-references", "a style", "a.html", b"<style>@import url(//a.test/x)</style>"),
+    ("external-references", "a drawing", "a.svg", b'<svg><image xlink:href="http://a.test"/></svg>'),
+    ("entities", "XML", "a.xml", b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'),
+    ("entities", "a part", "a.xlsx", office(xl__a_DOT_xml='<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')),
+    ("formulas", "equals", "a.csv", b'a,b\n"=HYPERLINK(""x"")",1\n'),
+    ("formulas", "plus", "a.csv", b"a,b\n+A1,1\n"),
+    ("formulas", "minus", "a.csv", b"a,b\n-1+A1,1\n"),
+    ("formulas", "at", "a.csv", b"a,b\n@SUM(A1),1\n"),
+    ("formulas", "behind a tab", "a.csv", b'a,b\n"\t=1+1",1\n'),
+    ("formulas", "tabs", "a.tsv", b"a\tb\n=1+1\t2\n"),
+    ("formulas", "another mark", "a.csv", b"a,b\nx;=1+1;y,2\n"),
+    ("formulas", "a table that is called a text", "a.txt", b"a,b\n=1+1,2\n"),
+    ("programs", "Linux", "a.docx", b"\x7fELF" + bytes(99)),
+    ("programs", "Windows", "a.pdf", b"MZ" + bytes(99)),
+    ("programs", "a shortcut", "a.xlsx", b"L\0\0\0\x01\x14\x02\0" + bytes(99)),
+    ("programs", "a starter", "a.txt", b"[Desktop Entry]\nExec=x\n"),
+    ("programs", "a script", "a.txt", b"#!/bin/sh\nx\n"),
+    ("programs", "a script in an archive", "a.zip", packed({"a": "#!/bin/sh\n"})),
+    ("programs", "a name in an archive", "a.zip", packed({"a.pdf.exe": "x"})),
+    ("bidi", "a text", "a.py", f"x = 1 # {BIDI} y\n".encode()),
+    ("bidi", "a name", "a.zip", packed({f"a{BIDI}txt.exe": "x"})),
+    ("unknown-format", "bytes", "a.dat", bytes(range(256))),
+    ("unknown-format", "a binary workbook", "a.xlsb", office(xl__worksheets__sheet9_DOT_bin=bytes(range(256)))),
+    ("external-links", "an add-in", "a.xlsx", office(xl__webextensions__a_DOT_xml="<a/>")),
+    ("macros", "by its relationship", "a.xlsx", related("vbaProject", "a.dat", "")),
+    ("macros", "by its type", "a.xlsx", typed("application/vnd.ms-office.vbaProject")),
+    ("xlm", "by its type", "a.xlsx", typed("application/vnd.ms-excel.macrosheet+xml")),
+    ("activex", "by its type", "a.docx", typed("application/vnd.ms-office.activeX+xml")),
+    ("unknown-format", "by its type", "a.xlsb", typed("application/vnd.ms-excel.sheet.binary.main")),
+    ("xlm", "a sheet of macros by its relationship", "a.xlsx", related("xlMacrosheet", "a.xml", "")),
+    ("dde", "a table's source", "a.ods", office(a_DOT_xml="<a><dde-source/></a>")),
+    ("dde", "a text's source", "a.odt", office(a_DOT_xml="<a><dde-connection-decl/></a>")),
+    ("external-links", "an object elsewhere", "a.xlsx", office(xl__a_DOT_xml="<a><oleLink/></a>")),
+    ("queries", "a connection by another name", "a.xlsx", office(xl__a_DOT_xml="<a><connection/></a>")),
+    ("macros", "an event", "a.odt", office(a_DOT_xml="<a><event-listener/></a>")),
+    ("activex", "an element", "a.docx", worded("<w:control/>")),
+    ("dde", "a formula that asks a program", "a.xlsx", formula('RTD("x",,"y")')),
+    ("scripts", "a PDF by its name", "a.pdf", pdf("<< /Names << /JavaScript 3 0 R >> >>")),
+    ("scripts", "a PDF by its text", "a.pdf", pdf("<< /JS 3 0 R >>")),
+    ("actions", "a film", "a.pdf", pdf("<< /Movie << /F (x) >> >>")),
+    ("external-links", "a page of another PDF", "a.pdf", pdf("<< /Ref << /F (x) >> >>")),
+    ("embedded", "a file by its entry", "a.pdf", pdf("<< /EF << /F 3 0 R >> >>")),
+    ("scripts", "a page in a link", "a.html", b'<a href="data:text/html,x">'),
+    ("scripts", "a page that goes", "a.html", b'<meta http-equiv="refresh" content="0">'),
+    ("external-references", "a style sheet", "a.xml", b'<?xml-stylesheet href="x"?><a/>'),
+    ("entities", "a definition elsewhere", "a.xml", b'<!DOCTYPE a SYSTEM "x"><a/>'),
+    ("dde", "rich text", "a.rtf", rb"{\rtf1{\field{\*\fldinst DDEAUTO x}}}"),
+    ("external-links", "rich text", "a.rtf", rb'{\rtf1{\field{\*\fldinst INCLUDEPICTURE "http://a.test"}}}'),
+    ("embedded", "raw bytes in rich text", "a.rtf", rb"{\rtf1\bin5 hello}"),
+    ("programs", "Java", "a.doc", b"\xca\xfe\xba\xbe" + bytes(9)),
+    ("programs", "macOS", "a.doc", b"\xcf\xfa\xed\xfe" + bytes(9)),
+    ("programs", "WebAssembly", "a.doc", b"\0asm" + bytes(9)),
+    ("macros", "an old text", "a.doc", old("Macros")),
+    ("embedded", "an old text with a package", "a.doc", old("\1Ole10Native")),
+    ("embedded", "an old text with objects", "a.doc", old("ObjectPool")),
+    ("embedded", "an old text with an equation", "a.doc", old("Equation Native")),
+    ("xlm", "an old workbook", "a.xls", old() + b"Excel 4.0"),
+    *(("scripts", f"in {name}", "a.html", b + "<html><script>".encode(name)) for name, b in LETTERS.items()),
+    *(("dde", f"a table like {what}", "a.csv", mark + b",b\n=c|'/c'!A0,2\n;\xff\xd9") for what, mark in MARKS.items()),
+    *(("scripts", f"like {what}", "a.html", mark + b"<script>1</script>;\xff\xd9") for what, mark in MARKS.items()),
+    ("polyglot", "a picture that is called a table", "a.csv", png()),
+    *(("programs", f"by name: {name}", name, b"calc.exe\r\n") for name in ("a.bat", "a.iqy", "a.reg", "a.url")),
+    ("legacy-format", "a table that is called another", "a.csv", b'ID;PWXL;N;E\nC;Y1;X1;K0;EEXEC("calc")\nE\n'),
+    ("remote-template", "relations of another case", "a.docx", office(word___rels__a_DOT_xml_DOT_RELS=TEMPLATE)),
+    ("dde", "types of another case", "a.xlsx", packed({"[content_types].xml": TYPES, "a.xml": DDE_LINK})),
+    ("dde", "a part called otherwise", "a.xlsx", office(xl__a_DOT_dat=DDE_LINK)),
+    ("dde", "a part called a printer", "a.xlsx", office(xl__printerSettings1_DOT_bin=DDE_LINK)),
+    ("dde", "a part in other letters, called otherwise", "a.xlsx", office(xl__a_DOT_bin=DDE_LINK.encode("utf-16"))),
+    ("dde", "a column's formula", "a.xlsx", office(xl__a_DOT_xml=COLUMN)),
+    ("dde", "another office's formula", "a.ods", packed({"mimetype": "x", "content.xml": OPEN})),
+    ("external-links", "a formula's link to a share", "a.xlsx", formula(r'HYPERLINK("\\evil\a.exe","a")')),
+    ("external-links", "a formula's link in pieces", "a.xlsx", formula('HYPERLINK("fi" &amp; "le:///c:/a.exe")')),
+    ("external-links", "a field's link to a share", "a.docx", worded(SHARE)),
+    ("external-links", "a workbook by its relation", "a.xlsx", related("externalLink", "a/b.dat", "")),
+    ("external-links", "a picture by its address", "a.docx", worded('<a src="http://a.test/"/>')),
+    ("macros", "buttons", "a.docx", related("ui/extensibility", "a/b.xml", "")),
+    ("queries", "letters to many", "a.docx", worded("<w:mailMerge/>")),
+    *(("scripts", f"packed after {end!r}", "a.pdf", object_stream(JS, end=end)) for end in (b" \n", b"\r", b"\t\r\n")),
+    ("unreadable", "packed objects that break off", "a.pdf", object_stream(DIGITS, cut=9)),
+    ("unreadable", "packed objects nobody finds", "a.pdf", object_stream(JS, "/A85 /X(obj)")),
+    ("unreadable", "packed objects in pieces", "a.pdf", object_stream(JS, "/FlateDecode /DecodeParms 9 0 R")),
+    ("embedded", "a file by reference", "a.pdf", pdf("<< /Type /Filespec /EF 6 0 R >>")),
+    ("embedded", "a file that is attached", "a.pdf", pdf("<< /Subtype /FileAttachment /FS 4 0 R >>")),
+    ("actions", "a film", "a.pdf", pdf("<< /S /Rendition /OP 0 /R 5 0 R >>")),
+    *(("external-links", f"a link {how}", "a.pdf", pdf(f"<< /URI {at} >>", "(file://a)")) for how, at in LINKS.items()),
+    ("unreadable", "a part", "a.xlsx", office(xl__a_DOT_xml="<a")),
+    ("unreadable", "a picture", "a.png", png()[:-20]),
+    ("unreadable", "an archive", "a.zip", packed({"a": "x" * 99})[:-30]),
+]  # fmt: skip
+
+
+def seen(folder: Path, name: str, data: bytes, check: ActiveCheck | None = None) -> Verdict:
+    """Look at a file and judge."""
+    check = check or ActiveCheck()
+    (folder / name).write_bytes(data)
+    return check.judge(Evidence(json.dumps(look(str(folder / name), check.code)).encode()))
+
+
+@pytest.mark.parametrize("what", CLEAN)
+def test_what_only_says_something_passes(tmp_path: Path, what: str) -> None:
+    verdict = seen(tmp_path, *CLEAN[what])
+    assert verdict.faults == ()
+    assert verdict.passed
+    assert verdict.looked_for == LOOKED_FOR
+
+
+@pytest.mark.parametrize(("family", "what", "name", "data"), ACTIVE, ids=[f"{a}: {b}" for a, b, *_ in ACTIVE])
+def test_what_does_something_fails_unless_the_brief_names_it(
+    tmp_path: Path, family: str, what: str, name: str, data: bytes
+) -> None:
+    verdict = seen(tmp_path, name, data)
+    assert family in {fault.rule for fault in verdict.faults}
+    if family in FAMILIES:
+        named = seen(tmp_path, name, data, ActiveCheck((family,)))
+        assert family not in {fault.rule for fault in named.faults}
+        assert named.values["found of it"] == family
+
+
+def test_every_family_has_a_file() -> None:
+    assert {family for family, *_ in ACTIVE} == set(LOOKED_FOR)
+
+
+def test_a_program_may_be_one_and_nothing_more(tmp_path: Path) -> None:
+    code = ActiveCheck(code=True)
+    assert seen(tmp_path, "a", b"#!/bin/sh\necho '<html><script>'\n", code).passed
+    assert seen(tmp_path, "a.patch", b"--- a\n+++ b\n-1+1,2\n+=x,3\n", code).passed
+    assert not seen(tmp_path, "a.py", f"#!/x\n# {BIDI}\n".encode(), code).passed
+
+
+def test_files_in_files_in_files_are_looked_at_and_no_deeper(tmp_path: Path) -> None:
+    data = packed({"a.sh": "#!/bin/sh\n"})
+    for _ in range(2):
+        data = packed({"a.zip": data})
+    assert [fault.rule for fault in seen(tmp_path, "a.zip", data).faults] == ["programs"]
+    for _ in range(2):
+        data = packed({"a.zip": data})
+    assert [fault.rule for fault in seen(tmp_path, "a.zip", data).faults] == ["unreadable"]
+
+
+def test_overlapping_members_are_found(tmp_path: Path) -> None:
+    data = bytearray(packed({"a.txt": "x", "b.txt": "x"}))
+    second = data.rfind(b"PK\x01\x02")
+    data[second + 42 : second + 46] = bytes(4)
+    assert not seen(tmp_path, "a.zip", bytes(data)).passed
+
+
+TOLD: dict[str, Any] = {"kind": "text", "bytes": 1, "parts": 0, "count": 0, "found": [], "tools": {}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"found": [["macros", "a", "b"]]},
+        {"count": 3},
+        {"count": True},
+        {"found": [["unheard of", "a", "b"]], "count": 1},
+        {"found": [["macros", 1, "b"]], "count": 1},
+        {"found": "macros", "count": 1},
+        {"kind": None},
+        {"bytes": "1"},
+        {"tools": {"a": 1}},
+    ],
+)
+def test_evidence_that_makes_no_sense_fails(change: dict[str, object]) -> None:
+    assert ActiveCheck().judge(Evidence(json.dumps(TOLD).encode())).passed
+    assert not ActiveCheck().judge(Evidence(json.dumps({**TOLD, **change}).encode())).passed
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text("a\x1b\u202e\n", max_size=9)
+    | st.sampled_from(LOOKED_FOR),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from([*TOLD, "x"]), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from([*TOLD, "unreadable"]), VALUES, max_size=7))
+def test_no_evidence_is_an_error_or_a_long_story(told: dict[str, Any]) -> None:
+    verdict = ActiveCheck(("macros",)).judge(Evidence(json.dumps({**TOLD, **told}).encode()))
+    assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)
+
+
+@pytest.mark.parametrize("expect", [{"allow": ["magic"]}, {"allow": "macros"}, {"allow": [1]}, {"code": 1}, {"x": 1}])
+def test_what_cannot_be_named_is_refused(expect: dict[str, object]) -> None:
+    with pytest.raises(BriefError, match="write active = "):
+        find("active-content", expect)
+
+
+@pytest.mark.parametrize("family", ALWAYS)
+def test_what_was_not_looked_into_cannot_be_named(family: str) -> None:
+    with pytest.raises(BriefError, match="active cannot be"):
+        find("active-content", {"allow": [family]})
+
+
+def test_every_deliverable_with_a_check_is_looked_at_for_it_first() -> None:
+    item = Deliverable("a.xlsx", "xlsx", (Wanted("xlsx", {"rows": 1}),), ("macros",))
+    assert checks_of(item) == [("active-content", {"allow": ["macros"], "code": False}), ("xlsx", {"rows": 1})]
+    assert checks_of(Deliverable("a", "file", (Wanted("program"),)))[0][1] == {"allow": [], "code": True}
+    assert checks_of(Deliverable("a.txt", "txt", (Wanted("active-content"),))) == [
+        ("active-content", {"allow": [], "code": False})
+    ]
+    assert checks_of(Deliverable("a.txt", "txt")) == []

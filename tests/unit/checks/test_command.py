@@ -1,0 +1,58 @@
+"""Does a command succeed beside the file."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.checks import find, runs
+from hotdesk.checks.command import CommandCheck
+from hotdesk.checks.runs import Run
+from hotdesk.desk.local import local_runtime
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError
+
+EXPECT: dict[str, object] = {"run": ["python3", "-m", "json.tool", "{file}"], "contains": ["total"]}
+CHECK = CommandCheck.expecting(EXPECT)
+
+
+async def test_a_command_is_run_beside_the_file() -> None:
+    async with local_runtime() as runtime:
+        desk = await runtime.open(Spec())
+        await desk.write("good.json", b'{"total": 1}')
+        await desk.write("poor.json", b'{"sum": 1}')
+        await desk.write("bad.json", b"{")
+        found = {name: CHECK.judge(await CHECK.gather(desk, f"{name}.json")) for name in ("good", "poor", "bad", "no")}
+        always = CommandCheck.expecting({"run": ["true"]})
+        nothing = always.judge(await always.gather(desk, "no.json"))
+        await runtime.burn(desk.id)
+    assert {name: verdict.passed for name, verdict in found.items()} == {
+        "good": True, "poor": False, "bad": False, "no": False
+    }  # fmt: skip
+    assert found["poor"].faults[0].rule == "output"
+    assert found["bad"].faults[0].rule == "exit"
+    assert nothing.findings == (
+        "expected a file that a command can be run beside, found there is no file, or an empty one",
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "passes"),
+    [
+        (Run(0, "a total", ""), True),
+        (Run(1, "a total", ""), False),
+        (Run(127, "total", "no such program"), False),
+        (Run(0, "a sum", ""), False),
+        (Run(0, "", "total"), False),
+        (Run(0, "a total", "", "it was not done in time"), False),
+    ],
+)
+def test_how_it_ends_is_what_counts(run: Run, passes: bool) -> None:
+    assert CHECK.judge(runs.told({"command": run}, there=True)).passed is passes
+    assert not CHECK.judge(runs.told({"command": run}, there=False)).passed
+    assert not CHECK.judge(runs.told({"other": run}, there=True)).passed
+
+
+@pytest.mark.parametrize("expect", [{}, {"run": []}, {"run": "true"}, {"run": [1]}, {"run": ["true"], "shell": True}])
+def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+    with pytest.raises(BriefError, match=r"command .*write expect = "):
+        find("command", expect)

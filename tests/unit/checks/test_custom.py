@@ -1,0 +1,109 @@
+"""Does a check of the brief's own hold: what it says is taken as bounded, typed data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotdesk.checks import find, runs
+from hotdesk.checks.custom import CustomCheck
+from hotdesk.checks.runs import Run
+from hotdesk.checks.seam import Verdict
+from hotdesk.desk.local import local_runtime
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError
+
+CHECK = CustomCheck.expecting({"file": "checks/lines.py", "given": {"least": 2}})
+GOOD: dict[str, Any] = {
+    "faults": [],
+    "held": ["3 lines"],
+    "values": {"lines": 3, "fine": True, "name": "x", "none": None},
+}
+FAULT = {"where": "line 2", "expected": "words", "found": "none"}
+PROGRAM = """
+import json, sys
+least = json.load(sys.stdin)["least"]
+lines = open(sys.argv[1]).read().splitlines()
+faults = [] if len(lines) >= least else [{"where": "", "expected": f"{least} lines", "found": str(len(lines))}]
+print(json.dumps({"faults": faults, "held": ["enough lines"], "values": {"lines": len(lines)}}))
+"""
+
+
+def judged(said: object, run: Run | None = None) -> Verdict:
+    """Judge what a check said."""
+    text = said if isinstance(said, str) else json.dumps(said)
+    return CHECK.judge(runs.told({"check": run or Run(0, text, "")}))
+
+
+async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:
+    async with local_runtime() as runtime:
+        desk = await runtime.open(Spec())
+        await desk.write("beside/checks/lines.py", PROGRAM.encode())
+        await desk.write("good.txt", b"a\nb\n")
+        await desk.write("bad.txt", b"a\n")
+        good, bad = [CHECK.judge(await CHECK.gather(desk, name)) for name in ("good.txt", "bad.txt")]
+        missing = CHECK.judge(await CHECK.gather(desk, "missing.txt"))
+        await runtime.burn(desk.id)
+    assert good.passed
+    assert good.findings == ("enough lines",)
+    assert good.values == {"lines": 2.0}
+    assert bad.findings == ("expected 2 lines, found 1",)
+    assert "FileNotFoundError" in missing.findings[0]
+    assert CHECK.beside == ("checks/lines.py",)
+
+
+def test_what_it_finds_fails_and_what_it_holds_passes() -> None:
+    assert judged(GOOD).passed
+    verdict = judged({**GOOD, "faults": [FAULT]})
+    assert verdict.findings == ("line 2: expected words, found none",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "", "passed", "{}", "null", {"passed": True}, {**GOOD, "passed": True}, {**GOOD, "held": []},
+        {**GOOD, "held": [1]}, {**GOOD, "held": "all"}, {**GOOD, "held": ["x"] * 51}, {**GOOD, "values": []},
+        {**GOOD, "values": {"a": []}}, {**GOOD, "values": {"a": {}}},
+        {**GOOD, "values": dict.fromkeys(map(str, range(51)))},
+        {**GOOD, "faults": ["x"]}, {**GOOD, "faults": [{"where": ""}]}, {**GOOD, "faults": [{**FAULT, "where": 1}]},
+        json.dumps(GOOD).replace("3,", "NaN,"), json.dumps(GOOD) + json.dumps(GOOD), "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_a_failed_check(said: object) -> None:
+    verdict = judged(said)
+    assert not verdict.passed
+    assert verdict.findings
+
+
+@pytest.mark.parametrize(
+    "run", [Run(1, json.dumps(GOOD), "x"), Run(0, json.dumps(GOOD), "", "it was not done in time")]
+)
+def test_a_check_that_did_not_end_well_says_nothing(run: Run) -> None:
+    assert not judged(GOOD, run).passed
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [{}, {"file": "check.sh"}, {"file": "../check.py"}, {"file": "c.py", "given": 5}, {"file": "c.py", "x": 1}],
+)
+def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+    with pytest.raises(BriefError, match=r"custom .*write expect = "):
+        find("custom", expect)
+
+
+SAID = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text("a\x1b\u202e", max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD, *FAULT]), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(SAID, SAID, SAID)
+def test_nothing_it_says_is_an_error_or_reaches_a_terminal_raw(faults: Any, held: Any, values: Any) -> None:
+    for said in (faults, {"faults": faults, "held": held, "values": values}):
+        assert all(finding.isprintable() and len(finding) < 1000 for finding in judged(said).findings)

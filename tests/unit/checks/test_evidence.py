@@ -1,0 +1,53 @@
+"""What comes out of a desk for one file is bounded, whatever is announced."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+
+from hotdesk.checks.evidence import MOST_PAGES, MOST_PIXELS, WIDEST, unpack
+from hotdesk.checks.seam import Page
+
+RED = zlib.compress(b"\xff\0\0" * 6)
+GREEN = zlib.compress(b"\0\xff\0" * 4)
+
+
+def said(drawn: object, *pages: bytes) -> bytes:
+    """Say what a program says: a line, then pixels."""
+    return json.dumps({"seen": 1, "drawn": drawn}).encode() + b"\n" + b"".join(pages)
+
+
+def test_pages_come_as_pixels_in_their_order() -> None:
+    seen = unpack(said([[3, 2, len(RED)], [2, 2, len(GREEN)]], RED, GREEN))
+    assert seen.pages == (Page(3, 2, b"\xff\0\0" * 6), Page(2, 2, b"\0\xff\0" * 4))
+    assert json.loads(seen.told)["seen"] == 1
+
+
+BLANK = zlib.compress(bytes(WIDEST * WIDEST * 3))
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        pytest.param(said([[3, 2, len(RED) - 8]], RED), id="cut short"),
+        pytest.param(said([[3, 3, len(RED)]], RED), id="larger than it is"),
+        pytest.param(said([[3, 2, len(RED)], [2, 2, len(GREEN)]], RED), id="one is missing"),
+        pytest.param(said([[0, 2, 5]], RED), id="no width"),
+        pytest.param(said([[WIDEST + 1, 1, 5]], RED), id="too wide"),
+        pytest.param(said([[3, 2]], RED), id="no size"),
+        pytest.param(said([[3.0, 2, 5]], RED), id="no whole number"),
+        pytest.param(said([[1, 1, 5]] * (MOST_PAGES + 1), RED), id="too many"),
+        pytest.param(said("many", RED), id="no list"),
+        pytest.param(said([[3, 2, 6]], b"no zip"), id="not deflated"),
+        pytest.param(said([[WIDEST, WIDEST, len(BLANK)]] * (MOST_PIXELS // WIDEST**2 + 1), BLANK), id="too much"),
+        pytest.param(b"no JSON\n" + RED, id="nothing announced"),
+    ],
+)
+def test_what_is_not_as_it_was_announced_is_not_there(evidence: bytes) -> None:
+    assert unpack(evidence).pages == ()
+
+
+def test_no_more_is_inflated_than_was_announced() -> None:
+    assert unpack(said([[1, 1, len(BLANK)]], BLANK)).pages == (Page(1, 1, bytes(3)),)

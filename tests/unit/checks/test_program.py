@@ -1,0 +1,100 @@
+"""Does a program do what it shall: it runs at a desk, and every way it can fail is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotdesk.checks import find, runs
+from hotdesk.checks.program import ProgramCheck
+from hotdesk.checks.runs import Run
+from hotdesk.checks.seam import Evidence, Verdict
+from hotdesk.desk.local import local_runtime
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import BriefError
+
+EXPECT: dict[str, object] = {"args": ["5"], "stdin": "7", "output": "35", "makes": ["out.txt"], "seconds": 20}
+GOOD = "import sys\nopen('out.txt', 'w').write('x')\nprint(int(sys.argv[1]) * int(input()))\n"
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    """Open a desk without a wall: what is run here harms nobody."""
+    async with local_runtime() as runtime:
+        desk = await runtime.open(Spec())
+        yield desk
+        await runtime.burn(desk.id)
+
+
+async def seen(desk: Desk, text: str, name: str = "deliverable-1.py", **change: Any) -> Verdict:
+    """Run a program and judge."""
+    await desk.write(name, text.encode())
+    check = ProgramCheck.expecting({**EXPECT, **change})
+    return check.judge(await check.gather(desk, name))
+
+
+async def test_a_program_that_does_what_it_shall_passes(desk: Desk) -> None:
+    verdict = await seen(desk, GOOD)
+    assert verdict.passed
+    assert verdict.findings == ("exit code 0", "out.txt: 1 bytes", "the output is as expected")
+    assert verdict.values["exit code"] == 0
+
+
+async def test_a_program_can_run_itself(desk: Desk) -> None:
+    assert (await seen(desk, "#!/bin/sh\necho 35; echo > out.txt\n", "deliverable-1")).passed
+    other = "echo 35; echo > out.txt\n"
+    assert (await seen(desk, other, "deliverable-2", **{"with": ["sh"]})).passed
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "rule", "why"),
+    [
+        (GOOD, {"output": "36"}, "output", "expected 36, found 35"),
+        (GOOD, {"args": ["x"]}, "exit", "expected exit code 0, found 1: Traceback"),
+        (GOOD, {"stdin": ""}, "exit", "EOFError"),
+        (GOOD, {"makes": ["other.txt"]}, "makes", "other.txt: expected a file with something in it, found none"),
+        (GOOD, {"exit": 3}, "exit", "expected exit code 3, found 0"),
+        (GOOD, {"contains": ["36"]}, "output", "expected an output with 36, found 35"),
+        (GOOD + "raise SystemExit(4)", {}, "exit", "found 4"),
+        ("import time; time.sleep(60)", {"seconds": 1}, "ends", "it was not done in time"),
+        ("for _ in range(999): print('x' * 9999)", {}, "ends", "it said more than is taken"),
+        ("import os; os.mkdir('out.txt')\nprint(35)", {}, "makes", "out.txt: expected a file"),
+    ],
+)
+async def test_each_fault_is_found(desk: Desk, text: str, change: dict[str, Any], rule: str, why: str) -> None:
+    verdict = await seen(desk, text, **change)
+    assert rule in {fault.rule for fault in verdict.faults}
+    assert why in "; ".join(verdict.findings)
+
+
+async def test_what_it_says_of_itself_counts_for_nothing(desk: Desk) -> None:
+    lie = 'print(\'{"runs": {"program": {"exit_code": 0, "stdout": "35"}}, "made": {"out.txt": 9}, "passed": true}\')'
+    assert not (await seen(desk, lie + "\nraise SystemExit(1)")).passed
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [{"args": "5"}, {"exit": 256}, {"seconds": 0}, {"seconds": 9999}, {"makes": ["../x"]}, {"output": 5}, {"x": 1},
+     {"image": "mine"}, {"contains": "x"}],
+)  # fmt: skip
+def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
+    with pytest.raises(BriefError, match=r"program .*write expect = "):
+        find("program", expect)
+
+
+VALUE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a\x1b", max_size=5)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(["exit_code", "stdout", "stderr", "trouble"]), VALUE), VALUE)
+def test_no_evidence_is_an_error(run: dict[str, Any], made: Any) -> None:
+    told = runs.told({"program": Run(0, "35", "")}, made={"out.txt": made}).told
+    other = json.dumps({"runs": {"program": run}, "made": {"out.txt": made}}).encode()
+    for each in (other, told):
+        verdict = ProgramCheck.expecting(EXPECT).judge(Evidence(each))
+        assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)

@@ -1,0 +1,305 @@
+"""Is it a working workbook: evidence from real files, and judgement over a table of faults."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import platform
+import re
+import runpy
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotdesk.checks import find
+from hotdesk.checks.inside.sheet_look import look
+from hotdesk.checks.seam import Evidence
+from hotdesk.checks.sheet import MOST_ADDED, SheetCheck
+from hotdesk.checks.xlsx.colour import is_colour
+from hotdesk.errors import BriefError
+
+EXPECT: dict[str, object] = {
+    "columns": ["Invoice", "Order", "Vendor", "Invoiced", "Ordered", "Difference"],
+    "rows": 3,
+    "red_where": "Difference",
+    "total": "Difference",
+}
+ORDERS = [
+    {"Invoice": "I1", "Order": "P1", "Vendor": "A & B <c>", "Invoiced": 10.10, "Ordered": 10.10},
+    {"Invoice": "I2", "Order": "P2", "Vendor": "B", "Invoiced": 30.5, "Ordered": 20.25},
+    {"Invoice": "I3", "Order": "P3", "Vendor": "C", "Invoiced": 7, "Ordered": 8},
+]
+CHECK = SheetCheck.expecting(EXPECT)
+EXAMPLE = Path(__file__).parents[3] / "examples/invoices-small/reconcile.py"
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have the example write a workbook."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "invoices.json").write_text(json.dumps(ORDERS))
+    (tmp_path / "orders.json").write_text(json.dumps({each["Order"]: each["Ordered"] for each in ORDERS}))
+    runpy.run_path(str(EXAMPLE))["write"]()
+    return tmp_path / "Discrepancy_Report.xlsx"
+
+
+@pytest.fixture
+def seen(report: Path) -> dict[str, Any]:
+    """Give what is seen of it."""
+    return json.loads(json.dumps(look(str(report))))  # type: ignore[no-any-return]
+
+
+def evidence(cells: object) -> Evidence:
+    """Give evidence of one sheet."""
+    return Evidence(json.dumps({"sheets": [{"name": "x", "cells": cells}], "tools": {"Python": "3"}}).encode())
+
+
+def judged(seen: object) -> tuple[bool, str]:
+    """Judge evidence."""
+    verdict = CHECK.judge(Evidence(json.dumps(seen).encode()))
+    return verdict.passed, "; ".join(verdict.findings)
+
+
+def test_a_workbook_that_works_passes(seen: dict[str, Any]) -> None:
+    assert judged(seen) == (
+        True,
+        "6 columns, 3 rows; 4 formulas, calculated again; red where Difference is not 0, and only there",
+    )
+    vendor = next(cell for cell in seen["sheets"][0]["cells"] if cell["at"] == "C2")
+    assert vendor == {"at": "C2", "value": "A & B <c>", "formula": "", "fill": "", "error": False}
+
+
+def test_what_was_seen_is_told_for_a_certificate(seen: dict[str, Any]) -> None:
+    verdict = CHECK.judge(Evidence(json.dumps(seen).encode()))
+    assert verdict.values == {"rows": 3, "cells": 26, "formulas": 4}
+    assert verdict.tools == {"Python": platform.python_version()}
+    assert verdict.looked_for == ("opens", "columns", "rows", "errors", "calculated", "fresh", "colours", "total")
+
+
+Change = Callable[[dict[str, dict[str, Any]]], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda at: at["A1"].update(value="Number"), "columns x!1:1: the columns Invoice, Order|Number, Order"),
+        (lambda at: at["A1"].update(value="\x1b[31m"), r"columns x!1:1: the columns Invoice|\x1b[31m"),
+        (lambda at: [at.pop(key) for key in [*at] if key.endswith("5")], "rows x: 3 rows|2"),
+        (lambda at: at.pop("A3"), "rows x!A3: a row without a gap|nothing"),
+        (lambda at: at["F3"].update(value=0.0), "fresh x!F3: 10.25, which is what =D3-E3 gives|0 saved"),
+        (lambda at: at["F5"].update(value=1.0), "fresh x!F5: 9.25, which is what =SUM(F2:F4) gives|1 saved"),
+        (
+            lambda at: at["F5"].update(formula="SUM(F2:F3)", value=10.25),
+            "total x!F5: the sum of Difference|10.25",
+        ),
+        (
+            lambda at: at["F5"].update(formula=""),
+            "total x!F5: the sum of Difference, 9.25, by|9.25, no formula",
+        ),
+        (lambda at: at["F3"].update(formula="WEBSERVICE(1)"), "fresh x!F3: a sum of a column|=WEBSERVICE(1)"),
+        (lambda at: at["F3"].update(formula="other!D3-E3"), "fresh x!F3: a sum of a column|=other!D3-E3"),
+        (lambda at: at["F3"].update(formula="@D3"), "fresh x!F3: a sum of a column|=@D3"),
+        (lambda at: at["F5"].update(formula="SUM(E2:F4)"), "fresh x!F5: a sum of a column|=SUM(E2:F4)"),
+        (lambda at: at["F5"].update(value=None), "calculated x!F5: a value saved with =SUM(F2:F4)|no value"),
+        (lambda at: at["C3"].update(error=True, value="#REF!"), "errors x!C3: a value|#REF!"),
+        (lambda at: at.update(twice=at["C3"]), "opens : a workbook|it has no first row, or two cells in one place"),
+        (
+            lambda at: at["F2"].update(value=float("nan"), formula=""),
+            "opens : a workbook|what was seen of it",
+        ),
+        (lambda at: at["B3"].update(fill=""), "colours x!3:3: a row that is red, since Difference is 10.25|5 of 6"),
+        (lambda at: at["B3"].update(fill="FF00FF00"), "colours x!3:3: a row that is red|5 of 6 cells are"),
+        (
+            lambda at: [at[f"{c}2"].update(fill="FFFF0000") for c in "ABCDEF"],
+            "colours x!2:2: a row that is not|6 of",
+        ),
+        (lambda at: at["F2"].update(value="none", formula=""), "colours x!F2: a number in Difference|'none'"),
+    ],
+)
+def test_each_fault_is_found(seen: dict[str, Any], change: Change, why: str) -> None:
+    cells = {cell["at"]: cell for cell in copy.deepcopy(seen)["sheets"][0]["cells"]}
+    change(cells)
+    verdict = CHECK.judge(evidence([*cells.values()]))
+    expected, _, found = why.partition("|")
+    told = [(f"{each.rule} {each.where}: {each.expected}", each.found) for each in verdict.faults]
+    assert any(one.startswith(expected) and other.startswith(found) for one, other in told), told
+    assert {each.rule for each in verdict.faults} <= set(verdict.looked_for)
+
+
+def test_sums_that_would_keep_us_busy_are_refused() -> None:
+    rows = math.isqrt(MOST_ADDED) + 2
+    cells = [{"at": f"A{row}", "value": 0.0, "formula": f"SUM(A1:A{rows})"} for row in range(2, rows + 2)]
+    check = SheetCheck.expecting({"columns": ["A"], "rows": rows})
+    verdict = check.judge(evidence([{**CELL, "value": "A"}, *({**CELL, **each} for each in cells)]))
+    assert verdict.faults[0].found == "its sums add up more than anybody can follow"
+
+
+def test_a_sum_that_no_number_can_hold_is_a_fault_and_no_error(seen: dict[str, Any]) -> None:
+    for cell in seen["sheets"][0]["cells"]:
+        if cell["at"] in ("D2", "D3"):
+            cell["value"] = 1.7e308
+        if cell["at"] == "F4":
+            cell["formula"] = "SUM(D2:D3)"
+    assert "F4: expected inf, which is what =SUM(D2:D3) gives, found -1 saved" in judged(seen)[1]
+
+
+CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"",
+        b"no JSON",
+        b"\xff",
+        b"[" * 100_000,
+        b"1" * 5000,
+        b"null",
+        b"[]",
+        b'{"sheets":[]}',
+        *(
+            evidence(cells).told
+            for cells in (
+                None,
+                [CELL][:0],
+                [CELL, CELL],
+                [{**CELL, "at": "A2"}],
+                [{**CELL, "at": "A1x"}],
+                [{**CELL, "at": "A1:A2"}],
+                [{**CELL, "at": "x!A1"}],
+                [{**CELL, "at": "A٣"}],
+                [{**CELL, "value": float("nan")}],
+                [{**CELL, "value": float("inf")}],
+                [{**CELL, "value": 1}],
+                [{**CELL, "value": "x" * 501}],
+                [{**CELL, "error": 1}],
+                [{"at": "A1"}],
+                [None],
+                [{**CELL, "at": f"A{row}"} for row in range(1, 20_003)],
+                [CELL, {**CELL, "at": "A1048576"}],
+            )
+        ),
+        evidence([CELL]).told.replace(b'"3"', b"3"),
+    ],
+)
+def test_evidence_that_makes_no_sense_is_a_failed_check_and_no_error(told: bytes) -> None:
+    only = SheetCheck.expecting({"columns": ["1.0"], "rows": 0})
+    assert only.judge(evidence([CELL])).passed
+    assert [each.rule for each in only.judge(Evidence(told)).faults] == ["opens"]
+
+
+def test_a_file_that_is_no_workbook_is_told_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "a.xlsx"
+    file.write_bytes(b"not a zip")
+    assert judged(look(str(file))) == (
+        False,
+        "expected a workbook, found it cannot be opened as a workbook: BadZipFile: File is not a zip file",
+    )
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("xl/_rels/workbook.xml.rels", b" " * (17 << 20))
+    assert "is too large" in judged(look(str(file)))[1]
+
+
+@pytest.mark.parametrize("value", ["<v></v>", "<v/>", ""])
+def test_a_formula_nobody_calculated_is_told_as_such(report: Path, tmp_path: Path, value: str) -> None:
+    other = tmp_path / "other.xlsx"
+    with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
+        for name in source.namelist():
+            text = source.read(name).decode()
+            made.writestr(name, re.sub(r"(<f>SUM\(.*?</f>)<v>.*?</v>", rf"\g<1>{value}", text))
+    expected = "expected a value saved with =SUM(F2:F4), found no value: it was never calculated"
+    assert f"!F5: {expected}" in judged(look(str(other)))[1]
+
+
+def altered(report: Path, part: str, old: str, new: str, **more: str) -> dict[str, Any]:
+    """Give what is seen of a workbook with one part written otherwise, and more parts."""
+    other = report.with_name("other.xlsx")
+    with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
+        for name in source.namelist():
+            text = source.read(name).decode()
+            assert name != part or old in text
+            made.writestr(name, text.replace(old, new) if name == part else text)
+        for name, text in more.items():
+            made.writestr(name.replace("__", "/") + ".xml", text)
+    return look(str(other))
+
+
+def test_a_workbook_beside_the_one_an_office_opens_is_not_looked_at(report: Path) -> None:
+    seen = altered(report, "_rels/.rels", "xl/workbook.xml", "xl/other.xml", xl__other="<workbook/>")
+    assert "not where workbooks have it: /xl/workbook.xml" in judged(seen)[1]
+    seen = altered(report, "xl/_rels/workbook.xml.rels", "styles.xml", "other.xml", xl__other="<styleSheet/>")
+    assert "not where workbooks have it: /xl/styles.xml" in judged(seen)[1]
+
+
+def test_a_relation_that_leads_to_two_places_is_not_followed(report: Path) -> None:
+    twice = '<Relationship Id="{0}" Type="x/worksheet" Target="worksheets/other.xml"/></Relationships>'
+    with zipfile.ZipFile(report) as source:
+        first = re.findall(r'Id="(\w+)"', source.read("xl/_rels/workbook.xml.rels").decode())[0]
+    seen = altered(report, "xl/_rels/workbook.xml.rels", "</Relationships>", twice.format(first))
+    assert "two of its relations have one name" in judged(seen)[1]
+
+
+def test_cells_that_no_office_shows_are_none(report: Path) -> None:
+    hidden = '<extLst><ext><row r="9"><c r="A9" t="inlineStr"><is><t>I9</t></is></c></row></ext></extLst></worksheet>'
+    cells: Any = altered(report, "xl/worksheets/sheet1.xml", "</worksheet>", hidden)["sheets"]
+    assert "A9" not in {cell["at"] for cell in cells[0]["cells"]}
+
+
+def test_how_a_text_is_pronounced_is_none_of_it(report: Path) -> None:
+    said = "<is><t>I</t><rPh sb='0' eb='1'><t>1</t></rPh></is>"
+    cells: Any = altered(report, "xl/worksheets/sheet1.xml", "<is><t>I1</t></is>", said)["sheets"]
+    assert next(cell for cell in cells[0]["cells"] if cell["at"] == "A2")["value"] == "I"
+
+
+def test_texts_that_cells_share_are_found(report: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.xlsx"
+    with zipfile.ZipFile(report) as source, zipfile.ZipFile(other, "w") as made:
+        for name in source.namelist():
+            text = source.read(name).decode()
+            inline = '<c r="A2" s="0" t="inlineStr"><is><t>I1</t></is></c>'
+            made.writestr(name, text.replace(inline, '<c r="A2" s="0" t="s"><v>1</v></c>'))
+        main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        shared = f'<sst xmlns="{main}"><si><t>x</t></si><si><r><t>I</t></r><r><t>9</t></r></si></sst>'
+        made.writestr("xl/sharedStrings.xml", shared)
+    sheets: Any = look(str(other))["sheets"]
+    assert next(cell for cell in sheets[0]["cells"] if cell["at"] == "A2")["value"] == "I9"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"colour": "red"}, "cannot expect 'colour'; write expect ="),
+        ({"columns": "Invoice"}, "a list of their heads"),
+        ({"columns": []}, "a list of their heads"),
+        ({"rows": True}, "rows, a number"),
+        ({"rows": -1}, "rows, a number"),
+        ({"red_where": "Colour"}, "red_where to be one of its columns"),
+        ({"total": 5}, "total to be one of its columns"),
+    ],
+)
+def test_what_cannot_be_expected_is_refused(change: dict[str, object], why: str) -> None:
+    with pytest.raises(BriefError, match=why):
+        find("sheet", {**EXPECT, **change})
+
+
+def test_a_check_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(BriefError, match=r"there is no check 'dox'; there are .*sheet"):
+        find("dox", {})
+
+
+@pytest.mark.parametrize(
+    ("fill", "red"),
+    [("FF0000", True), ("FFC7CE", True), ("FFFFFF", False), ("000000", False), ("FFFF99", False), ("", False)],
+)
+def test_red_is_what_looks_red(fill: str, red: bool) -> None:
+    assert is_colour(fill, "red") is red
+
+
+def test_a_colour_that_is_none_is_no_colour(seen: dict[str, Any]) -> None:
+    for cell in seen["sheets"][0]["cells"]:
+        cell["fill"] = cell["fill"][2:]
+    assert "0 of 6 cells are" in judged(seen)[1]

@@ -1,0 +1,68 @@
+"""A machine that verifies: files are brought to clean desks and judged as a job does it, without a job around it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hotdesk.brief import Scope, parse_rule
+from hotdesk.brief.job import Budget, Deliverable, Job, Wanted
+from hotdesk.config import Config
+from hotdesk.desk import image, sterilize
+from hotdesk.desk.seam import Desk, new_id
+from hotdesk.event import Event, Verified
+from hotdesk.host import Host
+from hotdesk.job import papers
+from hotdesk.job.desks import Desks
+from hotdesk.job.log import JobLog
+from hotdesk.job.verifying import Made, Verifying
+
+
+@dataclass
+class Verifier:
+    """Has files looked at, and remembers what was written down."""
+
+    verifying: Verifying
+    host: Host
+    events: list[Event] = field(default_factory=list)
+    count: int = 0
+
+    async def look(self, path: str, data: bytes, check: str, *active: str, **expect: object) -> Made:
+        """Have one file looked at by one check, and by what is always looked for."""
+        self.count += 1
+        kind = path.rpartition(".")[2]
+        item = Deliverable(path, kind, (Wanted(check, expect),), active)
+        return await self.verifying.verify(self.count, Made(item, data))
+
+    def shared(self, name: str = "base") -> Desk | None:
+        """Give the desk in which files are only opened."""
+        found = self.verifying.shared.get(name)
+        return found.desk if found else None
+
+    def verdicts(self) -> list[Verified]:
+        """Give what was written down of each look."""
+        return [event for event in self.events if isinstance(event, Verified)]
+
+
+@asynccontextmanager
+async def verifier(settings: Config, home: Path, folder: Path, *images: str) -> AsyncIterator[Verifier]:
+    """Open a machine with clean copies of images, for a brief in a folder."""
+    config = replace(settings, run=home / "run", lib=home / "lib")
+    home.mkdir(mode=0o755, exist_ok=True)
+    for name in ("base", *images):
+        sterilize.make(config.images, image.find(config.images, name), lambda _: None)
+    inputs = tuple(each.name for each in folder.glob("input*"))
+    job, id = Job("goal", (), folder, "", inputs, Scope((parse_rule("read example.test"),))), new_id()
+    async with Host(config, control=False) as host:
+        await host.ready()
+        events: list[Event] = []
+        log = JobLog(id, host, papers.create(config.lib / "jobs", id), events.append, Budget(), 300.0)
+        async with AsyncExitStack() as stack:
+            desks = Desks(host, job, id, log.note, 300.0)
+            verifying = Verifying(desks, log, stack)
+            for name in ("base", *images):
+                inner = await stack.enter_async_context(AsyncExitStack())
+                verifying.shared[name] = await verifying.opened(name, inner)
+            yield Verifier(verifying, host, events)
