@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hotdesk.errors import BriefError
@@ -14,6 +14,7 @@ GIB = 1 << 30
 MIB = 1 << 20
 PROXY_SHAPE = re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?")
 PATTERN_SHAPE = re.compile(r"[A-Za-z0-9._/:@*-]{1,200}")
+SIGNER_SHAPE = re.compile(r"[0-9a-f]{32}|/[^\0]{1,4095}")
 TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
 WALLS = ("local", "container", "gvisor", "microvm")
 """From none to the strongest. Those that are not there yet can be demanded all the same."""
@@ -21,6 +22,9 @@ APPROVALS = ("auto", "risky", "plan", "every")
 """Who admits a plan, from the laxest: nobody, a person where something is at stake, a person, a person at each step."""
 Read = Callable[[str, object], object]
 """Reads a setting, given its name and value."""
+TENANT_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+DEFAULT_TENANT = "default"
+"""Whose state is the machine's own."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -92,6 +96,10 @@ class Config:
     """Seconds a job that waits for a person keeps its desk."""
     drive_quota: int = 10 * GIB
     """What one person may keep in the drive."""
+    signers: tuple[str, ...] = ()
+    """Whose certificates are believed: fingerprints, or paths of public keys."""
+    serve: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """The server's own settings as the file has them; `hotdesk serve` checks them."""
 
 
 def load(environ: dict[str, str] | None = None) -> Config:
@@ -107,10 +115,22 @@ def load(environ: dict[str, str] | None = None) -> Config:
             chosen[name] = convert(name, value, kind)
     chosen |= load_door(table.pop("door", {})) | load_jobs(table)
     chosen |= load_ceiling(table.pop("ceiling", {}), chosen)
+    chosen |= load_signers(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
+    chosen["serve"] = table.pop("serve", {})
     if table:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
     images = Path(str(chosen.pop("images", lib / "images")))
-    return Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
+    machine = Config(run=run, lib=lib, images=images, **chosen)  # type: ignore[arg-type]
+    return for_tenant(machine, env.get("HOTDESK_TENANT", DEFAULT_TENANT))
+
+
+def for_tenant(settings: Config, name: str) -> Config:
+    """Give the settings of a tenant: the machine's own, or those of a state directory below it."""
+    if not TENANT_SHAPE.fullmatch(name):
+        raise BriefError(f"{name[:40]!r} cannot be a tenant's name: up to 32 lower-case letters, digits and hyphens")
+    if name == DEFAULT_TENANT:
+        return settings
+    return replace(settings, run=settings.run / "tenants" / name, lib=settings.lib / "tenants" / name)
 
 
 def load_door(table: object) -> dict[str, object]:
@@ -131,6 +151,23 @@ def load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, objec
         raise BriefError("[ceiling] hosts and [door] ceiling mean the same; remove one of them")
     found: dict[str, object] = {"limits": Ceiling(**told)}  # type: ignore[arg-type]
     return found if hosts is None else {**found, "ceiling": hosts}
+
+
+def load_signers(table: object, told: str) -> dict[str, object]:
+    """Check whose certificates are believed: those of the file, and those of the environment."""
+    found = known_settings("verify", table, {"signers": signers}).get("signers", ())
+    assert isinstance(found, tuple)
+    return {"signers": (*found, *signers("HOTDESK_SIGNERS", told.replace(",", " ").split()))}
+
+
+def signers(name: str, value: object) -> tuple[str, ...]:
+    """Read who signs."""
+    if not isinstance(value, list) or not all(isinstance(each, str) and SIGNER_SHAPE.fullmatch(each) for each in value):
+        raise BriefError(
+            f"setting {name} takes fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, "
+            "or absolute paths of public keys"
+        )
+    return tuple(value)
 
 
 def load_jobs(table: dict[str, object]) -> dict[str, object]:

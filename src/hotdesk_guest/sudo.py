@@ -91,10 +91,13 @@ def call(path: str, request: bytes) -> int:
         signal.signal(number, forward)
     sock.connect(path)
     streams = array.array("i", [0, 1, 2])
+    # What runs may be heard of before this program goes on: a signal meant for it then must not end this one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     sent = sock.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     while sent < len(request):
         sent += sock.send(request[sent:])
     asked = True
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     answer = b""
     try:
         while data := sock.recv(4096):

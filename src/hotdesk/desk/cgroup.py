@@ -264,6 +264,7 @@ class Cgroup:
             "memory": int((self.folder("memory") / memory).read_text()),
             "pids": int((self.folder("pids") / "pids.current").read_text()),
             "oom_kills": self.oom_kills(),
+            "processes": len(self.pids()),
         }
 
     def cpu_seconds(self) -> float:

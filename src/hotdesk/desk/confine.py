@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hotdesk.desk import kernel
 
-CAP_DAC_OVERRIDE = 1
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 LAST_CAPABILITY = 40
 CAPABILITY_VERSION = 0x20080522
 PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
@@ -49,15 +49,15 @@ class Port(ctypes.Structure):
     _fields_ = (("access", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
-def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = False) -> None:
+def confine(writable: Iterable[Path], *, any_owner: bool = False, reads_all: bool = False, dials: bool = False) -> None:
     """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there.
 
-    One that `dials` may still connect by TCP.
+    One that `reads_all` may still read every file, and one that `dials` connect by TCP.
     """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)
     if os.geteuid() == 0:
-        drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
+        drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else {CAP_DAC_READ_SEARCH} if reads_all else set())
 
 
 def existing(path: Path) -> Path:

@@ -13,6 +13,7 @@ GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel
 GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
 GET    /questions        what desks ask for and nobody has answered
 POST   /questions/ID     answer one; the body says how, and the digest of what was asked
+POST   /allow/ID         let a desk reach something more; the body names a rule
 POST   /unlock           give keys the vault's root key
 
 What is done at a desk with hands and eyes (`tools`, `view`, `wheel`) is answered by whoever is given as `people`.
@@ -24,8 +25,9 @@ import contextlib
 import functools
 import json
 import os
+import re
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -40,7 +42,7 @@ from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import join, relay
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
-from hotdesk.desk.seam import SnapshotId, Spec, as_id
+from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
 from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
 from hotdesk.event import Asked
@@ -52,6 +54,7 @@ CALLS = 256
 PAUSE = 0.1
 REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
+BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
 NOTHING = "there is no such thing here"
 PEOPLE = frozenset({"tools", "view", "wheel"})
 """What comes after a desk's id in the calls of those who use its tools, look at it or drive it."""
@@ -70,6 +73,10 @@ class Asks(Protocol):
 
     async def unlock(self, root: str) -> None:
         """Take the vault's root key, in base64."""
+        ...
+
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Let a desk reach something more, unasked."""
         ...
 
 
@@ -140,7 +147,7 @@ class Control:
             if len(parts) > 2 and parts[0] == "desks":
                 await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:], body)
                 return
-            if parts[0] in ("questions", "unlock"):
+            if parts[0] in ("questions", "unlock", "allow"):
                 await respond(sock, 200, await self.decide(method, parts, body, *peer(sock)))
                 return
             match method, parts:
@@ -221,8 +228,12 @@ class Control:
             case "GET", ["questions"]:
                 return [asdict(asked) for asked in self.asks().open_questions()]
             case "POST", ["questions", number]:
-                approved, digest = parse_answer(json.loads(body))
-                return asdict(await self.asks().answer(number, approved, f"uid {uid} pid {pid}", digest))
+                approved, digest, behind = parse_answer(json.loads(body))
+                return asdict(await self.asks().answer(number, approved, named(pid, uid, behind), digest))
+            case "POST", ["allow", name]:
+                rule, behind = parse_allow(json.loads(body))
+                await self.asks().allow(as_id(name), [rule], named(pid, uid, behind))
+                return {}
             case "POST", ["unlock"]:
                 await self.asks().unlock(parse_unlock(json.loads(body)))
                 return {}
@@ -241,8 +252,8 @@ class Control:
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
-        if self.everyone and (scope.names or scope.grants):
-            raise BriefError("only whoever runs this machine says where a name leads, and grants its secrets")
+        if self.everyone and (scope.names or scope.grants or scope.anywhere):
+            raise BriefError("only whoever runs this machine says where a name leads, grants secrets and opens it all")
         desk = await self.runtime.open(spec, scope)
         try:
             await respond(sock, 201, {"id": desk.id})
@@ -267,12 +278,32 @@ def parse_forks(told: object) -> tuple[int, str]:
     raise BriefError("a desk is forked by a count, and a snapshot")
 
 
-def parse_answer(told: object) -> tuple[bool, str]:
-    """Read an answer: it is to something exact, or to nothing."""
+def parse_answer(told: object) -> tuple[bool, str, str]:
+    """Read an answer: it is to something exact, or to nothing; and on whose behalf it is."""
     match told:
-        case {"approved": bool(approved), "digest": str(digest), **rest} if digest and not rest:
-            return approved, digest
+        case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
+            return approved, digest, parse_behind(rest.get("behind", ""))
     raise BriefError("an answer says whether it is approved, and the digest of what was asked")
+
+
+def parse_allow(told: object) -> tuple[str, str]:
+    """Read what a desk shall reach, and on whose behalf."""
+    match told:
+        case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
+            return rule, parse_behind(rest.get("behind", ""))
+    raise BriefError("what is allowed is a rule, as `GET https://erp.example.test/orders`")
+
+
+def parse_behind(told: object) -> str:
+    """Read on whose behalf something is done: a name, and never more than that."""
+    if not isinstance(told, str) or (told and not BEHIND.fullmatch(told)):
+        raise BriefError("whoever is behind a call has a short, plain name")
+    return told
+
+
+def named(pid: int, uid: int, behind: str = "") -> str:
+    """Name who calls, as the kernel says; and on whose behalf, as they say."""
+    return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
 
 
 def parse_unlock(told: object) -> str:

@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -61,7 +62,7 @@ class Keeper:
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
-        self.opening = Opening(settings, self.burning)
+        self.opening = Opening(settings, self.burning, peer(owner))
         self.saves = Saves(settings, self)
         self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
@@ -384,6 +385,12 @@ class Keeper:
             self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
         for number in fire.asked:
             self.send({"re": number, "ok": {}})
+
+
+def peer(owner: socket.socket) -> int:
+    """Give the pid of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
+    pid: int = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    return pid
 
 
 def main() -> None:

@@ -51,8 +51,9 @@ class KeeperClient:
         started.sock.setblocking(False)
         self.sock = started.sock
         self.pid = started.pid
-        self.number = 0
-        self.waiting: dict[int, anyio.Event] = {}
+        self.ahead = started.ahead
+        self.number = 1 if self.ahead else 0
+        self.waiting: dict[int, anyio.Event] = {1: anyio.Event()} if self.ahead else {}
         self.answers: dict[int, Answer] = {}
         self.posted: dict[int, Callable[[HotdeskError], None]] = {}
         """Requests nobody waits for, and who is told when one is refused."""
@@ -82,6 +83,8 @@ class KeeperClient:
             finally:
                 loop.remove_reader(self.sock)
                 anyio.notify_closing(self.sock)
+                if self.ahead:  # what came of it nobody wanted
+                    close_all(self.answers.pop(1, ({}, []))[1])
 
     def listen(self, over: anyio.Event) -> None:
         """Take the messages that have come."""
@@ -152,14 +155,22 @@ class KeeperClient:
         why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
+    def numbered(self, request: Request) -> tuple[int, bool]:
+        """Give a request its number, and say whether it was sent ahead."""
+        if request.verb == self.ahead:
+            self.ahead = ""
+            return 1, True
+        self.number += 1
+        self.waiting[self.number] = anyio.Event()
+        return self.number, False
+
     async def ask(self, request: Request, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
         """Send a request and wait for its answer, which comes with so many descriptors."""
-        self.number += 1
-        number = self.number
-        self.waiting[number] = anyio.Event()
+        number, sent = self.numbered(request)
         try:
             with anyio.move_on_after(seconds):
-                await self.send(write(number, request))
+                if not sent:
+                    await self.send(write(number, request))
                 await self.waiting[number].wait()
             if number not in self.answers:
                 silent = f"the keeper did not answer within {seconds:.0f} s; is it stopped?"

@@ -36,6 +36,8 @@ SESSION = "/usr/local/lib/hotdesk/session"
 """In an image with a screen: the program that starts what shows it, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
 """Until the panel, for which nobody else waits, is drawn."""
+READY = "/usr/local/lib/hotdesk/ready"
+"""In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
 SESSION_SECONDS = 30.0
 IDLE_LONGEST = 1e9
 
@@ -123,6 +125,7 @@ class ContainerRuntime:
         async with self.unless_whole(desk.id):
             await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
             await desk.run([SESSION, *DRAW], timeout=SESSION_SECONDS)  # an image without a screen has no such program
+            await desk.run([READY, "all"], timeout=SESSION_SECONDS)
             await desk.settle({})
             await desk.pause()
         return desk, self.kept[desk.id].image

@@ -27,8 +27,9 @@ OPENING = 20.0
 class Opening:
     """What one keeper opens desks with."""
 
-    def __init__(self, settings: Config, burning: Burning) -> None:
+    def __init__(self, settings: Config, burning: Burning, owner: int) -> None:
         self.settings = settings
+        self.owner = owner
         self.burning = burning
         self.hierarchies = here()
         self.guest_sources = guestlib.sources()
@@ -59,7 +60,7 @@ class Opening:
             raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
         source = origin.layers.find(request.snapshot) if origin is not None else None
         self.check_floors()
-        record = state.enter(self.settings, desk, {"image": spec.image, "owner": os.getppid(), "keeper": os.getpid()})
+        record = state.enter(self.settings, desk, {"image": spec.image, "owner": self.owner, "keeper": os.getpid()})
         room = standby = base = None
         try:
             base = uids.claim(record.folder)

@@ -23,6 +23,9 @@ VERSION = r" ?(?:===?|>=|<=|~=|!=|<|>) ?[A-Za-z0-9.*+!_-]+"
 REQUIREMENT_SHAPE = re.compile(
     rf"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?(?:{VERSION}(?: ?,{VERSION})*)?"
 )
+OURS_SHAPE = re.compile(r"hotdesk_[a-z]+")
+OURS = "/usr/local/lib/hotdesk"
+"""Where what is hotdesk's own lies in an image."""
 LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
 TEXT_SHAPE = re.compile(r"[^\0]*")
 PATH_SHAPE = re.compile(r"(?!/(?:dev|proc|run|sys|tmp)(?:/|$))(?:/(?!\.\.?(?:/|$))[^/\0-\x1f\x7f]{1,255})+")
@@ -96,7 +99,7 @@ def parse(text: str, name: str) -> Recipe:
         include=list_of(table, "include", PACKAGE_SHAPE, where),
         apt=list_of(table, "apt", PACKAGE_SHAPE, where),
         pip=list_of(table, "pip", REQUIREMENT_SHAPE, where),
-        files=files_of(table, where),
+        files=files_of(table, where) | ours_of(table, where),
         run=list_of(table, "run", LINE_SHAPE, where),
     )
     if table:
@@ -134,6 +137,18 @@ def files_of(table: dict[str, object], where: str) -> dict[str, str]:
         checked(path, "files", PATH_SHAPE, where): checked(text, "files", TEXT_SHAPE, where)
         for path, text in value.items()
     }
+
+
+def ours_of(table: dict[str, object], where: str) -> dict[str, str]:
+    """Take a package that comes with hotdesk from a table, to be laid into the image; give its files."""
+    name = text_of(table, "ours", OURS_SHAPE, where)
+    if name is None:
+        return {}
+    folder = Path(__file__).resolve().parents[2] / name
+    found = {f"{OURS}/{name}/{each.name}": each.read_text() for each in sorted(folder.glob("*.*")) if each.is_file()}
+    if not found:
+        raise BriefError(f"{where}: {name!r} does not come with hotdesk")
+    return found
 
 
 def checked(value: object, key: str, shape: re.Pattern[str], where: str) -> str:

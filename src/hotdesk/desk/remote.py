@@ -165,10 +165,14 @@ class RemoteRuntime:
         told = (await self.call("GET", "/questions")).get("items")
         return [as_asked(each) for each in told] if isinstance(told, list) else []
 
-    async def answer(self, asked: Asked, approved: bool) -> Asked:
-        """Answer just what was asked, and give it as the owner has it."""
-        value = {"approved": approved, "digest": asked.digest}
+    async def answer(self, asked: Asked, approved: bool, behind: str = "") -> Asked:
+        """Answer just what was asked, on somebody's behalf, and give it as the owner has it."""
+        value = {"approved": approved, "digest": asked.digest} | ({"behind": behind} if behind else {})
         return as_asked(await self.call("POST", f"/questions/{asked.id}", value))
+
+    async def allow(self, desk: DeskId, rule: str, behind: str = "") -> None:
+        """Have a desk reach something more, on somebody's behalf."""
+        await self.call("POST", f"/allow/{desk}", {"rule": rule} | ({"behind": behind} if behind else {}))
 
     async def unlock(self, root: str) -> None:
         """Give the owner's keys the vault's root key, in base64."""

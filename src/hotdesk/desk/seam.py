@@ -179,6 +179,8 @@ class Usage:
     """Processes and threads."""
     oom_kills: int
     """Processes its memory limit has killed."""
+    processes: int = 0
+    """Processes, its guest among them; 0 where nobody counts."""
 
 
 ChangeKind = Literal["create", "write", "remove", "rename", "chmod", "overflow"]

@@ -26,20 +26,34 @@ class Started:
 
     sock: socket.socket
     pid: int
+    ahead: str = ""
+    """A request without a desk that it was sent already, numbered 1: whoever asks for that waits for its answer."""
 
 
 def start(config: Config) -> Started:
-    """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
+    """Start a keeper for this process."""
     if os.geteuid() != 0:
         raise HostError(missing_privilege())
+    ours, theirs = pair()
+    with theirs:
+        return Started(ours, launch(config, theirs))
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Make an owner's line to its keeper; whoever makes it is the owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE)
+    return ours, theirs
+
+
+def launch(config: Config, theirs: socket.socket) -> int:
+    """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
     settings = encode_settings(config)
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
     try:
-        pid = os.posix_spawn(
+        return os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-B", "-c", START, settings, str(SOURCE)],
             {"PATH": os.defpath},
@@ -54,11 +68,9 @@ def start(config: Config) -> Started:
         )
     finally:
         os.close(null)
-        theirs.close()
-    return Started(ours, pid)
 
 
-OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota")
+OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota", "signers")
 """Settings no keeper knows of."""
 
 

@@ -46,6 +46,8 @@ async def read_local(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
         while data := await anyio.to_thread.run_sync(file.read, CHUNK):
             yield data
+            if len(data) < CHUNK:  # the end: small files are many, and a thread is dear
+                return
 
 
 @dataclass(slots=True)

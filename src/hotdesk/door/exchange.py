@@ -234,6 +234,7 @@ class Forward:
                 private=self.decision.private,
                 named=self.decision.rule.host,
                 names=self.way.names,
+                bars=self.way.policy.bars,
             )
 
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:

@@ -30,6 +30,7 @@ from hotdesk.brief.data import ANY, READ, Rule, Scheme, Scope, Verdict
 from hotdesk.brief.names import is_address
 from hotdesk.brief.paths import compile_glob, compile_value, names, parameters, readings
 from hotdesk.brief.rules import PORTS, check_rule, rule_text
+from hotdesk.door.address import check
 from hotdesk.door.target import Target
 from hotdesk.errors import BriefError
 
@@ -51,6 +52,10 @@ OVERRIDES = frozenset(
 """Parameters by which a request would have another method than its first line says."""
 SHOWN = 20
 """Rules a denial lists."""
+ANYWHERE = Rule("*", methods=ANY)
+"""What decides where nothing else does and the whole internet is open. Nobody can write it."""
+SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomain localhost onion test".split())
+"""Last labels of names that are nobody's on the internet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +245,14 @@ class Policy:
     """What one desk may do in one step, under the operator's ceiling."""
 
     def __init__(
-        self, rules: Iterable[Rule], step: str = "", ceiling: Iterable[Rule] = (), approved: Iterable[Rule] = ()
+        self,
+        rules: Iterable[Rule],
+        step: str = "",
+        ceiling: Iterable[Rule] = (),
+        approved: Iterable[Rule] = (),
+        anywhere: bool = False,
     ) -> None:
+        self.anywhere = anywhere
         self.rules, self.step, self.approved = tuple(rules), step, tuple(approved)
         self.ceiling = tuple(ceiling)
         held = [rule for rule in self.rules if rule.step in ("", step)]
@@ -253,7 +264,7 @@ class Policy:
     def judge(self, target: Target) -> Decision:
         """Decide a request."""
         seen = Seen(target)
-        rule = self.index.first(seen)
+        rule = self.index.first(seen) or (ANYWHERE if self.opens(target.host) else None)
         top = self.top.index.first(seen) if self.top else None
         if rule is not None and rule.verdict == "deny":
             return Decision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
@@ -286,7 +297,17 @@ class Policy:
             return True
         end = (scheme, port)
         here = self.index.open(end, host) or (self.answers.open(end, host) and not self.index.closed(end, host))
+        here = here or (self.opens(host) and end not in (("http", 443), ("https", 80)))
         return here and (self.top is None or self.top.index.open(end, host))
+
+    def opens(self, host: str) -> bool:
+        """Say whether a host is open because the whole internet is."""
+        return self.anywhere and is_public(host) and not self.bars(host)
+
+    def bars(self, host: str) -> bool:
+        """Say whether everything of a host or at an address is denied, by whatever name it is reached."""
+        found = next((each.whole for each in self.index.named(host) if each.whole or not each.catches), False)
+        return found or (self.top is not None and self.top.bars(host))
 
     def tunnel(self, host: str, port: int) -> Rule | None:
         """Give the rule by which TLS there is passed on unread.
@@ -325,6 +346,7 @@ class Policy:
         """Work out that list: a desk may be denied as often as it likes."""
         held = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
         texts = [rule_text(rule) for rule in held if rule.verdict != "deny" and not self.outside(rule)]
+        texts += [rule_text(ANYWHERE)] if self.anywhere else []
         more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
         return (*texts[:SHOWN], *more)
 
@@ -334,13 +356,25 @@ class Policy:
 
     def for_step(self, step: str) -> Policy:
         """Give the policy of another step."""
-        return Policy(self.rules, step, self.ceiling, self.approved)
+        return Policy(self.rules, step, self.ceiling, self.approved, self.anywhere)
 
     def widened(self, rule: Rule) -> Policy:
         """Give the policy with one more rule that was approved."""
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(f"{rule_text(rule)!r} cannot be approved: only an allow can, and no tunnel; write a brief")
-        return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)))
+        return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
+
+
+def is_public(host: str) -> bool:
+    """Say whether a host can be one of the internet's, by its name or number alone; what it resolves to is checked."""
+    if is_address(host):
+        return check(ip_address(host)) is None
+    return "." in host and host.rpartition(".")[2] not in SPECIAL
+
+
+def rule_texts(scope: Scope) -> tuple[str, ...]:
+    """Write a scope's rules for people."""
+    return (*map(rule_text, scope.rules), *([rule_text(ANYWHERE)] if scope.anywhere else []))
 
 
 def considered(who: str, index: Index, seen: Seen, decided: Rule | None) -> list[str]:

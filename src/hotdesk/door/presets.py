@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from ipaddress import ip_address
@@ -19,7 +20,7 @@ from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
 from hotdesk.desk import sources
 from hotdesk.door.address import check
-from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 
 GITHUB = (
     "read https://github.com",
@@ -201,6 +202,8 @@ def read_machine(
     name: str, env: Mapping[str, str] | None = None, root: Path = Path("/"), prefix: Path = Path(sys.prefix)
 ) -> Machine:
     """Read what one preset needs of this machine's configuration."""
+    if env is None and name in REMEMBERED:
+        return REMEMBERED[name]
     known = os.environ if env is None else env
     match name:
         case "pypi":
@@ -211,6 +214,17 @@ def read_machine(
         case "debian":
             return Machine(apt=read_apt())
     return Machine()
+
+
+REMEMBERED: dict[str, Machine] = {}
+"""What a process that lives long read while it still could."""
+
+
+def remember() -> None:
+    """Read what every preset needs, for a process that soon may not start apt or npm; failures wait."""
+    for name in PRESETS:
+        with suppress(HotdeskError, OSError):
+            REMEMBERED[name] = read_machine(name)
 
 
 def home_of(env: Mapping[str, str], root: Path) -> Path:

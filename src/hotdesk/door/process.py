@@ -29,6 +29,8 @@ CONNECTIONS = 256
 """Connections one desk may hold; more wait in the gate's queue."""
 MESSAGE = 4096
 PAUSE = 0.1
+ENDING = 2.0
+"""Seconds in which what is under way may end when the keeper is gone."""
 PULSE = 1.0
 """Seconds between two words on which desks are in use."""
 CROWD = 256 << 10
@@ -278,6 +280,17 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
     await Door(keeper, Upstreams(resolver, trust, str(settings["proxy"])), Path("/")).run()
 
 
+async def live(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:
+    """Serve until the keeper hangs up, and end soon after, whatever is still under way."""
+    await serve(keeper, asking, settings, trust)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=ENDING)
+    os._exit(0)
+
+
 def main() -> None:
     """Serve the keeper at descriptor 3, shut in."""
     settings = json.loads(sys.argv[3])
@@ -289,5 +302,4 @@ def main() -> None:
     Leaves(new_authority("rehearsal", utc_now()), new_key(), Path(settings["root"])).context("rehearsal")
     cell.enter(Path(settings["root"]), int(settings["uid"]), calls.DOOR, dials=True)
     gc.freeze()
-    uvloop.run(serve(keeper, asking, settings, trust))
-    os._exit(0)
+    uvloop.run(live(keeper, asking, settings, trust))

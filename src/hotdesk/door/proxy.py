@@ -178,7 +178,13 @@ class Caller:
             count.begin()
             async with self.way.dialling:
                 upstream = await self.place.upstreams.dial(
-                    "http", where.host, where.port, private=private, named=rule.host, names=self.way.names
+                    "http",
+                    where.host,
+                    where.port,
+                    private=private,
+                    named=rule.host,
+                    names=self.way.names,
+                    bars=self.way.policy.bars,
                 )
             self.place.keep(("tunnel", where.host, where.port), upstream)
             status = 200

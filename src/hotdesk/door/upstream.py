@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from hotdesk.brief.names import bracketed, split_authority
@@ -16,6 +17,15 @@ from hotdesk.door.wire import Hungup, Wire
 
 DIAL_SECONDS = 10.0
 HEAD_SECONDS = 10.0
+
+
+Bars: TypeAlias = Callable[[str], bool]
+"""Says whether an address is denied, whatever name leads there."""
+
+
+def nothing(address: str) -> bool:
+    """Bar no address."""
+    return False
 
 
 class Unreachable(Exception):  # noqa: N818 - a result, and read as one
@@ -38,14 +48,22 @@ class Upstreams:
         """The host's own proxy: then it resolves, and the address check is not ours."""
 
     async def dial(
-        self, scheme: str, host: str, port: int, *, private: bool, named: str, names: Mapping[str, str]
+        self,
+        scheme: str,
+        host: str,
+        port: int,
+        *,
+        private: bool,
+        named: str,
+        names: Mapping[str, str],
+        bars: Bars = nothing,
     ) -> Wire:
         """Connect to a host; `named` is the rule's own host, which may be an address or a network."""
         if host == canary.HOST:
             return await echo.connect()
         try:
             async with asyncio.timeout(DIAL_SECONDS):
-                wire = await self.connect(scheme, host, port, private, named, names)
+                wire = await self.connect(scheme, host, port, private, named, names, bars)
         except TimeoutError:
             raise Unreachable(f"{host} did not answer within {DIAL_SECONDS:.0f} s") from None
         except Unresolved as e:
@@ -57,7 +75,14 @@ class Upstreams:
         return wire
 
     async def connect(
-        self, scheme: str, host: str, port: int, private: bool, named: str, names: Mapping[str, str]
+        self,
+        scheme: str,
+        host: str,
+        port: int,
+        private: bool,
+        named: str,
+        names: Mapping[str, str],
+        bars: Bars = nothing,
     ) -> Wire:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
@@ -67,12 +92,14 @@ class Upstreams:
             return await self.open(host, told or port, True, host)
         if self.proxy:
             return await self.through_proxy(scheme, host, port)
-        return await self.open(host, port, private, named)
+        return await self.open(host, port, private, named, bars)
 
-    async def open(self, host: str, port: int, private: bool, named: str) -> Wire:
+    async def open(self, host: str, port: int, private: bool, named: str, bars: Bars = nothing) -> Wire:
         """Resolve, check and dial that very address."""
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
+        if denied := [address for address in addresses if bars(str(address))]:
+            raise Unreachable(f"{host} is at {denied[0]}, which a rule denies")
         failure: OSError | None = None
         for address in addresses:
             try:

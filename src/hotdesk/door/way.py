@@ -103,17 +103,24 @@ class Way:
 
     def adopt(self, told: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
         """Take the charter keys give."""
+        self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
+        self.approval_seconds = float(told["approval_seconds"])
+        self.hold(told)
+        if canary.RULE in self.policy.rules:
+            self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
+
+    def hold(self, told: Mapping[str, Any]) -> None:
+        """Take the rules and grants of a charter, and nothing of those before; what was sent is watched for still."""
         scope = parse_scope(told["scope"])
         self.step = str(told["step"])
         ceiling = [parse_rule(text) for text in told["ceiling"]]
         tried = [canary.RULE] if any(each["grant"]["host"] == canary.HOST for each in told["grants"]) else []
-        self.policy = Policy([*scope.rules, *tried], self.step, [*ceiling, *tried] if ceiling else ())
+        top = [*ceiling, *tried] if ceiling else ()
+        allowed = [parse_rule(text) for text in told.get("allowed", ())]
+        self.policy = Policy([*scope.rules, *tried], self.step, top, allowed, scope.anywhere)
         self.names = scope.names
         self.may_ask = scope.may_ask
-        self.approval_seconds = float(told["approval_seconds"])
-        self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
-        if tried:
-            self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
+        self.live = {}
         for each in told["grants"]:
             values = each["values"]
             signer = None
@@ -172,11 +179,15 @@ class Way:
             self.revoke(live, "it came back from somewhere it was not sent with this request")
 
     def change(self, told: Mapping[str, Any]) -> None:
-        """Enter another step, end grants, or shut; whatever was admitted before is cut."""
+        """Enter another step, have another scope, end grants, or shut; whatever was admitted before is cut."""
         match told.get("verb"):
             case "proven":
                 self.end_canary()
                 return  # nothing but canaries was admitted by it
+            case "allow":
+                for text in told["rules"]:
+                    self.policy = self.policy.widened(parse_rule(text))
+                return  # whatever was admitted before is so still
             case "step":
                 self.step = str(told["step"])
                 self.policy = self.policy.for_step(self.step)
@@ -184,6 +195,8 @@ class Way:
             case "revoke":
                 gone = str(told.get("grant", ""))
                 self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}
+            case "scope":
+                self.hold(told["charter"])
             case "full":
                 self.shut = "this desk's share of the journal is full"
         self.hang_up()
@@ -198,7 +211,7 @@ class Way:
         rules, ceiling = (
             [rule for rule in rules if rule != canary.RULE] for rules in (self.policy.rules, self.policy.ceiling)
         )
-        self.policy = Policy(rules, self.step, ceiling, self.policy.approved)
+        self.policy = Policy(rules, self.step, ceiling, self.policy.approved, self.policy.anywhere)
 
     def hang_up(self) -> None:
         """Cut every connection, and every question: what they were admitted under is over."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hotdesk.event.desk import HandedBack as HandedBack
     from hotdesk.event.desk import Opened as Opened
     from hotdesk.event.desk import Proven as Proven
+    from hotdesk.event.desk import Rescoped as Rescoped
     from hotdesk.event.desk import Revoked as Revoked
     from hotdesk.event.desk import RootAct as RootAct
     from hotdesk.event.desk import RootActEnded as RootActEnded
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hotdesk.event.desk import Used as Used
     from hotdesk.event.job import Acted as Acted
     from hotdesk.event.job import Amended as Amended
+    from hotdesk.event.job import Certified as Certified
     from hotdesk.event.job import Checkpointed as Checkpointed
     from hotdesk.event.job import Decided as Decided
     from hotdesk.event.job import DriveChanged as DriveChanged
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import Preflight as Preflight
     from hotdesk.event.job import Resumed as Resumed
     from hotdesk.event.job import RolledBack as RolledBack
+    from hotdesk.event.job import SentBack as SentBack
     from hotdesk.event.job import StepBegun as StepBegun
     from hotdesk.event.job import StepEnded as StepEnded
     from hotdesk.event.job import Summed as Summed

@@ -41,6 +41,20 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Rescoped:
+    """A desk's way out is about to be another one; whatever passed by the one before is cut."""
+
+    desk: str
+    scope: str
+    """SHA-256 of the scope it has from now on, as JSON."""
+    rules: tuple[str, ...]
+    grants: tuple[str, ...]
+    """As text. Never a value."""
+    by: str = ""
+    """Who wanted it so."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proven:
     """The canaries that ran inside before hand-over, and whether each held."""
 
@@ -181,6 +195,7 @@ DeskEvent: TypeAlias = (
     RootAct
     | RootActEnded
     | Opened
+    | Rescoped
     | Proven
     | Burnt
     | Exchange

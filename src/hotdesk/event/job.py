@@ -230,6 +230,33 @@ class Verified:
     check: str
     outcome: Literal["passed", "failed"]
     findings: tuple[str, ...]
+    paper: str = ""
+    """The whole verdict, with what pages look like: see `checks.written`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentBack:
+    """A deliverable failed its checks: a step is taken again, and its worker told why."""
+
+    job: str
+    step: str
+    path: str
+    sha256: str
+    """Of what failed."""
+    paper: str
+    """What is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """What was seen of a deliverable is signed."""
+
+    job: str
+    path: str
+    sha256: str
+    """Of the file."""
+    certificate: str
+    """SHA-256 of the certificate, as it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +333,8 @@ JobEvent: TypeAlias = (
     | Resumed
     | StepEnded
     | Verified
+    | SentBack
+    | Certified
     | Kept
     | JobEnded
     | JobBurnt

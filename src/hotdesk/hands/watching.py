@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hotdesk.desk.background import Background
-from hotdesk.desk.control import NOTHING, respond, switch
+from hotdesk.desk.control import NOTHING, named, parse_behind, respond, switch
 from hotdesk.desk.kept import Kept, hush
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.relay import join
@@ -84,7 +84,8 @@ class Watching:
             case "GET", ["wheel"]:
                 await respond(sock, 200, self.tell(desk))
             case "POST", ["wheel"]:
-                await self.turn(desk, *parse_act(json.loads(body)), caller(sock))
+                act, name, secret, behind = parse_act(json.loads(body))
+                await self.turn(desk, act, name, secret, named(*peer(sock), behind))
                 await respond(sock, 200, self.tell(desk))
             case _:
                 raise BriefError(NOTHING)
@@ -157,12 +158,6 @@ def mark(name: str) -> str:
     return name[:6]
 
 
-def caller(sock: socket.socket) -> str:
-    """Name who calls, as the kernel says."""
-    pid, uid = peer(sock)
-    return f"uid {uid} pid {pid}"
-
-
 def as_name(text: str) -> str:
     """Read a viewer's name."""
     if not NAME.fullmatch(text):
@@ -170,9 +165,9 @@ def as_name(text: str) -> str:
     return text
 
 
-def parse_act(told: object) -> tuple[str, str, str]:
-    """Read what shall be done with the wheel, and for whom; with `type`, which secret is typed."""
+def parse_act(told: object) -> tuple[str, str, str, str]:
+    """Read what shall be done with the wheel, for which viewer and person; with `type`, which secret is typed."""
     match told:
-        case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if not rest:
-            return act, as_name(name), secret
+        case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
+            return act, as_name(name), secret, parse_behind(rest.get("behind", ""))
     raise BriefError("the wheel is turned by an act, and the name of a viewer")

@@ -7,7 +7,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -22,6 +22,7 @@ from hotdesk.vault import Basic, Entry, OAuth2, Secret, SigV4, Vault
 
 LONGEST = timedelta(days=30)
 """How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
+NOTHING: Mapping[str, bytes] = {}
 PRINTED = ("totp", "command")
 """Kinds whose value is made anew for each use: the door gets no seed and no program."""
 
@@ -60,6 +61,10 @@ class Charter:
     signer: Signer | None = None
     step: str = ""
     sent: bool = False
+    scopes: int = 0
+    """How often its scope was changed."""
+    allowed: tuple[str, ...] = ()
+    """Rules that somebody allowed beside the scope, unasked; as an approval, none undoes a deny or the ceiling."""
 
     def is_ready(self) -> bool:
         """Say whether it was tried and leads nowhere yet: its desk is kept ready for whoever comes with a scope."""
@@ -92,6 +97,7 @@ class Charter:
             "charter": self.desk,
             "scope": json.loads(scope_json(self.scope)),
             "ceiling": list(self.ceiling),
+            "allowed": list(self.allowed),
             "approval_seconds": self.approval_seconds,
             "step": self.step,
             "resumed": self.was_sent(),
@@ -118,7 +124,13 @@ class Charter:
         return {**SIGNING, **given} if signs else given
 
 
-def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
+def brought(number: str, wanted: Grant, value: bytes) -> Granted:
+    """Take a secret its desk's owner brought along."""
+    until = None if wanted.seconds is None else time.time() + wanted.seconds
+    return Granted(number, wanted, "token", make_placeholder(wanted.secret), {"value": encode(value)}, until)
+
+
+def grant(vault: Vault, number: int | str, wanted: Grant) -> Granted:
     """Take a secret out of the vault for one desk."""
     entry, secret = vault.take(wanted.secret)
     if entry.kind == "totp" and not wanted.places:
@@ -129,9 +141,21 @@ def grant(vault: Vault, number: int, wanted: Grant) -> Granted:
     return Granted(str(number), wanted, entry.kind, make_placeholder(wanted.secret), values(entry, secret), until)
 
 
-def grant_all(vault: Vault, wanted: Sequence[Grant]) -> list[Granted]:
-    """Take the secrets of one desk; one that several steps have has one placeholder, for a variable holds but one."""
-    made = [grant(vault, number, one) for number, one in enumerate(wanted)]
+def grant_all(
+    vault: Vault | None, wanted: Sequence[Grant], values: Mapping[str, bytes] = NOTHING, scopes: int = 0
+) -> list[Granted]:
+    """Take the secrets of one desk; one that several steps have has one placeholder, for a variable holds but one.
+
+    No two grants of a desk ever have one id, however often its scope was changed.
+    """
+    ids = [f"{scopes}.{number}" if scopes else str(number) for number in range(len(wanted))]
+    made: list[Granted] = []
+    for id, one in zip(ids, wanted, strict=True):
+        if one.secret in values:
+            made.append(brought(id, one, values[one.secret]))
+        else:
+            assert vault is not None
+            made.append(grant(vault, id, one))
     known = {replace(one.grant, step=""): one.placeholder for one in made}
     return [replace(one, placeholder=known[replace(one.grant, step="")]) for one in made]
 

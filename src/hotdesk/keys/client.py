@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 from collections.abc import Callable, Mapping
@@ -99,13 +100,17 @@ class KeysClient:
         told = await self.ask(
             "open",
             desk,
-            scope=json.loads(scope_json(scope)),
+            **as_told(scope),
             seconds=seconds,
             ceiling=list(settings.ceiling),
             approval_seconds=settings.approval_seconds,
         )
         env = {str(name): str(value) for name, value in told["env"].items()}
         return Admitted(str(told["ca"]), env, Canary(**told["canary"]))
+
+    async def change_scope(self, desk: str, scope: Scope, by: str) -> None:
+        """Give a desk another way out; nothing passes by the old one when this returns."""
+        await self.ask("scope", desk, **as_told(scope), by=by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""
@@ -114,16 +119,21 @@ class KeysClient:
 
     def note(self, *events: Event) -> None:
         """Have events written down, all or none; they are on disk when this returns."""
+        self.wait("note", events=[{"event": type(event).__name__, "data": as_dict(event)} for event in events])
+
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Have what was seen of a deliverable signed; give the certificate. That it was is on disk by then."""
+        return str(self.wait("certify", claim=claim)["certificate"]).encode()
+
+    def wait(self, verb: str, **told: object) -> dict[str, Any]:
+        """Ask something, and do nothing else until it is answered."""
         messages, number = Messages(), -1
-        each = [{"event": type(event).__name__, "data": as_dict(event)} for event in events]
-        told = {"n": number, "verb": "note", "desk": "", "events": each}
         try:
-            self.waiting_sock.sendall(write(told))
+            self.waiting_sock.sendall(write({"n": number, "verb": verb, "desk": "", **told}))
             while data := self.waiting_sock.recv(1 << 16):
                 for message in messages.feed(data):
                     if message.get("re") == number:
-                        ok(message)
-                        return
+                        return ok(message)
         except (OSError, Garbled) as e:
             raise HostError(GONE) from e
         raise HostError(GONE)
@@ -133,6 +143,12 @@ class KeysClient:
         anyio.notify_closing(self.sock)
         self.sock.close()
         self.waiting_sock.close()
+
+
+def as_told(scope: Scope) -> dict[str, object]:
+    """Write a scope for keys, and beside it the secrets that come with it."""
+    values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
+    return {"scope": json.loads(scope_json(scope)), "values": values}
 
 
 def ok(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -19,10 +19,10 @@ from typing import Literal, get_args
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from hotdesk.brief import Grant, digest, grant_text, parse_scope, rule_text
+from hotdesk.brief import Grant, Scope, digest, grant_text, parse_rule, parse_scope, rule_text
 from hotdesk.desk import calls, cell
-from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.door import canary
+from hotdesk.door.policy import rule_texts
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import Signer, load_signer
 from hotdesk.errors import BriefError, HostError, HotdeskError
@@ -31,6 +31,7 @@ from hotdesk.event import (
     Answered,
     Asked,
     Burnt,
+    Certified,
     Event,
     Exchange,
     HandedBack,
@@ -39,18 +40,20 @@ from hotdesk.event import (
     JobPaused,
     Opened,
     Proven,
+    Rescoped,
     Revoked,
     RootAct,
     RootActEnded,
     TookOver,
     Used,
     chain_of,
-    from_json,
     to_json,
 )
 from hotdesk.keys import teller
-from hotdesk.keys.charter import Charter, authority, grant, grant_all, grant_canary
+from hotdesk.keys.certifying import certify
+from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
 from hotdesk.keys.line import READ, Line
+from hotdesk.keys.reading import as_desk, as_list, event_of, values_of
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
 
@@ -59,16 +62,19 @@ PRINTING = 32
 REASON = 2000
 """Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
 KNOWN = 16384
+NOTHING: Mapping[str, object] = {}
+MOST_ALLOWED = 100
+"""Rules that may be allowed a desk beside its scope."""
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
     "owner": (
         *(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack),
-        *get_args(JobEvent),
+        *(kind for kind in get_args(JobEvent) if kind is not Certified),
     ),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
-"""What each line may have written down. Nobody approves over the door's."""
+"""What each line may have written down. Nobody approves over the door's, and that something was signed we say."""
 
 
 class Keys:
@@ -197,6 +203,9 @@ class Keys:
                     if isinstance(event, Proven):
                         self.end_canary(event.desk)
                 self.answer_committed(line, number)
+            case "certify":
+                signed = certify(self.journal, message["claim"])
+                self.answer_committed(line, number, {"certificate": signed.decode()})
             case "ready":
                 line.tell(re=number, ok={})
             case "unlock":
@@ -211,6 +220,12 @@ class Keys:
                 self.answer_committed(line, number)
             case "step" | "revoke":
                 self.change(desk, message)
+                self.changes.append((self.mark, line, number))
+            case "scope":
+                self.rescope(desk, message)
+                self.changes.append((self.mark, line, number))
+            case "allow":
+                self.allow(desk, message)
                 self.changes.append((self.mark, line, number))
             case "answer":
                 self.approve(desk, message)
@@ -243,12 +258,12 @@ class Keys:
         for owner in self.to("owner")[:1]:
             owner.tell(event=type(event).__name__, data=json.loads(to_json(event)))
 
-    def answer_committed(self, line: Line, number: object) -> None:
+    def answer_committed(self, line: Line, number: object, body: Mapping[str, object] = NOTHING) -> None:
         """Answer when this turn's events are on disk."""
 
         def answer(why: str | None) -> None:
             failed = {"error": {"code": HostError.code, "text": why}}
-            line.tell(re=number, **({"ok": {}} if why is None else failed))
+            line.tell(re=number, **({"ok": body} if why is None else failed))
 
         self.answers.append(answer)
 
@@ -279,7 +294,7 @@ class Keys:
         if ready is not None and not ready.is_ready():
             raise BriefError(f"desk {desk} has a way out already")
         canary.check_free(scope)
-        granted = grant_all(self.opened_vault(), scope.grants) if scope.grants else []
+        granted = self.granted(scope, message)
         tried, known = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         signing = ready.authority if ready is not None else authority(desk, float(str(message["seconds"])))
@@ -287,8 +302,8 @@ class Keys:
             desk, scope, signing, granted if ready is not None else [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
         )  # fmt: skip
-        rules, grants = tuple(map(rule_text, scope.rules)), tuple(map(grant_text, scope.grants))
-        self.journal.add(desk, "keys", Opened(desk, digest(scope), rules, grants))
+        grants = tuple(map(grant_text, scope.grants))
+        self.journal.add(desk, "keys", Opened(desk, digest(scope), rule_texts(scope), grants))
         told = {
             "ca": charter.authority.certificate_pem.decode(),
             "env": charter.environment(),
@@ -305,6 +320,45 @@ class Keys:
             line.tell(re=message.get("n"), ok=told)
 
         self.answers.append(answer)
+
+    def rescope(self, desk: str, message: dict[str, object]) -> None:
+        """Give a desk another scope in place of the one it has; its doors let nothing pass by the old one."""
+        charter = self.charters.get(desk)
+        if charter is None:
+            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+        scope = parse_scope(message["scope"])
+        canary.check_free(scope)
+        tried = [one for one in charter.granted if one.grant == canary.GRANT]
+        granted = self.granted(scope, message, charter.scopes + 1)
+        charter.scope, charter.granted, charter.scopes = scope, [*granted, *tried], charter.scopes + 1
+        charter.allowed = ()
+        grants = tuple(map(grant_text, scope.grants))
+        self.journal.add(desk, "keys", Rescoped(desk, digest(scope), rule_texts(scope), grants, str(message["by"])))
+        self.mark += 1
+        for door in self.to("door"):
+            door.tell(change=desk, mark=self.mark, verb="scope", charter=charter.message())
+
+    def allow(self, desk: str, message: dict[str, object]) -> None:
+        """Let a desk reach something more, as if it had asked and somebody had approved; nothing is cut."""
+        charter = self.charters.get(desk)
+        if charter is None:
+            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+        rules = tuple(rule_text(parse_rule(str(each))) for each in as_list(message["rules"]))
+        allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
+        if len(allowed) > MOST_ALLOWED:
+            raise BriefError(f"over {MOST_ALLOWED} rules were allowed beside the brief; write a brief that has them")
+        charter.allowed = allowed
+        texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
+        self.journal.add(desk, "keys", Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"])))
+        self.mark += 1
+        for door in self.to("door"):
+            door.tell(change=desk, mark=self.mark, verb="allow", rules=list(rules))
+
+    def granted(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
+        """Take the secrets of a scope: those its owner brings along, and the vault's."""
+        values = values_of(message.get("values", {}))
+        stored = any(one.secret not in values for one in scope.grants)
+        return grant_all(self.opened_vault() if stored else None, scope.grants, values, scopes)
 
     def opened_vault(self) -> Vault:
         """Open the vault, once."""
@@ -431,27 +485,6 @@ class Keys:
         if isinstance(entry.public, Totp):
             totp_code(seed_of(secret.bytes()), time.time(), entry.public)
         done("")
-
-
-def as_desk(value: object) -> str:
-    """Read a desk's id."""
-    if value == "":
-        return ""
-    if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
-        raise BriefError("that is not a desk's id")
-    return value
-
-
-def as_list(value: object) -> list[object]:
-    """Read a list."""
-    return value if isinstance(value, list) else []
-
-
-def event_of(message: object) -> Event:
-    """Read the event in a message."""
-    if not isinstance(message, dict):
-        raise BriefError("that is no event")
-    return from_json(str(message["event"]), json.dumps(message["data"]))
 
 
 def rehearse() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import anyio
 
-from hotdesk.brief import CLOSED, Scope, parse_rule
+from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
 from hotdesk.config import Config
 from hotdesk.desk.background import Background
 from hotdesk.desk.image import find
@@ -66,19 +66,43 @@ class Doors:
         await (await self.meet()).ask("unlock", "", root=root)
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
-        """Have keys make a charter, within what the operator allows; the operator's own names lead where they lead."""
-        if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
-            raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
-        if self.settings.ceiling and scope.names:
-            raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
-        if scope != CLOSED:
-            scope = replace(scope, names={**scope.names, **self.settings.names})
+        """Have keys make a charter, within what the operator allows."""
+        scope = self.within(scope)
         await self.keeper.tell(Request("door", desk))
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
         given = await keys.open(desk, scope, seconds, self.settings)
         self.admitted[desk] = (spec, scope, given.canary)
         return given.ca, given.env
+
+    async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
+        """Have a desk's door hold another scope, within what the operator allows; what was open is cut."""
+        if desk not in self.admitted:
+            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+        scope = self.within(scope)
+        await (await self.meet()).change_scope(desk, scope, by)
+        if (known := self.admitted.get(desk)) is not None:
+            self.admitted[desk] = (known[0], scope, known[2])
+
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Let a desk reach something more, unasked: within what the operator allows, and never what is denied it."""
+        if desk not in self.admitted:
+            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+        read = tuple(parse_rule(each) for each in rules)
+        if any(each.verdict != "allow" or each.tunnel for each in read):
+            raise BriefError("only what is read on its way out can be allowed so, and no tunnel; write a brief")
+        self.within(Scope(read))
+        await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
+
+    def within(self, scope: Scope) -> Scope:
+        """Refuse a scope beyond what the operator allows; the operator's own names lead where they lead."""
+        if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
+            raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+        if self.settings.ceiling and scope.names:
+            raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
+        if scope != CLOSED:
+            scope = replace(scope, names={**scope.names, **self.settings.names})
+        return scope
 
     async def prove(self, desk: Desk) -> None:
         """Try the way out from inside; whatever comes of it is noted, and ends the canary."""
@@ -106,6 +130,12 @@ class Doors:
         if self.keys is None:
             raise HostError("nobody is there to note what root does")
         self.keys.note(*events)
+
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Have what was seen of a deliverable signed; give the certificate."""
+        if self.keys is None:
+            raise HostError("nobody is there to sign")
+        return self.keys.certify(claim)
 
     # -- questions --------------------------------------------------------------------------------------------
 

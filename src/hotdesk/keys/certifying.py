@@ -1,0 +1,160 @@
+"""Signs what was seen of a deliverable, if the journal says that it was: the word of its job's process is not enough.
+
+That process says what each check found. Which job, brief, plan and brain it was, who approved, at which desk each check
+looked and that it passed, is taken from the journal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hotdesk.drive.certificate import CLAIM, Told, digest_of, fits, sign
+from hotdesk.drive.journal import Journal
+from hotdesk.errors import BriefError, printable
+from hotdesk.event import (
+    Amended,
+    Certified,
+    Decided,
+    Event,
+    JobBegun,
+    JobEnded,
+    Opened,
+    Pending,
+    Planned,
+    Resumed,
+    SentBack,
+    Thought,
+    Verified,
+)
+
+RECORDED = ("recorded ", "replay of ", "adversary")
+"""How those are called whose decisions were made beforehand."""
+TOLD = {
+    kind.__name__
+    for kind in (JobBegun, Planned, Amended, Thought, Pending, Decided, Verified, SentBack, Resumed, JobEnded)
+}
+"""Events a story is made of."""
+
+
+@dataclass(slots=True)
+class Story:
+    """What the journal says of a job, as far as a certificate tells it."""
+
+    begun: JobBegun | None = None
+    plan: str = ""
+    models: dict[str, None] = field(default_factory=dict)
+    """Whoever replied, in the order of their first reply."""
+    asked: dict[str, Pending] = field(default_factory=dict)
+    approvals: dict[str, Told] = field(default_factory=dict)
+    looks: list[Verified] = field(default_factory=list)
+    """Since the worker last worked: what was seen before that is of no file there is."""
+    ended: bool = False
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        match event:
+            case JobBegun():
+                self.begun = event
+            case Planned(findings=()) | Amended():
+                self.plan = event.digest
+            case Thought():
+                self.models[event.model] = None
+            case Pending():
+                self.asked[event.id] = event
+            case Decided():
+                self.decide(event, at)
+            case Verified():
+                self.looks.append(event)
+            case SentBack() | Resumed():
+                self.looks = []
+            case JobEnded():
+                self.ended = True
+
+    def decide(self, event: Decided, at: int) -> None:
+        """Take a decision in, the first on what was asked; answers to questions approve nothing."""
+        asked = self.asked.get(event.id)
+        if asked is not None and asked.kind != "question":
+            told = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
+            self.approvals.setdefault(event.id, {**told, "kind": asked.kind, "step": asked.step})
+
+
+def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
+    """Sign what a job's process says of a deliverable; the event is written with the next commit.
+
+    `BriefError` says why it is not signed. Only a machine without walls signs what was not looked at behind one.
+    """
+    if not isinstance(claim, dict) or not fits(claim, CLAIM):
+        raise BriefError("what shall be certified has other fields than a certificate has")
+    journal.commit()
+    job, path = claim["job"], claim["file"]["name"]
+    story = tell(journal, job)
+    looks = [each for each in story.looks if each.path == path]
+    if walled and not all(each["desk"]["sterile"] and not each["desk"]["network"] for each in claim["checks"]):
+        raise BriefError("a file gets no certificate that was not looked at in a clean desk without network")
+    if why := refusal(story, looks, claim):
+        raise BriefError(f"{printable(path[:200])} gets no certificate: {why}")
+    for each in looks:
+        require_shut(journal, each.desk)
+    signed = sign(certificate(journal, story, looks, claim), journal.signer)
+    told = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
+    journal.add(job, "keys", told)
+    return signed
+
+
+def tell(journal: Journal, job: str) -> Story:
+    """Read what the journal says of a job, once its chain is seen to be whole."""
+    story = Story()
+    for row in journal.proven(job):
+        if row.name in TOLD:
+            story.take(row.event(), row.at)
+    return story
+
+
+def refusal(story: Story, looks: list[Verified], claim: Told) -> str:
+    """Say why something is not signed; empty: it is."""
+    if story.begun is None or story.ended:
+        return "its job never began, or is over"
+    if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:
+        return "the journal does not have that these checks looked at it, all of them and no other"
+    if failed := next((each for each in looks if each.outcome != "passed"), None):
+        return f"{failed.check} failed"
+    if any(each.sha256 != claim["file"]["sha256"] for each in looks):
+        return "its checks looked at other bytes"
+    if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
+        return "its checks found something else"
+    if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
+        return "no model thought: its decisions were recorded"
+    return ""
+
+
+def require_shut(journal: Journal, desk: str) -> None:
+    """Refuse what was looked at in a desk with a way out."""
+    opened = (row.event() for row in journal.proven(desk) if row.name == Opened.__name__)
+    if any(event.rules or event.grants for event in opened if isinstance(event, Opened)):
+        raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
+
+
+def certificate(journal: Journal, story: Story, looks: Iterable[Verified], claim: Told) -> Told:
+    """Put together what is claimed and what the journal says."""
+    begun = story.begun
+    assert begun is not None
+    head, last = journal.head(begun.job), journal.last()
+    assert head is not None
+    assert last is not None
+    checks = zip(claim["checks"], looks, strict=True)
+    return {
+        "at": int(time.time() * 1000),
+        "brain": {**claim["brain"], "models": [*story.models], "name": begun.brain},
+        "checks": [{**each, "desk": {**each["desk"], "id": look.desk}} for each, look in checks],
+        "file": claim["file"],
+        "hotdesk": claim["hotdesk"],
+        "job": {"brief": begun.brief, "by": begun.by, "goal": digest_of(begun.goal), "id": begun.job},
+        "journal": {
+            "job": {"hash": head.hash.hex(), "seq": head.seq},
+            "last": {"hash": last.hash.hex(), "id": last.id},
+        },
+        "plan": {"approvals": [*story.approvals.values()], "digest": story.plan},
+    }

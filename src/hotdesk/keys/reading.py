@@ -1,0 +1,38 @@
+"""What is read of messages to keys."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.errors import BriefError
+from hotdesk.event import Event, from_json
+
+
+def as_desk(value: object) -> str:
+    """Read a desk's id."""
+    if value == "":
+        return ""
+    if not isinstance(value, str) or not ID_SHAPE.fullmatch(value):
+        raise BriefError("that is not a desk's id")
+    return value
+
+
+def as_list(value: object) -> list[object]:
+    """Read a list."""
+    return value if isinstance(value, list) else []
+
+
+def values_of(value: object) -> dict[str, bytes]:
+    """Read secrets an owner brings along."""
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise BriefError("secrets are told by name, each as text")
+    return {str(name): base64.b64decode(text, validate=True) for name, text in value.items()}
+
+
+def event_of(message: object) -> Event:
+    """Read the event in a message."""
+    if not isinstance(message, dict):
+        raise BriefError("that is no event")
+    return from_json(str(message["event"]), json.dumps(message["data"]))
