@@ -6,6 +6,7 @@ from hotdesk.brain.seam import Brain
 from hotdesk.drive.receipt import Receipt, read_receipt
 from hotdesk.job.order import Order as Order
 from hotdesk.job.order import begun
+from hotdesk.job.verifying import Made
 
 
 async def work(order: Order, brain: Brain) -> Receipt:
@@ -18,11 +19,10 @@ async def work(order: Order, brain: Brain) -> Receipt:
         await line.plan()
         await line.approve()
         async with line.at_desks():
-            for step in line.steps_left():
-                await line.act(step)
-            made = [(item, await line.fetch(item)) for item in order.job.deliverables]
-            for item, data in made:
-                await line.verify(item, data)
-            for item, data in made:
-                line.keep(item, data)
+            proven: list[Made] | None = None
+            while proven is None:
+                for step in line.steps_left():
+                    await line.act(step)
+                proven = await line.verify(await line.fetch())  # what fails goes back: steps are left again
+            line.keep(proven)
     return read_receipt(order.journal, order.id)

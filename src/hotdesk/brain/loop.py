@@ -85,6 +85,7 @@ class Loop:
             step=self.situation.step.name,
             cache=self.job,
             attempt=self.situation.attempt,
+            before=self.situation.before,
         )
         reply = await self.ask(request)
         spent = int((time.monotonic() - began) * 1000)

@@ -95,6 +95,13 @@ class Scope:
     """Names that lead to an upstream of the operator's choice: `erp.internal` to `127.0.0.1:8443`. Operator-only."""
     may_ask: bool = True
     """Whether the desk may ask for more at `http://door.local/ask`."""
+    anywhere: bool = False
+    """Whether any host of the internet may be reached that no rule denies. No brief can say so: operator-only."""
+    values: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    """Secrets whoever gives the scope brings along, by the names its grants use; others are the vault's.
+
+    They are never written down, and no part of a scope's digest.
+    """
 
 
 CLOSED = Scope(may_ask=False)

@@ -35,6 +35,8 @@ class Deliverable:
     """What it is: its suffix, unless the brief says otherwise."""
     checks: tuple[Wanted, ...] = ()
     """All it must pass. None: the brief asks for none, and nothing can be said of it but that it is there."""
+    active: tuple[str, ...] = ()
+    """What it may do beyond being read, by the words of the check `active-content`: `macros`, `external-links`, …"""
 
 
 @dataclass(frozen=True, slots=True)

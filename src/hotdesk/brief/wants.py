@@ -18,7 +18,7 @@ MOST_FILES = 100
 MOST_CHECKS = 16
 KIND_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 VERSION_SHAPE = re.compile(r"[1-9][0-9]{0,8}")
-OF_DELIVERABLE = ("path", "kind", "check", "expect", "checks")
+OF_DELIVERABLE = ("path", "kind", "check", "expect", "checks", "active")
 OTHER = "file"
 """The kind of what has no suffix."""
 
@@ -89,7 +89,17 @@ def read_deliverable(told: Value) -> Deliverable:
     kind = told.get("kind", suffix if KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.held, str) or not KIND_SHAPE.fullmatch(kind.held):
         raise kind.wrong(f"kind is no word such as a suffix; write {told.write('kind', 'xlsx')}")
-    return Deliverable(path, kind.held, read_checks(told, kind.held))
+    return Deliverable(path, kind.held, read_checks(told, kind.held), read_active(told))
+
+
+def read_active(told: Value) -> tuple[str, ...]:
+    """Read what a deliverable may do beyond being read."""
+    active = told.get("active", [])
+    held = active.held
+    if not isinstance(held, list) or not all(isinstance(each, str) and KIND_SHAPE.fullmatch(each) for each in held):
+        instead = told.write("active", ["macros", "external-links"])
+        raise active.wrong(f"active is no list of what the file may do beyond being read; write {instead}")
+    return tuple(held)
 
 
 def read_checks(told: Value, kind: str) -> tuple[Wanted, ...]:

@@ -40,9 +40,10 @@ def parse_scope(told: object) -> Scope:
         grants=tuple(canonical(read_grant(each), check_grant) for each in listed(values, "grants", MOST_GRANTS)),
         names=read_names(values.get("names", {})),
         may_ask=values.get("may_ask", True),
+        anywhere=values.get("anywhere", False),
     )
-    if not isinstance(scope.may_ask, bool):
-        raise wrong("may_ask is neither true nor false")
+    if not isinstance(scope.may_ask, bool) or not isinstance(scope.anywhere, bool) or "values" in values:
+        raise wrong("may_ask or anywhere is neither true nor false, or there are secrets in it")
     return scope
 
 
@@ -57,6 +58,7 @@ def asdict_shallow(scope: Scope) -> dict[str, object]:
         "rules": [asdict(rule) for rule in scope.rules],
         "grants": [asdict(grant) for grant in scope.grants],
         "may_ask": scope.may_ask,
+        **({"anywhere": True} if scope.anywhere else {}),
     }
 
 

@@ -124,6 +124,11 @@ class Blobs:
                 raise HostError(f"{path} is not a plain file; what was kept there was changed since")
             yield file
 
+    def size(self, sha256: str, most: int) -> int:
+        """Give how many bytes a blob has, at most so many."""
+        with self.opened(sha256) as file:
+            return min(os.fstat(file.fileno()).st_size, most)
+
     def all(self) -> list[str]:
         """List the blobs there are."""
         return [name for name in os.listdir(self.folder) if SHAPE.fullmatch(name)]

@@ -64,7 +64,7 @@ class Origin:
     brief: str = ""
     """SHA-256 of the brief."""
     certificate: str = ""
-    """Of what was checked, and how; empty: there is none."""
+    """SHA-256 of what says how it was checked, a blob of its own; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class Catalog:
         return self.versions(db, where, (prefix, prefix), who)
 
     def of_blob(self, db: sqlite3.Connection, sha256: str, who: str) -> list[Version]:
-        """Give the versions that have these bytes."""
-        return self.versions(db, "WHERE v.sha256 = ?", (sha256,), who)
+        """Give the versions that have these bytes, or are certified by them."""
+        return self.versions(db, "WHERE v.sha256 = ? OR v.certificate = ?", (sha256, sha256), who)
 
     def add(
         self,
@@ -195,6 +195,10 @@ class Catalog:
         """Say whether an owner has these bytes under any name."""
         query = "SELECT 1 FROM versions v JOIN names n ON n.id = v.name WHERE n.owner = ? AND v.sha256 = ?"
         return db.execute(query, (owner, sha256)).fetchone() is not None
+
+    def certificates(self, db: sqlite3.Connection) -> set[str]:
+        """Give the hash of every certificate."""
+        return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 
     def referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
         """Say whether anybody has these bytes."""

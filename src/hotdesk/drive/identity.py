@@ -17,6 +17,8 @@ OPERATOR = "uid:0"
 EVERYBODY = "*"
 SHAPE = re.compile(r"[a-z]{1,16}:[A-Za-z0-9._-]{1,64}")
 MOST_READERS = 64
+KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+"""What a server's key is called by: who asked for a job."""
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -34,9 +36,11 @@ def invoker() -> tuple[int, int] | None:
 
 
 def described() -> str:
-    """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`."""
+    """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`, `… key anna`."""
     behind = invoker()
-    return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "")
+    key = os.environ.get("HOTDESK_REQUESTER", "")
+    asked = f" key {key}" if os.geteuid() == 0 and KEY_NAME.fullmatch(key) else ""
+    return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "") + asked
 
 
 def check_owner(text: str) -> str:

@@ -18,6 +18,7 @@ from hotdesk.drive.table import (
     LAST,
     LOCK,
     ONE,
+    SELECT,
     connect,
     found,
     prepare,
@@ -101,6 +102,21 @@ class Journal:
         """Give the head of every chain."""
         with translated():
             return list(heads_of(self._db))
+
+    def last(self) -> Row | None:
+        """Give the latest event of all chains."""
+        with translated():
+            return found(self._db.execute(SELECT + "ORDER BY id DESC LIMIT 1"))
+
+    def proven(self, chain: str) -> Iterator[Row]:
+        """Give a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
+        before = None
+        with translated():
+            for row in select(self._db, wanted(chain), 0):
+                if row.seq != (before.seq + 1 if before else 1) or row.hash != digest(row, before):
+                    raise HostError(f"chain {chain} is not as it was written; `hotdesk journal verify`")
+                before = row
+                yield row
 
     def forget(self, chain: str) -> None:
         """Let go of a chain that gets no more events from here."""

@@ -1,6 +1,6 @@
 """Files that outlive their desk: bytes under their SHA-256, and a catalog of names with versions.
 
-drive/blobs/SHA256   the bytes, never changed
+drive/blobs/SHA256   the bytes, never changed; those of certificates, too
 drive/drive.db       names, versions, owners, where each comes from
 
 The bytes are on disk before the catalog says so, in one transaction. A process killed between leaves a blob nobody has,
@@ -14,13 +14,15 @@ import io
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 from hotdesk.config import GIB
 from hotdesk.drive import earlier
-from hotdesk.drive.blobs import Blobs, Source
+from hotdesk.drive.blobs import Blobs, Source, Staged
 from hotdesk.drive.catalog import Catalog, Origin, Version
+from hotdesk.drive.certificate import LARGEST
 from hotdesk.drive.identity import check_owner, check_readers, may_write
 from hotdesk.drive.names import check_name, parse_reference, shown
 from hotdesk.errors import BriefError
@@ -57,25 +59,43 @@ class Drive:
         owner: str,
         job: str = "",
         brief: str = "",
-        certificate: str = "",
+        certificate: bytes = b"",
         readers: Iterable[str] | None = None,
         intent: Intent = silent,
     ) -> Version:
-        """Keep bytes as the next version of an owner's name; on disk, whole, when this returns.
+        """Keep bytes as the next version of an owner's name, its certificate beside it; both on disk when it returns.
 
-        Past the owner's quota it is refused, and nothing is written.
+        Past the owner's quota it is refused, and nothing is written. A certificate's bytes do not count.
         """
         check_name(name)
         check_owner(owner)
         allowed = None if readers is None else check_readers(readers)
-        origin, limit = Origin(job, brief, certificate), self.room(owner, data)
+        limit = self.room(owner, data)
         source = io.BytesIO(data) if isinstance(data, bytes) else data
-        with self.blobs.staged(source, limit) as staged, self.catalog.writing() as db:
+        with self.blobs.staged(source, limit) as staged, self.proof(certificate) as proof, self.catalog.writing() as db:
             self.require_room(db, owner, staged.sha256, staged.size)
             self.blobs.admit(staged)
+            if proof is not None:
+                self.blobs.admit(proof)
+            origin = Origin(job, brief, "" if proof is None else proof.sha256)
             version = self.catalog.add(db, name, owner, staged, origin, allowed)
             intent(version)
         return version
+
+    @contextmanager
+    def proof(self, certificate: bytes) -> Iterator[Staged | None]:
+        """Have a certificate on disk for the length of a block; nothing where there is none."""
+        if not certificate:
+            yield None
+            return
+        with self.blobs.staged(io.BytesIO(certificate), LARGEST) as staged:
+            yield staged
+
+    def certificate(self, version: Version) -> bytes:
+        """Give a version's certificate; `BriefError` when it has none."""
+        if not version.certificate:
+            raise BriefError(f"{shown(version.name)}@{version.number} has no certificate: no check was asked for")
+        return b"".join(self.blobs.read(version.certificate, self.blobs.size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
         """Give what is kept under a name; `HostError` when its bytes are no longer what they were."""
@@ -123,7 +143,7 @@ class Drive:
             for version in gone:
                 self.catalog.remove(db, version)
                 intent(version)
-        self.collect({version.sha256 for version in gone})
+        self.collect({sha256 for version in gone for sha256 in (version.sha256, version.certificate) if sha256})
         return gone
 
     def used(self, owner: str) -> int:
@@ -138,7 +158,9 @@ class Drive:
     def collect(self, candidates: Iterable[str]) -> int:
         """Remove those blobs that nobody has, while nobody can come to have them; give how many bytes that were."""
         with self.catalog.writing() as db:
-            return sum(self.blobs.remove(each) for each in candidates if not self.catalog.referenced(db, each))
+            proofs = self.catalog.certificates(db)
+            left = [each for each in candidates if each not in proofs and not self.catalog.referenced(db, each)]
+            return sum(map(self.blobs.remove, left))
 
     def room(self, owner: str, data: bytes | Source) -> int:
         """Give how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""

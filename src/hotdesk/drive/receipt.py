@@ -12,6 +12,7 @@ from hotdesk.drive.course import Course, Share, Taken
 from hotdesk.drive.journal import read
 from hotdesk.event import (
     Alarm,
+    Certified,
     Event,
     Exchange,
     JobBegun,
@@ -66,6 +67,8 @@ class Receipt:
     unknown: tuple[str, ...] = ()
     """Acts of which nobody knows what came: `17 shell`."""
     alarms: tuple[Alarm, ...] = ()
+    certified: tuple[Certified, ...] = ()
+    """The latest certificate of each file that has one."""
     ashes: JobBurnt | None = None
     """What burning destroyed, kept on purpose, found left; None: it was not written down."""
 
@@ -88,6 +91,7 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
     opened: dict[str, bool] = {}
     checks, kept, requests = [], [], Counter[tuple[str, str, str, tuple[str, ...]]]()
     alarms, ashes, course = [], None, Course()
+    certified: dict[str, Certified] = {}
     for at, event in events:
         course.take(event, at)
         match event:
@@ -107,12 +111,15 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
                 checks.append(event)
             case Kept():
                 kept.append(event)
+            case Certified():
+                certified[event.path] = event
             case Exchange() if event.step:  # before its first step a desk only tries its own way out
                 requests[event.verdict, event.method, event.host, event.grants] += 1
             case Alarm():
                 alarms.append(event)
             case JobBurnt():
-                ashes = event
+                ashes = event  # it was looked for desks of which nobody saw the end
+                opened |= {desk: True for desk in opened if f"desk {desk}" in event.destroyed}
     course.break_off(course.last)
     return Receipt(
         job=job,
@@ -131,5 +138,6 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
         acts=course.acts,
         unknown=tuple(course.unknown),
         alarms=tuple(alarms),
+        certified=tuple(certified.values()),
         ashes=ashes,
     )

@@ -31,6 +31,7 @@ def plan_card(plan: Plan, job: Job, held_lines: Sequence[str] = (), failed: Sequ
         "digest": plan.digest,
     }
     lines = [line for index in range(len(plan.steps)) for line in step_lines(plan, index, job)]
+    lines += [f"{item.path} may hold {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
     return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:WORDS], to_json(plan))

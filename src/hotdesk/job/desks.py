@@ -25,6 +25,8 @@ GRACE = 60.0
 MOST = 10_000
 """Files that are carried from one desk to another."""
 DEPTH = 16
+BESIDE = "beside"
+"""Where a check finds what it needs beside the file."""
 
 
 @dataclass(slots=True)
@@ -67,10 +69,19 @@ class Desks:
     async def bring_inputs(self, desk: Desk) -> None:
         """Put the brief's inputs on a desk."""
         for name in self.job.inputs:
-            if name.startswith(DRIVE):
-                await desk.write(placed(name), read_input(Drive(self.machine.config.lib / "drive"), name, me()))
-            else:
-                await put(desk, self.job.folder / name, name)
+            await self.bring_input(desk, name, placed(name))
+
+    async def bring_beside(self, desk: Desk, names: Iterable[str]) -> None:
+        """Put what a check needs on its desk."""
+        for name in names:
+            await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")
+
+    async def bring_input(self, desk: Desk, name: str, target: str) -> None:
+        """Put a file of the brief's folder or of the drive on a desk."""
+        if name.startswith(DRIVE):
+            await desk.write(target, read_input(Drive(self.machine.config.lib / "drive"), name, me()))
+        else:
+            await put(desk, self.job.folder / name, target)
 
     async def begin_side(self, scope: Scope, files: Iterable[str]) -> Desk:
         """Open a desk beside the first, with these of its files and nothing else."""

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Literal
 
 from hotdesk.brain.seam import Halted, Spent
 from hotdesk.brief.job import Deliverable, Job
-from hotdesk.checks import find
-from hotdesk.checks.seam import Verdict
-from hotdesk.desk.seam import Desk
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, printable
-from hotdesk.event import JobBurnt, JobEnded, JobPaused, Kept, StepBegun, StepEnded, Verified
+from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBack, StepBegun, StepEnded
+from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.log import JobLog
 from hotdesk.job.past import Past
 from hotdesk.job.plans import Plans, Stopped
-from hotdesk.job.said import LONGEST, said
+from hotdesk.job.said import brief_words, said
 from hotdesk.job.steps import Steps
+from hotdesk.job.verifying import Made, Verifying
 from hotdesk.plan import Step
 
 LARGEST = 64 << 20
 """Bytes of the largest deliverable."""
+ROUNDS = 2
+"""How often what fails its checks goes back to the worker."""
 
 
 @dataclass(slots=True)
@@ -108,59 +107,84 @@ class Line:
         """Have the brain take one step."""
         await self.steps.take(step)
 
-    @contextmanager
-    def part(self, name: str, what: str, desk: str = "") -> Iterator[None]:
-        """Write a part of the line down before and after."""
-        self.log.note(StepBegun(self.id, name, what, desk))
-        try:
-            yield
-        except BaseException as e:
-            self.log.note(StepEnded(self.id, name, "failed", said(e), desk))
-            raise
-        self.log.note(StepEnded(self.id, name, "done", "", desk))
-
-    async def fetch(self, item: Deliverable) -> bytes:
-        """Take a deliverable from the desk, unread: these bytes are checked, and these are kept."""
+    async def fetch(self) -> list[Made]:
+        """Take the deliverables from the desk, unread."""
         if self.desks.main is None:
             await self.steps.open()
+        return [await self.taken(item) for item in self.job.deliverables]
+
+    async def taken(self, item: Deliverable) -> Made:
+        """Take one deliverable from the desk."""
         assert self.desks.main is not None
         try:
-            return await self.desks.main.read(item.path, limit=LARGEST)
+            return Made(item, await self.desks.main.read(item.path, limit=LARGEST))
         except FileError as e:
-            raise Stopped(f"there is no {item.path} to take: {printable(e.reason)}") from e
+            return Made(item, lacks=printable(e.reason))
 
-    async def verify(self, item: Deliverable, data: bytes) -> None:
-        """Have a deliverable looked at where nothing else is, and judge here what was seen."""
-        for wanted in item.checks:
-            check = find(wanted.check, wanted.expect)
-            async with self.desks.sterile(check.image) as desk:
-                with self.part("verify", f"{item.path} by {wanted.check}", desk.id):
-                    name = f"deliverable{PurePosixPath(item.path).suffix}"
-                    await desk.write(name, data)
-                    self.judged(item, wanted.check, desk, data, check.judge(await check.gather(desk, name)))
+    async def verify(self, made: list[Made]) -> list[Made] | None:
+        """Have everything looked at where nothing else is; None where something failed, which is told.
 
-    def judged(self, item: Deliverable, check: str, desk: Desk, data: bytes, verdict: Verdict) -> None:
-        """Write a verdict down; one that is no ends the job."""
-        outcome: Literal["passed", "failed"] = "passed" if verdict.passed else "failed"
-        digest = hashlib.sha256(data).hexdigest()
-        self.log.note(Verified(self.id, desk.id, item.path, digest, check, outcome, verdict.findings))
-        if not verdict.passed:
-            raise Stopped(f"{item.path} failed its check: {'; '.join(verdict.findings)}"[:LONGEST])
+        The worker is told what was expected, what was found and where, and takes the step again that made it.
+        """
+        async with AsyncExitStack() as stack:
+            proven = await Verifying(self.desks, self.log, stack).verify_all(made)
+        failed = [each for each in proven if not each.passed]
+        for each in failed:
+            self.send_back(each)
+        return None if failed else proven
 
-    def keep(self, item: Deliverable, data: bytes) -> None:
-        """Keep what passed, as the operator's; the event is on disk before the name is.
+    def send_back(self, made: Made) -> None:
+        """Have the step that made something taken again; `Stopped` when that was tried often enough."""
+        told, before = made.told, self.past.refused.get(made.item.path, [])
+        if len(before) >= ROUNDS or made.sha256 in before:
+            again = "the same file was made again; " if made.sha256 in before and not made.lacks else ""
+            raise Stopped(brief_words(again + told))
+        step = self.steps.maker_of(made.item.path)
+        event = SentBack(self.id, step.name, made.item.path, made.sha256, self.log.papers.write(told))
+        self.log.note(event)
+        self.steps.take_back(event)
+
+    def keep(self, made: list[Made]) -> None:
+        """Keep what passed."""
+        for each in made:
+            self.keep_one(each)
+
+    def keep_one(self, made: Made) -> None:
+        """Keep a deliverable, as the operator's; the event is on disk before the name is.
 
         What this job has kept already stays as it is.
         """
-        name, digest = f"{self.id}/{item.path}", hashlib.sha256(data).hexdigest()
-        there = any(each.sha256 == digest for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
-        if there and item.path in self.past.kept:
+        path, name = made.item.path, f"{self.id}/{made.item.path}"
+        there = any(each.sha256 == made.sha256 for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
+        if there and path in self.past.kept:
             return
 
         def intent(version: Version) -> None:
-            event = Kept(self.id, item.path, version.sha256, version.size, version.number)
+            event = Kept(self.id, path, version.sha256, version.size, version.number)
             self.log.note(event)
-            self.past.kept[item.path] = event
+            self.past.kept[path] = event
 
-        with self.part("keep", item.path):
-            self.drive.keep(name, data, owner=me(), job=self.id, brief=self.job.digest, intent=intent)
+        with self.part("keep", path):
+            proof, brief = self.certified(made), self.job.digest
+            self.drive.keep(name, made.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent)
+
+    def certified(self, made: Made) -> bytes:
+        """Have what was seen of a deliverable signed; nothing where its brief asks for no check."""
+        if not made.item.checks:
+            return b""
+        config = self.log.machine.config
+        claim = claim_of(made, self.id, self.job.wall, config.images, recorded=self.steps.exact)
+        proof = self.log.machine.certify(claim)
+        self.log.heard(Certified(self.id, made.item.path, made.sha256, hashlib.sha256(proof).hexdigest()))
+        return proof
+
+    @contextmanager
+    def part(self, name: str, what: str) -> Iterator[None]:
+        """Write a part of the line down before and after."""
+        self.log.note(StepBegun(self.id, name, what))
+        try:
+            yield
+        except BaseException as e:
+            self.log.note(StepEnded(self.id, name, "failed", said(e)))
+            raise
+        self.log.note(StepEnded(self.id, name, "done"))

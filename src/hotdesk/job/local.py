@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from hotdesk.hands.kit import tools_of
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.keys.certifying import certify
 from hotdesk.tool import Hand, Tool, Vision
 from hotdesk.vault import private
 
@@ -39,6 +40,12 @@ class LocalMachine:
         for event in events:
             self.journal.add(chain_of(event), "owner", event)
         self.journal.commit()
+
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Sign what was seen of a deliverable, by the rules of keys."""
+        signed = certify(self.journal, claim, walled=False)
+        self.journal.commit()
+        return signed
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a directory. It reaches whatever this machine reaches."""

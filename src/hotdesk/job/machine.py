@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hotdesk.brief import CLOSED, Scope
@@ -27,6 +27,10 @@ class Machine(Protocol):
 
     def note(self, *events: Event) -> None:
         """Have events written down, together: on disk when this returns."""
+        ...
+
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Have what was seen of a deliverable signed, if it was; give the certificate. That it was is on disk then."""
         ...
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:

@@ -12,11 +12,13 @@ from hotdesk.brain.seam import Brain
 from hotdesk.brain.vision import vision
 from hotdesk.brief.job import Job
 from hotdesk.checks import find
+from hotdesk.checks.asked import checks_of
 from hotdesk.desk.seam import new_id
+from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.names import check_name
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, printable
 from hotdesk.event import JobBegun, JobEvent, Note, Resumed, ignore
 from hotdesk.job import papers
 from hotdesk.job.checkpoint import Checkpoints
@@ -77,8 +79,10 @@ def papers_of(order: Order) -> Papers:
     """Give where a job keeps what is its own: made for a new one, once everything it names is there."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
-        for wanted in item.checks:
-            find(wanted.check, wanted.expect)
+        if item.path.endswith(SUFFIX):
+            raise BriefError(f"{printable(item.path[:200])} is a certificate's name; call the deliverable otherwise")
+        for name, expect in checks_of(item):
+            find(name, expect)
     jobs = order.machine.config.lib / "jobs"
     if order.goes_on:
         return papers.find(jobs, order.id)

@@ -90,6 +90,17 @@ class Out:
             os.fsync(spare.place)
         return path
 
+    def there(self, name: str, most: int) -> bytes | None:
+        """Give what is under one of the names; None when that is nothing, no plain file, or larger than `most`."""
+        spare = self.spares[name]
+        try:
+            fd = os.open(spare.name, LOOK, dir_fd=spare.place)
+        except OSError:
+            return None
+        with open(fd, "rb") as file:
+            found = os.fstat(file.fileno())
+            return file.read(most) if stat.S_ISREG(found.st_mode) and found.st_size <= most else None
+
     def close(self) -> None:
         """Let go of everything; what was made for nothing is removed."""
         for spare in self.spares.values():

@@ -28,6 +28,7 @@ from hotdesk.event import (
     Preflight,
     Resumed,
     RolledBack,
+    SentBack,
     StepBegun,
     StepEnded,
     Summed,
@@ -86,6 +87,14 @@ class Past:
     """Of a finished step that is taken again, for what no file holds."""
     tries: list[tuple[str, int, str]] = field(default_factory=list)
     """Attempts that failed: step, number, why."""
+    objections: dict[str, list[str]] = field(default_factory=dict)
+    """Papers with why a step's results were sent back, by step."""
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    """The hashes of what was sent back, by path."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The latest attempt at each step."""
+    taken: dict[str, int] = field(default_factory=dict)
+    """The last attempt at each step before it was sent back: the next has another number."""
     checkpoint: Checkpointed | None = None
     saved: Checkpointed | None = None
     """The latest one; what a finished step left counts once the step does."""
@@ -188,6 +197,7 @@ class Past:
                 goes_on = (event.step, event.attempt) == (self.current, self.attempt)
                 self.turns = self.held if goes_on else []
                 self.current, self.attempt = event.step, event.attempt
+                self.numbers[event.step] = event.attempt
             case Summed():
                 self.finished[event.step] = event.paper
                 if self.saved is not None and self.saved.step == event.step:
@@ -198,11 +208,21 @@ class Past:
                     self.checkpoint = self.kept_before
                 self.current, self.turns = "", []
 
+    def take_back(self, event: SentBack) -> None:
+        """Have a step that was finished not finished: what it made does not hold."""
+        self.finished.pop(event.step, None)
+        self.taken[event.step] = self.numbers.get(event.step, 0)
+        self.objections.setdefault(event.step, []).append(event.paper)
+        self.refused.setdefault(event.path, []).append(event.sha256)
+        self.tries = [each for each in self.tries if each[0] != event.step]
+
     def take_end(self, event: Event) -> None:
         """Take in how the job goes on or ends."""
         match event:
             case Verified():
                 self.verified[event.path] = event
+            case SentBack():
+                self.take_back(event)
             case Kept():
                 self.kept[event.path] = event
             case JobEnded():

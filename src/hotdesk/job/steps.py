@@ -18,7 +18,7 @@ from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
 from hotdesk.errors import FileError, ModelError
-from hotdesk.event import Checkpointed, Exchange, RolledBack, StepBegun, StepEnded, Summed
+from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.cards import question_card, repeat_card
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
@@ -65,8 +65,9 @@ class Steps:
 
     def left(self) -> Iterator[Step]:
         """Give the steps that are to be taken, as the plan has them at that moment."""
-        self.summaries = {name: self.log.papers.text(paper) for name, paper in self.past.finished.items()}
-        self.before = self.past.kept_before
+        for name, paper in self.past.finished.items():
+            self.summaries.setdefault(name, self.log.papers.text(paper))
+        self.before = self.before or self.past.kept_before
         for name in self.again():
             yield self.step(name)
         while (step := self.next()) is not None:
@@ -89,6 +90,17 @@ class Steps:
         """Give a step of the plan as it is now."""
         return next(step for step in self.plans.plan.steps if step.name == name)
 
+    def maker_of(self, path: str) -> Step:
+        """Give the step that made a file: the last that says so, else the last one."""
+        steps = self.plans.plan.steps
+        made = [step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes)]
+        return (made or steps)[-1]
+
+    def take_back(self, event: SentBack) -> None:
+        """Have a finished step taken again, which is told why."""
+        self.past.take_back(event)
+        self.summaries.pop(event.step, None)
+
     # -- taking -------------------------------------------------------------------------------------------------
 
     async def take(self, step: Step) -> None:
@@ -102,7 +114,7 @@ class Steps:
                 await self.finish(self.step(step.name), ended)
                 return
             failed.append((number, ended.why))
-            before, history = f"Attempt {number} failed: {ended.summary[:LONGEST]}", ()
+            before, history = self.told(step, f"Attempt {number} failed: {ended.summary[:LONGEST]}"), ()
         raise Stopped(f"step {step.name} failed: {failed[-1][1]}")
 
     def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
@@ -110,7 +122,7 @@ class Steps:
         last = 0
         if self.past.current == step.name:
             self.past.current, last = "", self.past.attempt - goes_on
-        first = max(last, *(number for number, _ in failed), 0) + 1
+        first = max(last, self.past.taken.get(step.name, 0), *(number for number, _ in failed), 0) + 1
         return range(first, first + ATTEMPTS - len(failed))
 
     def failures(self, step: Step) -> list[tuple[int, str]]:
@@ -126,6 +138,7 @@ class Steps:
         snapshot = await desk.snapshot() if risky and not history else None
         what = brief_words(step.intent)
         self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
+        self.past.numbers[step.name] = attempt
         situation = Situation(
             self.plans.task, self.plans.plan, step, tuple(self.summaries.items()), before, history, attempt
         )
@@ -338,15 +351,24 @@ class Steps:
         """
         past = self.past
         if past.current != step.name:
-            return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
+            return (), self.told(step, *(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:]))
         writes, doubtful = written(self.people.journal, past), [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
             card = repeat_card(step, past.attempt, lost, unknown, writes)
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
-            return (*self.conversation(), Told("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))), ""
-        return (), f"An attempt was broken off; the workspace is as before the step. {told_lost(past)}".strip()
+            back = Told("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))
+            return (*self.conversation(), back), self.told(step)
+        return (), self.told(step, f"An attempt was broken off; the workspace is as before the step. {told_lost(past)}")
+
+    def told(self, step: Step, *more: str) -> str:
+        """Say what happened to earlier attempts: why results were sent back, the latest first; then what else is known.
+
+        A step that goes on amid its conversation is told the same again, so that a script decides the same.
+        """
+        objections = [self.log.papers.text(paper) for paper in reversed(self.past.objections.get(step.name, ()))]
+        return "\n".join([*objections, *more]).strip()
 
     def conversation(self) -> Iterator[Item]:
         """Give what was said and seen in the current attempt, as far as the workspace has it."""

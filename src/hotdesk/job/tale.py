@@ -13,6 +13,7 @@ from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
 from hotdesk.event import (
     Amended,
+    Certified,
     Checkpointed,
     Decided,
     Event,
@@ -72,6 +73,7 @@ class Tale:
     over: int = 0
     checks: list[Verified] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    certified: list[Certified] = field(default_factory=list)
     receipt: JobBurnt | None = None
     forgotten: Forgotten | None = None
     checkpoints: int = 0
@@ -110,6 +112,8 @@ class Tale:
                 self.receipt = event
             case Forgotten():
                 self.forgotten = event
+            case Certified():
+                self.certified.append(event)
             case Kept():
                 self.kept.append(event)
             case Verified():

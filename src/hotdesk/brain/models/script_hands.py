@@ -52,6 +52,8 @@ class Hands:
 
     attempt: int = 1
     """Which attempt at the step this is."""
+    before: str = ""
+    """What happened to earlier attempts: why they failed, or what their results lacked."""
     words: list[str] = field(default_factory=list)
     """Said since the last use."""
 

@@ -117,7 +117,7 @@ class Player:
     def play(self, request: Request, act: Act, results: Sequence[Results]) -> Reply:
         """Run a function from its beginning, up to where the history ends."""
         self.close()
-        playing = self.playing = Play(request.step, self.name, act, Hands(request.attempt))
+        playing = self.playing = Play(request.step, self.name, act, Hands(request.attempt, request.before))
         reply = playing.begin()
         for place, each in enumerate(results, 1):
             if not same(each, playing.calls):

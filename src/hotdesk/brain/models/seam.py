@@ -89,6 +89,8 @@ class Request:
     """What requests that begin alike have in common: the job."""
     attempt: int = 1
     """Which attempt at the step this is."""
+    before: str = ""
+    """What happened to earlier attempts."""
     extra: dict[str, Any] = field(default_factory=dict)
     """More for one dialect, by its name; it goes into the request as it is."""
 

@@ -1,0 +1,189 @@
+"""What a certificate is: what was seen of a file, as canonical JSON, signed. Pure; a stranger's is read with care.
+
+Canonical: keys sorted, no spaces, ASCII, one line. `signature` is its last key: what is signed is `hotdesk-certificate
+1`, a line's end, and the certificate without that key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from hotdesk.drive.signing import Signer, is_signed
+from hotdesk.errors import BriefError
+
+FORMAT = 1
+DOMAIN = b"hotdesk-certificate 1\n"
+"""What is signed begins so: no signature of ours under anything else can be taken for one under a certificate."""
+SUFFIX = ".certificate.json"
+"""What a certificate's file is called after the file it is of."""
+LARGEST = 1 << 20
+"""Bytes of the largest certificate."""
+PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+ENDING = re.compile(rb',"signature":"([0-9a-f]{128})"\}\n')
+LENGTH = len(b',"signature":""}\n') + 128
+
+Told: TypeAlias = dict[str, Any]
+"""A certificate's JSON, once its shape was seen to be one's."""
+Shape: TypeAlias = "type | dict[str, Shape] | list[Shape] | Callable[[object], bool]"
+
+
+def hexes(length: int) -> Callable[[object], bool]:
+    """Give what says whether something is so many hexadecimal digits."""
+    shape = re.compile(rf"[0-9a-f]{{{length}}}")
+    return lambda value: isinstance(value, str) and shape.fullmatch(value) is not None
+
+
+def is_digest(value: object) -> bool:
+    """Say whether something is a SHA-256, or nothing where there is none."""
+    return value == "" or hexes(64)(value)
+
+
+def is_flat(value: object) -> bool:
+    """Say whether something is values by name, each a text, a number, true, false or nothing."""
+    return isinstance(value, dict) and all(isinstance(each, str | int | float | None) for each in value.values())
+
+
+def is_named(value: object) -> bool:
+    """Say whether something is texts by name."""
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
+def is_kind(value: object) -> bool:
+    """Say whether something says who thought: a script's decisions were recorded beforehand."""
+    return value in ("script", "model")
+
+
+CHECK: dict[str, Shape] = {
+    "check": str,
+    "desk": {"id": str, "network": bool, "sterile": bool, "wall": str},
+    "expect": dict,
+    "held": [str],
+    "image": {"digest": is_digest, "name": str},
+    "looked_for": [str],
+    "not_checked": [str],
+    "pages": [{"height": int, "sha256": hexes(64), "size": int, "width": int}],
+    "tools": is_named,
+    "values": is_flat,
+}
+"""One check: `network` says whether its desk reached any, `sterile` whether nobody had worked on what it stood on."""
+FILE: dict[str, Shape] = {"name": str, "sha256": hexes(64), "size": int}
+HOTDESK: dict[str, Shape] = {"architecture": str, "version": str}
+CLAIM: dict[str, Shape] = {"brain": {"kind": is_kind}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
+"""What a job's process says of a file; everything else is what the journal says."""
+CERTIFICATE: dict[str, Shape] = {
+    "at": int,
+    "brain": {"kind": is_kind, "models": [str], "name": str},
+    "checks": [CHECK],
+    "file": FILE,
+    "format": int,
+    "hotdesk": HOTDESK,
+    "job": {"brief": str, "by": str, "goal": hexes(64), "id": str},
+    "journal": {
+        "job": {"hash": hexes(64), "seq": int},
+        "last": {"hash": hexes(64), "id": int},
+    },
+    "plan": {
+        "approvals": [{"answer": str, "at": int, "by": str, "digest": str, "kind": str, "step": str}],
+        "digest": str,
+    },
+    "public_key": hexes(64),
+}
+
+
+def fits(value: object, shape: Shape) -> bool:
+    """Say whether JSON has a shape: exactly these keys, exactly these types."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or value.keys() != shape.keys():
+            return False
+        return all(fits(value[key], inner) for key, inner in shape.items())
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(fits(each, shape[0]) for each in value)
+    return type(value) is shape if isinstance(shape, type) else shape(value)
+
+
+def canonical(told: Mapping[str, object]) -> bytes:
+    """Write JSON in the one way it can be written."""
+    return PLAIN.encode(told).encode("ascii")
+
+
+def raw(public: Ed25519PublicKey) -> str:
+    """Write a public key as a certificate has it."""
+    return public.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+
+
+def sign(told: Told, signer: Signer) -> bytes:
+    """Sign a certificate; give its bytes, as they are kept."""
+    told = {**told, "format": FORMAT, "public_key": raw(signer.public)}
+    if not fits(told, CERTIFICATE):
+        raise BriefError("that is no certificate: a field is missing, too much, or of another type")
+    body = canonical(told)
+    signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
+    if len(signed) > LARGEST:
+        raise BriefError(f"the certificate would have over {LARGEST} bytes; expect less in one deliverable's checks")
+    return signed
+
+
+def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
+    """Read a certificate and hold it against its own signature; `BriefError` says what is wrong with it.
+
+    Who signed is not looked at: a key in a certificate proves only that its holder wrote it.
+    """
+    if len(data) > LARGEST:
+        raise BriefError(f"it is no certificate: it has over {LARGEST} bytes")
+    ending = ENDING.fullmatch(data[-LENGTH:])
+    if ending is None:
+        raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
+    body = data[:-LENGTH] + b"}"
+    told = parse(body)
+    if told.get("format") != FORMAT:
+        raise BriefError("it is a certificate of another format; use the hotdesk that made it, or a later one")
+    if not fits(told, CERTIFICATE) or canonical(told) != body:
+        raise BriefError("it is no certificate: a field is missing, too much, of another type, or written otherwise")
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(told["public_key"]))
+    if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
+        raise BriefError("its signature does not hold: it was changed since it was signed, or signed as something else")
+    return told, public
+
+
+def parse(data: bytes) -> Told:
+    """Read JSON in which no key is there twice."""
+    try:
+        told = json.loads(data.decode("ascii"), object_pairs_hook=once, parse_constant=refused, parse_float=finite)
+        if not isinstance(told, dict):
+            raise ValueError
+    except (ValueError, RecursionError):
+        raise BriefError("it is no certificate: it is no JSON of ours") from None
+    return told
+
+
+def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of its keys; `ValueError` when one is there twice, for readers differ in which they take."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key is there twice")
+    return made
+
+
+def refused(text: str) -> float:
+    """Refuse what JSON has no word for."""
+    raise ValueError(text)
+
+
+def finite(text: str) -> float:
+    """Read a number that can be written again."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
+def digest_of(text: str) -> str:
+    """Give the SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,78 @@
+"""What desks ask for at their doors: every owner of a state directory is asked, and one answered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from hotdesk.config import Config
+from hotdesk.desk.remote import Unanswered, remote_runtime
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.event import Asked
+from hotdesk.host import server
+
+SECONDS = 5.0
+"""How long one owner may take to say what waits: others have questions, too."""
+Complain = Callable[[Path, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A question and the owner that holds it."""
+
+    owner: Path
+    asked: Asked
+
+
+def silent(owner: Path, why: str) -> None:
+    """Tell nobody."""
+
+
+async def everything(settings: Config, complain: Complain = silent) -> list[Waiting]:
+    """Ask every owner of this state directory; an ordinary user's is the server."""
+    found: list[Waiting] = []
+    for path in owners(settings):
+        with suppress(Unanswered):  # it died, and its socket was not cleared up
+            found += [Waiting(path, asked) for asked in await questions(path, complain)]
+    return sorted(found, key=lambda each: each.asked.seconds)
+
+
+def owners(settings: Config) -> list[Path]:
+    """List the control sockets, each once."""
+    if os.geteuid() != 0:
+        return [server(settings)]
+    return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
+
+
+async def questions(path: Path, complain: Complain = silent) -> list[Asked]:
+    """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
+    try:
+        with anyio.fail_after(SECONDS):
+            async with remote_runtime(path) as owner:
+                return await owner.questions()
+    except Unanswered:
+        raise
+    except (HotdeskError, TimeoutError) as e:
+        complain(path, str(e) or "no answer")
+        return []
+
+
+def chosen(found: list[Waiting], number: str, digest: str = "") -> Waiting:
+    """Give the one question of that id, about what begins with that digest."""
+    matching = [each for each in found if each.asked.id == number and each.asked.digest.startswith(digest)]
+    if not matching:
+        raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
+    if len(matching) > 1:
+        raise BriefError(f"several questions have the id {number}; no honest door gives one twice: burn those desks")
+    return matching[0]
+
+
+async def answer(waiting: Waiting, approved: bool, behind: str = "") -> Asked:
+    """Answer a question at its owner; `behind`: on whose behalf."""
+    async with remote_runtime(waiting.owner) as owner:
+        return await owner.answer(waiting.asked, approved, behind)

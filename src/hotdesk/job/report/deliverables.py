@@ -1,0 +1,129 @@
+"""What was made: how each file looks, what was checked of it, what was not, and its certificate."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.written import Seen
+from hotdesk.job.amounts import size
+from hotdesk.job.report.facts import Delivered, Looked, Report
+from hotdesk.job.report.markup import Child, Markup, joined, said, tag
+from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table
+
+MOST = 40
+"""Items of a list that a file or a check may fill."""
+
+
+def deliverables(report: Report) -> Markup:
+    """Tell of every deliverable."""
+    cards = [card(report, each) for each in report.delivered.values()]
+    if not cards:
+        return section("deliverables", "Deliverables", note("wait", "Nothing was made that could be checked."))
+    return section("deliverables", "Deliverables", *cards)
+
+
+def card(report: Report, item: Delivered) -> Markup:
+    """Tell of one deliverable."""
+    looks = list(item.looks.values())
+    passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
+    stand = pill("passed every check", "good") if passed else pill("did not pass", "bad")
+    head = tag("div", tag("h3", said(item.path)), stand if looks else pill("not checked", "wait"), class_="title")
+    pages = [(look, place, page) for look in looks for place, page in enumerate(look.pages, 1)]
+    shown = [
+        picture(page, f"Picture {place} of {item.path}, as drawn for check {look.event.check}", f"Picture {place}")
+        for look, place, page in pages
+    ]
+    return tag(
+        "div",
+        head,
+        identity(item),
+        tag("div", *shown, class_="pages") if shown else None,
+        *(checked(each) for each in looks),
+        certificate(report, item, passed),
+        class_="card",
+    )
+
+
+def identity(item: Delivered) -> Markup:
+    """Say which bytes it is about."""
+    looked = next((each.event.sha256 for each in item.looks.values()), "")
+    kept = f"version {item.kept.version} in the drive, {size(item.kept.size)}" if item.kept else "not kept"
+    return facts(("Kept", kept), ("SHA-256", fingerprint(item.kept.sha256 if item.kept else looked)))
+
+
+def checked(look: Looked) -> Markup:
+    """Tell what one check saw."""
+    event, seen = look.event, look.seen
+    good = event.outcome == "passed"
+    head = tag(
+        "div",
+        tag("h4", "Check: ", said(event.check, 80)),
+        pill(event.outcome, "good" if good else "bad"),
+        class_="title",
+    )
+    if seen is None:
+        gone = note("wait", "The whole verdict is gone with the job's papers; this is what the journal has of it.")
+        return tag("div", head, bullets(map(said, event.findings[:MOST])), gone, class_="check")
+    return tag(
+        "div",
+        head,
+        faults(seen.faults) if seen.faults else None,
+        titled("What holds", seen.held),
+        titled("Not checked", seen.not_checked),
+        more("What was looked for, and what was seen", details(seen)),
+        class_="check",
+    )
+
+
+def titled(title: str, lines: Iterable[str]) -> Markup | None:
+    """List lines below a title; nothing where there are none."""
+    items = list(lines)
+    if not items:
+        return None
+    rest = f"… and {len(items) - MOST} more" if len(items) > MOST else None
+    told: list[Child] = [said(each) for each in items[:MOST]]
+    return joined(tag("p", title, class_="label"), bullets([*told, *([rest] if rest else [])]))
+
+
+def faults(found: tuple[Fault, ...]) -> Markup:
+    """List what is wrong, so that it can be mended."""
+    rows = [(said(each.where or "the file"), said(each.expected), said(each.found)) for each in found[:MOST]]
+    rest = len(found) - MOST
+    caption = "What is wrong" + (f" (the first {MOST} of {len(found)})" if rest > 0 else "")
+    return table(caption, ("Where", "Expected", "Found"), rows)
+
+
+def details(seen: Seen) -> Markup:
+    """Give what was seen, and by what."""
+    values = [(said(name, 80), said(str(value))) for name, value in list(seen.values.items())[:MOST]]
+    tools = ", ".join(f"{name} {version}" for name, version in list(seen.tools.items())[:MOST])
+    return joined(
+        facts(
+            ("Looked for", said(", ".join(seen.looked_for[: 2 * MOST]) or "nothing", 2000)),
+            ("Seen with", said(tools or "nothing was named", 600)),
+            ("In a desk of image", said(seen.image, 80)),
+        ),
+        table("Values seen", ("Value", "Is"), values) if values else None,
+    )
+
+
+def certificate(report: Report, item: Delivered, passed: bool) -> Markup:
+    """Say whether what was seen is signed, and how that is proven; or why it is not."""
+    name = PurePosixPath(item.path).name
+    if item.certified is not None:
+        told = facts(
+            ("File", tag("code", f"{name}.certificate.json")),
+            ("SHA-256", fingerprint(item.certified.certificate)),
+            ("Prove it", tag("code", f"hotdesk verify {shlex.quote(name)}")),
+        )
+        return tag("div", tag("h4", "Certificate"), told, class_="check")
+    if not passed:
+        why = "it did not pass its checks."
+    elif item.kept is None:
+        why = "it was not kept."
+    else:
+        why = "nothing was signed for it in this job."
+    return tag("div", tag("h4", "Certificate"), tag("p", "No certificate: ", why), class_="check")

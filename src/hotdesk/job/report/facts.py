@@ -1,0 +1,134 @@
+"""What a report tells, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from hotdesk.checks.seam import Fault
+from hotdesk.checks.written import Seen
+from hotdesk.event import Alarm, Answered, Asked, Certified, Exchange, Kept, Verified
+from hotdesk.job.report.pictures import Shown
+from hotdesk.job.tale import State, Tale
+
+Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
+
+
+@dataclass(slots=True)
+class Act:
+    """One use of a tool."""
+
+    number: int
+    tool: str
+    at: int
+    call: str = ""
+    """What it was used with, short."""
+    why: str = ""
+    """What the worker said before it."""
+    outcome: Literal["", "done", "failed"] = ""
+    """Empty: nobody wrote it down."""
+    ms: int = 0
+    words: str = ""
+    """Of a failed one: what came of it."""
+    paper: str = ""
+    has_picture: bool = False
+    picture: Shown | None = None
+
+
+@dataclass(slots=True)
+class Attempted:
+    """One attempt at a step."""
+
+    at: int
+    step: str
+    number: int
+    what: str
+    model: str
+    ended: int = 0
+    outcome: Literal["", "done", "failed"] = ""
+    note: str = ""
+    leaves: str = ""
+    rolled_back: bool = False
+    acts: list[Act] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something else that happened."""
+
+    at: int
+    title: str
+    text: str = ""
+    tone: Tone = "plain"
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person or a policy was asked, and what came of it."""
+
+    at: int
+    what: str
+    answer: str
+    by: str
+    digest: str
+
+
+@dataclass(slots=True)
+class Looked:
+    """What one check saw of a deliverable, the last time it looked."""
+
+    event: Verified
+    seen: Seen | None = None
+    """None: its paper is gone."""
+    pages: list[Shown] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Delivered:
+    """One deliverable."""
+
+    path: str
+    looks: dict[str, Looked] = field(default_factory=dict)
+    """By the check's name."""
+    kept: Kept | None = None
+    certified: Certified | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step as it was planned."""
+
+    name: str
+    intent: str
+    makes: tuple[str, ...] = ()
+    grants: tuple[str, ...] = ()
+    risk: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """One job, for somebody who was not there."""
+
+    tale: Tale
+    state: tuple[State, str]
+    made: int
+    """When the report was made, in milliseconds since 1970."""
+    plan: list[PlannedStep] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    timeline: list[Attempted | Moment] = field(default_factory=list)
+    delivered: dict[str, Delivered] = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
+    asked: list[tuple[int, Asked, Answered | None]] = field(default_factory=list)
+    checking: float = 0.0
+    """Seconds that checks took."""
+    missing: int = 0
+    """Papers that are gone."""
+    left_out: int = 0
+    unread: int = 0
+
+    @property
+    def attempts(self) -> list[Attempted]:
+        """List the attempts at steps."""
+        return [each for each in self.timeline if isinstance(each, Attempted)]

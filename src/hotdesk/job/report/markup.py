@@ -1,0 +1,103 @@
+"""HTML made of elements: every text in it is escaped, and there is no way to put text in that is not."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from typing import TypeAlias
+
+from hotdesk.errors import escaped, printable
+
+TAGS = frozenset(
+    "a bdi body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 head header html img li main "
+    "meta nav ol p rect section span strong style summary svg table tbody td th thead time title tr ul".split()
+)
+"""All there is in a report. None of them runs, loads or sends anything."""
+ATTRIBUTES = frozenset(
+    "alt aria-hidden aria-label aria-labelledby charset class colspan content datetime height href http-equiv id lang "
+    "loading name preserveAspectRatio role scope src viewBox width x y".split()
+)
+EMPTY = frozenset("br img meta rect".split())
+MARKS = 4
+"""Marks on one letter: no script that is written has more."""
+PICTURE = "data:image/jpeg;base64,"
+"""How every picture begins: nothing is fetched."""
+
+
+class Markup:
+    """HTML that was made here."""
+
+    __slots__ = ("html",)
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+
+Child: TypeAlias = "Markup | str | int | None"
+"""A text is escaped, nothing is left out."""
+
+
+def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Markup:
+    """Make an element; a trailing `_` of an attribute's name is left out, and another one is a hyphen."""
+    if name not in TAGS or (name == "style" and not all(isinstance(child, Markup) for child in children)):
+        raise ValueError(f"a report has no {name}")
+    told = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    if name in EMPTY:
+        return Markup(f"<{name}{told}>" if name != "rect" else f"<rect{told}/>")
+    return Markup(f"<{name}{told}>{''.join(map(written, children))}</{name}>")
+
+
+def attribute(name: str, value: str | int | None) -> str:
+    """Write an attribute; a link leads to a place of the page only, and a picture is part of it."""
+    if value is None:
+        return ""
+    text = str(value)
+    wrong = (name == "href" and not text.startswith("#")) or (name == "src" and not text.startswith(PICTURE))
+    if name not in ATTRIBUTES or wrong:
+        raise ValueError(f"a report has no such {name}")
+    return f' {name}="{escape(text)}"'
+
+
+def written(child: Child) -> str:
+    """Write what is in an element."""
+    if isinstance(child, Markup):
+        return child.html
+    return "" if child is None else escape(str(child))
+
+
+def escape(text: str) -> str:
+    """Write any text so that it is text, and all of it can be seen."""
+    return html.escape(unstacked(printable(text)), quote=True)
+
+
+def unstacked(text: str) -> str:
+    """Escape marks that pile up on one letter: drawn, they would cover the lines around it."""
+    if text.isascii():
+        return text
+    shown, run = [], 0
+    for character in text:
+        run = run + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        shown.append(character if run <= MARKS else escaped(character))
+    return "".join(shown)
+
+
+def joined(*parts: Markup | None) -> Markup:
+    """Put elements beside each other."""
+    return Markup("".join(part.html for part in parts if part is not None))
+
+
+def said(text: str, longest: int = 300) -> Markup:
+    """Write somebody's words: a desk's, a worker's. They cannot reorder what stands beside them."""
+    return tag("bdi", cut(text, longest))
+
+
+def block(text: str, longest: int = 1200) -> Markup:
+    """Write somebody's words, line by line."""
+    lines = cut(text.strip("\n"), longest).split("\n")
+    parts = [part for line in lines for part in (tag("br"), tag("bdi", line))]
+    return tag("div", joined(*parts[1:]), class_="words")
+
+
+def cut(text: str, longest: int) -> str:
+    """Give the beginning of what is long, and say that there is more."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} characters more)"

@@ -1,0 +1,65 @@
+"""The page: head, sections in the order a person asks, no script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from hotdesk.job.report.ashes import about, receipt
+from hotdesk.job.report.deliverables import deliverables
+from hotdesk.job.report.door_part import door
+from hotdesk.job.report.effort import effort
+from hotdesk.job.report.facts import Report
+from hotdesk.job.report.markup import Markup, tag
+from hotdesk.job.report.plan_part import plan
+from hotdesk.job.report.summary import header
+from hotdesk.job.report.timeline import timeline
+
+CSS = Path(__file__).with_name("style.css")
+PLACES = {
+    "deliverables": "Deliverables", "plan": "Plan", "timeline": "What happened", "effort": "Time and cost",
+    "door": "Door", "receipt": "Receipt", "about": "About",
+}  # fmt: skip
+
+
+@cache
+def style() -> tuple[str, str]:
+    """Give the style, and the one hash by which a browser applies it and no other."""
+    text = CSS.read_text()
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return text, f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def page(report: Report) -> str:
+    """Write the whole page."""
+    text, policy = style()
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"Report of job {report.tale.job}"),
+        tag("style", Markup(text)),
+    )
+    body = tag("body", header(report), contents(), main(report), footer())
+    return f"<!doctype html>\n{tag('html', head, body, lang='en').html}\n"
+
+
+def contents() -> Markup:
+    """Make the list of sections."""
+    return tag("nav", *(tag("a", name, href=f"#{place}") for place, name in PLACES.items()), aria_label="Sections")
+
+
+def main(report: Report) -> Markup:
+    """Lay the sections out."""
+    parts = (deliverables, plan, timeline, effort, door, receipt, about)
+    return tag("main", *(part(report) for part in parts))
+
+
+def footer() -> Markup:
+    """Say what made it."""
+    return tag("footer", tag("p", "hotdesk · a real computer for an AI worker, gone when the job is done"))

@@ -1,0 +1,80 @@
+"""Pieces every section of a report is made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from hotdesk.job.report.facts import Tone
+from hotdesk.job.report.markup import Child, Markup, joined, tag
+from hotdesk.job.report.pictures import Shown
+from hotdesk.job.waiting import clock
+
+SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✕", "wait": "•", "plain": "·"}
+"""No colour is the only sign of anything."""
+MANY = 4
+"""Columns that do not fit a phone."""
+
+
+def section(name: str, title: str, *children: Markup | None) -> Markup:
+    """Make a part of the page that has a heading."""
+    head = tag("h2", title, id=f"{name}-title")
+    return tag("section", head, *children, id=name, aria_labelledby=f"{name}-title")
+
+
+def pill(text: str, tone: Tone) -> Markup:
+    """Say how something stands."""
+    return tag("span", tag("span", SIGNS[tone], aria_hidden="true"), " ", text, class_=f"pill {tone}")
+
+
+def note(tone: Tone, *children: Child) -> Markup:
+    """Make a remark that stands out."""
+    return tag("p", *children, class_=f"note {tone}")
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], class_: str = "") -> Markup:
+    """Make a table; the first cell of each row names it."""
+    top = tag("tr", *(tag("th", each, scope="col") for each in head))
+    lines = [
+        tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows
+    ]  # fmt: skip
+    made = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", top),
+        tag("tbody", *lines),
+        class_=class_ or ("many" if len(head) >= MANY else None),
+    )
+    return tag("div", made, class_="wide")
+
+
+def facts(*pairs: tuple[str, Child], class_: str = "facts") -> Markup:
+    """List facts by name."""
+    told = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value not in (None, ""))
+    return tag("dl", *told, class_=class_)
+
+
+def bullets(items: Iterable[Child], class_: str = "") -> Markup:
+    """Make a list."""
+    return tag("ul", *(tag("li", each) for each in items), class_=class_ or None)
+
+
+def moment(at: int) -> Markup:
+    """Write a time of day, in UTC; a machine reads the whole of it."""
+    return tag("time", clock(at)[11:19], datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000)))
+
+
+def picture(shown: Shown, alt: str, caption: Child) -> Markup:
+    """Show a picture."""
+    image = tag("img", src=shown.source, alt=alt, width=shown.width, height=shown.height)
+    return tag("figure", image, tag("figcaption", caption))
+
+
+def fingerprint(sha256: str) -> Markup:
+    """Write a hash whole, so that it can be compared."""
+    return tag("code", sha256, class_="hash")
+
+
+def more(summary: Child, *children: Markup | None) -> Markup:
+    """Keep something out of sight until it is asked for."""
+    return tag("details", tag("summary", summary), joined(*children))

@@ -1,0 +1,141 @@
+"""The top of a report: what was wanted, what came of it, who decided."""
+
+from __future__ import annotations
+
+import time
+
+from hotdesk.drive.course import Cost
+from hotdesk.job.amounts import lasting, money, plural
+from hotdesk.job.report.facts import Report, Tone
+from hotdesk.job.report.markup import Markup, joined, said, tag
+from hotdesk.job.report.parts import facts, note, pill
+
+TONES: dict[str, Tone] = {
+    "done": "good", "failed": "bad", "broken": "bad", "killed": "bad", "paused": "wait", "waiting": "wait",
+    "interrupted": "wait", "running": "wait",
+}  # fmt: skip
+WORDS = {"killed": "cut short", "broken": "broken off"}
+REFUSED = ("deny", "broken")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+FEW = 3
+"""Files that are named in a sentence."""
+LONG = 120
+"""Characters of a goal that is no headline any more."""
+
+
+def header(report: Report) -> Markup:
+    """Say what it is about and how it ended."""
+    tale, how = report.tale, report.state[0]
+    small = "long" if len(tale.goal) > LONG else None
+    return tag(
+        "header",
+        tag("p", "hotdesk · job report", class_="brand"),
+        tag("h1", said(tale.goal or "The goal is not known", 2000), class_=small),
+        tag(
+            "p", pill(WORDS.get(how, how), TONES.get(how, "plain")), " ", tag("span", outcome(report)), class_="outcome"
+        ),
+        figures(report),
+        brain(report.tale.brain),
+    )
+
+
+def outcome(report: Report) -> Markup:
+    """Say in one sentence what came of it."""
+    how, why = report.state
+    took, because = lasting(seconds(report)), said(why.rstrip("."), 600) if why else None
+    match how:
+        case "done":
+            parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", results(report))
+        case "failed":
+            parts = (f"The work failed after {took}: ", because or "nobody wrote down why", ".")
+        case "broken":
+            parts = ("hotdesk itself failed: ", because or "nobody wrote down why", ".")
+        case "paused":
+            parts = (
+                f"It stopped after {took}: ",
+                because or "it was asked to",
+                ". It can go on: ",
+                resume(report),
+                ".",
+            )
+        case "interrupted":
+            parts = ("It was interrupted, and can go on: ", resume(report), ".")
+        case "waiting":
+            parts = ("It waits for a person to decide: ", tag("code", f"hotdesk approve {why}"), ".")
+        case "running":
+            parts = (f"It is still being worked at, since {took}; this is how it stood when the report was made.",)
+        case _:
+            parts = ("It was cut short: nobody works at it, and nobody wrote down how it ended. ", resume(report), ".")
+    return tag("span", *parts)
+
+
+def resume(report: Report) -> Markup:
+    """Say how it goes on."""
+    return tag("code", f"hotdesk resume {report.tale.job}")
+
+
+def results(report: Report) -> Markup:
+    """Say what came out."""
+    kept = list(dict.fromkeys(each.path for each in report.tale.kept))
+    if not kept:
+        return tag("span", "Nothing was kept.")
+    names = said(", ".join(kept)) if len(kept) <= FEW else tag("span", plural(len(kept), "deliverable"))
+    return tag("span", names, f" passed every check in a clean desk and {'is' if len(kept) == 1 else 'are'} kept.")
+
+
+def seconds(report: Report) -> float:
+    """Give how long it was worked at."""
+    course = report.tale.course
+    return course.elapsed(course.last)
+
+
+def figures(report: Report) -> Markup:
+    """Give the numbers people ask for first."""
+    tale = report.tale
+    refused = sum(each.verdict in REFUSED for each in report.exchanges)
+    passed = len(report.exchanges) - refused
+    return facts(
+        ("Began", began(tale.begun)),
+        ("Worked", lasting(seconds(report))),
+        ("Steps", f"{sum(each.outcome == 'done' for each in tale.checklist())} of {len(tale.checklist())} done"),
+        ("Acts", f"{tale.course.acts:,}"),
+        ("Models cost", price(tale.cost)),
+        ("Through the door", f"{passed:,} passed, {refused:,} refused"),
+        class_="figures",
+    )
+
+
+def began(at: int) -> str:
+    """Write a day and a time, as people say them."""
+    day = time.gmtime(at / 1000)
+    return f"{day.tm_mday} {MONTHS[day.tm_mon - 1]} {day.tm_year}, {day.tm_hour:02}:{day.tm_min:02} UTC"
+
+
+def price(cost: Cost) -> str:
+    """Say what models cost; a script reads and writes no tokens."""
+    return money([cost]) if cost.tokens or cost.dollars or cost.unpriced else "none"
+
+
+def brain(name: str) -> Markup:
+    """Say who decided, plainly."""
+    who = said(name or "nobody wrote down who", 200)
+    if name.startswith("recorded script"):
+        told = joined(
+            tag("strong", "The decisions came from a recorded script, not from a model."),
+            tag("span", " What it decided was carried out for real, at a real desk. Brain: ", who, "."),
+        )
+    elif name.startswith("adversary"):
+        told = joined(
+            tag("strong", "The decisions came from a recorded adversary, not from a model:"),
+            tag("span", " it tries on purpose to do what it must not. Brain: ", who, "."),
+        )
+    elif name.startswith("replay of"):
+        told = joined(
+            tag("strong", "The decisions were recorded in an earlier job; no model was asked."),
+            tag("span", " Brain: ", who, "."),
+        )
+    else:
+        told = tag(
+            "span", tag("strong", "Brain: "), who, ". It planned and acted; what it could reach was not up to it."
+        )
+    return note("plain", told)

@@ -1,0 +1,124 @@
+"""What happened, step by step, with what was done, what failed and how it went on, and what the screen showed."""
+
+from __future__ import annotations
+
+from hotdesk.job.amounts import lasting, plural
+from hotdesk.job.report.deliverables import faults
+from hotdesk.job.report.facts import Act, Attempted, Moment, Report, Tone
+from hotdesk.job.report.markup import Markup, block, joined, said, tag
+from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
+from hotdesk.job.report.plan_part import STANDS
+
+OUTCOMES: dict[str, Tone] = {"done": "good", "failed": "bad", "": "wait"}
+MOST_ACTS, MOST_FAILED = 1000, 12
+"""Acts listed of one attempt, and failures told at length."""
+
+
+def timeline(report: Report) -> Markup:
+    """Tell what happened, in order."""
+    items = [attempted(each) if isinstance(each, Attempted) else happened(each) for each in report.timeline]
+    return section("timeline", "What happened", tag("ol", *items, class_="timeline"))
+
+
+def happened(each: Moment) -> Markup:
+    """Tell of a moment."""
+    return tag(
+        "li",
+        tag(
+            "div",
+            moment(each.at),
+            tag("span", SIGNS[each.tone], class_=f"dot {each.tone}", aria_hidden="true"),
+            class_="when",
+        ),
+        tag(
+            "div",
+            tag("p", tag("strong", said(each.title)), " ", tag("span", said(each.text, 600), class_="quiet")),
+            faults(each.faults) if each.faults else None,
+        ),
+    )
+
+
+def attempted(each: Attempted) -> Markup:
+    """Tell of an attempt at a step."""
+    word, tone = STANDS[each.outcome or "begun"]
+    again = f", attempt {each.number}" if each.number > 1 else ""
+    took = f"{lasting((each.ended - each.at) / 1000)}, " if each.ended else ""
+    head = tag(
+        "div",
+        tag("h3", "Step ", said(each.step, 80), again),
+        pill(f"{word}, rolled back" if each.rolled_back else word, tone),
+        tag("span", f"{took}{plural(len(each.acts), 'act')}", class_="quiet"),
+        class_="title",
+    )
+    failed = [(place, act) for place, act in enumerate(each.acts) if act.outcome == "failed"]
+    rest = len(failed) - MOST_FAILED
+    return tag(
+        "li",
+        tag("div", moment(each.at), tag("span", SIGNS[tone], class_=f"dot {tone}", aria_hidden="true"), class_="when"),
+        tag(
+            "div",
+            head,
+            tag("p", said(each.what, 600)),
+            *(failure(each, place, act) for place, act in failed[:MOST_FAILED]),
+            note("wait", f"{rest} more acts failed; they are in the list.") if rest > 0 else None,
+            tag("div", tag("strong", "Why it failed"), block(each.note), class_="failure")
+            if each.outcome == "failed" and each.note
+            else None,
+            screens(each),
+            acts(each) if each.acts else None,
+            more("What it leaves for the next steps to know", block(each.leaves)) if each.leaves else None,
+            class_="card",
+        ),
+    )
+
+
+def failure(attempt: Attempted, place: int, act: Act) -> Markup:
+    """Tell of an act that failed, and how it went on."""
+    after = attempt.acts[place + 1] if place + 1 < len(attempt.acts) else None
+    if after is None:
+        went_on = "The step was rolled back." if attempt.rolled_back else "Nothing was done after it in this attempt."
+        told = tag("span", went_on)
+    else:
+        told = tag(
+            "span", f"It went on with act {after.number}: ", named(after), f" ({after.outcome or 'outcome unknown'})."
+        )
+    why = (
+        tag("p", tag("span", "The worker then said: "), said(after.why), class_="quiet")
+        if after and after.why
+        else None
+    )
+    head = tag("p", tag("strong", f"Act {act.number} failed: "), named(act))
+    return tag("div", head, block(act.words) if act.words else None, why, tag("p", told), class_="failure")
+
+
+def named(act: Act) -> Markup:
+    """Name an act: its tool, and what it was used for."""
+    return joined(tag("code", act.tool), tag("span", " ", said(act.call)))
+
+
+def screens(attempt: Attempted) -> Markup | None:
+    """Show what the screen showed."""
+    shown = [
+        picture(act.picture, f"The screen after act {act.number} of step {attempt.step}", f"Screen, act {act.number}")
+        for act in attempt.acts
+        if act.picture is not None
+    ]
+    return tag("div", *shown, class_="screens") if shown else None
+
+
+def acts(attempt: Attempted) -> Markup:
+    """List every act."""
+    rows = [
+        (
+            f"{act.number}",
+            tag("code", act.tool),
+            said(act.call),
+            pill(act.outcome or "unknown", OUTCOMES[act.outcome]),
+            lasting(act.ms / 1000) if act.outcome else "",
+        )
+        for act in attempt.acts[:MOST_ACTS]
+    ]
+    caption = f"Acts of step {attempt.step}, attempt {attempt.number}"
+    rest = len(attempt.acts) - MOST_ACTS
+    listed = table(caption, ("Act", "Tool", "Used for", "Outcome", "Took"), rows, "acts")
+    return more(f"Every act ({len(attempt.acts):,})", listed, note("wait", f"{rest} acts more") if rest > 0 else None)
