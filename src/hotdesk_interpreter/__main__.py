@@ -1,0 +1,98 @@
+"""The server: what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from hotdesk_interpreter.contexts import Contexts
+from hotdesk_interpreter.kernel import Event
+from hotdesk_interpreter.languages import language_of, variables
+from hotdesk_interpreter.web import HEAD, Answer, Refused, Request, serve
+
+PORT = 49999
+
+
+class Server:
+    """Answers requests."""
+
+    def __init__(self, contexts: Contexts) -> None:
+        self.contexts = contexts
+
+    async def respond(self, request: Request) -> Answer:
+        """Answer one request."""
+        match request.method, request.path.strip("/").split("/"):
+            case "GET", ["health"]:
+                return Answer("OK")
+            case "GET", ["ready"]:
+                await self.contexts.prepared()
+                return Answer("OK")
+            case "POST", ["init"]:
+                await self.contexts.adopt(texts(request.told().get("env")))
+                self.contexts.prepare()
+                return Answer(None, 204)
+            case "POST", ["execute"]:
+                return Answer(lines=as_lines(self.execute(request.told())))
+            case "GET", ["contexts"]:
+                return Answer([each.described() for each in self.contexts.known.values()])
+            case "POST", ["contexts"]:
+                told = request.told()
+                made = self.contexts.make(language_of(told.get("language") or "python"), told.get("cwd"))
+                return Answer(made.described())
+            case "DELETE", ["contexts", name]:
+                await self.contexts.remove(self.contexts.get(name))
+                return Answer(None, 204)
+            case "POST", ["contexts", name, "restart"]:
+                await self.contexts.stop(self.contexts.get(name))
+                return Answer(None, 204)
+        raise Refused(404, "there is no such thing here")
+
+    def execute(self, told: dict[str, object]) -> AsyncIterator[Event]:
+        """Run code."""
+        code, name, language = told.get("code"), told.get("context_id"), told.get("language")
+        if not isinstance(code, str):
+            raise Refused(400, "code must be a text")
+        if name and language:
+            raise Refused(400, "Only one of context_id or language can be provided")
+        context = self.contexts.get(name) if name else self.contexts.default(language or "python")
+        return self.contexts.execute(context, code, variables(told.get("env_vars")))
+
+
+def texts(told: object) -> dict[str, str]:
+    """Give the variables among what was told."""
+    found = told.items() if isinstance(told, dict) else ()
+    return {key: value for key, value in found if isinstance(value, str) and key and "\0" not in key + value}
+
+
+async def as_lines(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    """Write events as lines."""
+    try:
+        async for event in events:
+            yield json.dumps(event).encode() + b"\n"
+    finally:
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+async def main() -> None:
+    """Serve, and say so once that is true."""
+    home = os.environ.get("HOME", "/")
+    contexts = Contexts(os.environ, home if Path(home).is_dir() else "/")
+    server = Server(contexts)
+    listening = await asyncio.start_server(
+        lambda reader, writer: serve(reader, writer, server.respond), "127.0.0.1", PORT, limit=HEAD
+    )
+    print("ready", flush=True)
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(quiet, fd)
+    contexts.prepare()
+    async with listening:
+        await listening.serve_forever()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,187 @@
+"""Contexts: each a kernel of one language with its own state, in which one piece of code runs at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk_interpreter.kernel import Died, Event, Kernel
+from hotdesk_interpreter.languages import PYTHON, Language, language_of
+from hotdesk_interpreter.web import Refused
+
+SILENCE = 5.0
+"""Seconds of silence after which a program hears that its code still runs."""
+GRACE = 3.0
+"""Seconds an interrupted kernel has to stop before it is killed."""
+MOST = 64
+"""Contexts at a time."""
+DEFAULTS = ("python", "javascript")
+"""Languages whose default context is always listed."""
+AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "PATH", "HOME", "MALLOC_")
+"""Variables that only a new process takes notice of."""
+
+
+@dataclass(slots=True)
+class Context:
+    """One context."""
+
+    id: str
+    language: Language
+    cwd: str
+    kernel: Kernel | None = None
+    count: int = 0
+    """Pieces of code its kernel has run."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def described(self) -> dict[str, str]:
+        """Say which it is."""
+        return {"id": self.id, "language": self.language.name, "cwd": self.cwd}
+
+
+class Contexts:
+    """All contexts of a sandbox."""
+
+    def __init__(self, env: Mapping[str, str], home: str) -> None:
+        self.env, self.home = dict(env), home
+        self.known: dict[str, Context] = {}
+        self.spare: Kernel | None = None
+        for name in DEFAULTS:
+            self.default(name)
+
+    def default(self, name: object) -> Context:
+        """Give the default context of a language, made when it is first asked for."""
+        language = language_of(name)
+        return self.known.setdefault(language.name, Context(language.name, language, self.home))
+
+    def get(self, name: object) -> Context:
+        """Give a context by its id."""
+        if not isinstance(name, str) or name not in self.known:
+            raise Refused(404, f"Context {str(name)[:64]} not found")
+        return self.known[name]
+
+    def make(self, language: Language, cwd: object) -> Context:
+        """Make a context."""
+        folder = self.home if cwd is None else cwd
+        if not isinstance(folder, str) or "\0" in folder or not (Path(self.home) / folder).is_dir():
+            raise Refused(400, f"cwd {str(folder)[:100]!r} is not a folder")
+        if len(self.known) >= MOST:
+            raise Refused(429, f"there are {MOST} contexts already; remove one")
+        context = Context(str(uuid.uuid4()), language, str(Path(self.home) / folder))
+        self.known[context.id] = context
+        return context
+
+    async def remove(self, context: Context) -> None:
+        """End a context, also while it runs something."""
+        self.known.pop(context.id, None)
+        await self.stop(context)
+
+    async def stop(self, context: Context) -> None:
+        """End a context's kernel; the next code gets a new one."""
+        kernel, context.kernel, context.count = context.kernel, None, 0
+        if kernel is not None:
+            kernel.kill()
+            async with context.turn:
+                await kernel.close()
+
+    async def adopt(self, env: Mapping[str, str]) -> None:
+        """Take the variables every kernel shall have from now on."""
+        before, self.env = self.env, dict(env)
+        changed = {key for key in {*before, *env} if before.get(key) != env.get(key)}
+        if self.spare is not None and any(key.startswith(AT_START) for key in changed):
+            await self.spare.close()
+            self.spare = None
+
+    def prepare(self) -> None:
+        """Have a kernel of Python ready for whoever comes next."""
+        if self.spare is None or not self.spare.lives:
+            self.spare = Kernel(PYTHON.argv, self.env, self.home)
+
+    async def prepared(self) -> None:
+        """Wait until the kernel that is kept ready is."""
+        if self.spare is not None:
+            await self.spare.started()
+
+    def kernel_for(self, context: Context) -> Kernel:
+        """Give a context's kernel, begun if there is none."""
+        if context.kernel is None or not context.kernel.lives:
+            context.count = 0
+            if context.language is PYTHON and self.spare is not None and self.spare.lives:
+                context.kernel, self.spare = self.spare, None
+                context.kernel.first = settling(self.env, context.cwd)
+            else:
+                context.kernel = self.start(context)
+        return context.kernel
+
+    def start(self, context: Context) -> Kernel:
+        """Start a kernel."""
+        try:
+            return Kernel(context.language.argv, self.env, context.cwd)
+        except OSError as e:
+            raise Refused(500, f"{context.language.name} could not be started: {e}") from e
+
+    async def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
+        """Run code when it is its turn; yield what happens. Whoever stops listening interrupts it."""
+        async with context.turn:
+            kernel = self.kernel_for(context)
+            context.count += 1
+            yield {"type": "number_of_executions", "execution_count": context.count}
+            finished = False
+            try:
+                await kernel.begin(context.language.order(code, env))
+                async for event in kernel.happenings(SILENCE):
+                    if event.get("type") != "end":
+                        yield event
+                        continue
+                    finished = True
+                    if failed := error_of(event):
+                        yield failed
+            except Died:
+                finished = True
+                await self.drop(context, kernel)
+                yield died(kernel)
+            finally:
+                if not finished:
+                    await self.interrupt(context, kernel)
+            yield {"type": "end_of_execution"}
+
+    async def interrupt(self, context: Context, kernel: Kernel) -> None:
+        """Stop what runs: asked first, killed if that does not help."""
+        kernel.interrupt(context.language.interruption)
+        try:
+            async with asyncio.timeout(GRACE):
+                async for _ in kernel.happenings(GRACE):
+                    pass
+        except (TimeoutError, Died):
+            await self.drop(context, kernel)
+
+    async def drop(self, context: Context, kernel: Kernel) -> None:
+        """End a kernel that is of no more use; the next code gets a new one."""
+        if context.kernel is kernel:
+            context.kernel = None
+        await kernel.close()
+
+
+def error_of(event: Event) -> Event | None:
+    """Say that a script failed, when it did."""
+    status = event.get("status", 0)
+    if not status:
+        return None
+    text = f"exit status {status}"
+    return {"type": "error", "name": "ExitStatus", "value": str(status), "traceback": text}
+
+
+def settling(env: Mapping[str, str], cwd: str) -> bytes:
+    """Write what makes a kernel that was begun for nobody a context's own."""
+    return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
+
+
+def died(kernel: Kernel) -> Event:
+    """Say that a kernel ended."""
+    code = kernel.process.returncode
+    how = f"by signal {-code}" if code < 0 else f"with {code}"
+    text = f"The kernel ended {how}; its state is lost, and the next code gets a new one."
+    return {"type": "error", "name": "KernelDied", "value": text, "traceback": text}

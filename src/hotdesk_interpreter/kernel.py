@@ -1,0 +1,213 @@
+"""One kernel, seen from the server: a child that reads code from one descriptor and tells what happens at another.
+
+What it and its children say at descriptors 1 and 2 is output. All of it is untrusted: bounded, and read only while
+somebody takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+READ = 1 << 16
+LONGEST = 128 << 20
+"""The longest event, in bytes."""
+DRAINED = 64
+"""Reads after which output that does not end lets events through."""
+Event = dict[str, Any]
+
+
+class Died(Exception):  # noqa: N818 - a word of ours
+    """The kernel's process ended."""
+
+
+class Kernel:
+    """A child that runs code."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
+        self.env, self.cwd = dict(env), cwd
+        orders, self.orders = os.pipe()
+        self.events, events = os.pipe()
+        self.process = subprocess.Popen(
+            [*argv, str(orders), str(events)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.env,
+            cwd=cwd,
+            pass_fds=(orders, events),
+            start_new_session=True,
+        )
+        os.close(orders)
+        os.close(events)
+        out, err = self.process.stdout, self.process.stderr
+        assert out is not None
+        assert err is not None
+        self.outputs = {
+            out.fileno(): ("stdout", codecs.getincrementaldecoder("utf-8")("replace")),
+            err.fileno(): ("stderr", codecs.getincrementaldecoder("utf-8")("replace")),
+        }
+        self.partial = bytearray()
+        self.pending: deque[Event] = deque()
+        self.up = False
+        """Whether it said that it is ready; not every language says so."""
+        self.first = b""
+        """What it is told before the next code."""
+        for fd in (self.events, *self.outputs, self.orders):
+            os.set_blocking(fd, False)
+
+    @property
+    def lives(self) -> bool:
+        """Say whether its process runs."""
+        return self.process.poll() is None
+
+    async def started(self) -> None:
+        """Wait until it says that it is ready."""
+        while not self.up:
+            self.pending.extend(self.read())
+            if not self.up:
+                await readable((self.events,), 1.0)
+
+    async def begin(self, order: bytes) -> None:
+        """Hand code over; what was said while nobody asked is forgotten."""
+        self.discard()
+        order, self.first = self.first + order, b""
+        view = memoryview(order)
+        while view:
+            try:
+                view = view[os.write(self.orders, view) :]
+            except BlockingIOError:
+                await writable(self.orders)
+                if not self.lives:
+                    raise Died from None
+            except OSError:
+                raise Died from None
+
+    async def happenings(self, silence: float) -> AsyncIterator[Event]:
+        """Yield what happens until code ends, its end included, and a `keepalive` after so many seconds of silence."""
+        while True:
+            while self.pending:
+                event = self.pending.popleft()
+                yield event
+                if event.get("type") == "end":
+                    return
+            self.pending.extend(self.read())
+            if not self.pending and not await readable((self.events, *self.outputs), silence):
+                yield {"type": "keepalive"}
+
+    def discard(self) -> None:
+        """Forget what was said while nobody asked."""
+        self.pending.clear()
+        for fd in list(self.outputs):
+            self.said(fd)
+
+    def read(self) -> list[Event]:
+        """Read what is there: output first, as what was said before an event is there before it."""
+        news = take(self.events)
+        found = [event for fd in list(self.outputs) for event in self.said(fd)]
+        if news is None:
+            return found
+        if not news and not found:
+            raise Died
+        self.partial += news
+        if len(self.partial) > LONGEST:
+            self.kill()
+            raise Died
+        *lines, rest = self.partial.split(b"\n") if b"\n" in news else [self.partial]
+        self.partial = bytearray(rest)
+        events = [event for line in lines if (event := parsed(bytes(line)))]
+        self.up = self.up or any(event.get("type") == "up" for event in events)
+        return found + [event for event in events if event.get("type") != "up"]
+
+    def said(self, fd: int) -> list[Event]:
+        """Read what was said at a descriptor."""
+        kind, decoder = self.outputs[fd]
+        parts = []
+        for _ in range(DRAINED):
+            data = take(fd)
+            if not data:
+                if data is not None:
+                    del self.outputs[fd]  # it will say no more
+                break
+            parts.append(data)
+        text = decoder.decode(b"".join(parts))
+        return [{"type": kind, "text": text, "timestamp": time.time_ns()}] if text else []
+
+    def interrupt(self, order: bytes) -> None:
+        """Interrupt what runs, and what it started, by an order and by the signal."""
+        with contextlib.suppress(OSError):
+            os.write(self.orders, order)
+            os.killpg(self.process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it with what it started."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+
+    async def close(self) -> None:
+        """End it, and let go of its descriptors. Twice is no error."""
+        if self.orders < 0:
+            return
+        self.kill()
+        while self.lives:  # noqa: ASYNC110 - a killed child is gone in a moment
+            await asyncio.sleep(0.005)
+        os.close(self.orders)
+        os.close(self.events)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.orders = -1
+
+
+def take(fd: int) -> bytes | None:
+    """Read once: None when nothing is there, nothing at the end."""
+    try:
+        return os.read(fd, READ)
+    except BlockingIOError:
+        return None
+
+
+def parsed(line: bytes) -> Event | None:
+    """Read one event; what is none is left out."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+async def readable(fds: Sequence[int], seconds: float) -> bool:
+    """Wait until one of some descriptors can be read; say whether one can."""
+    loop = asyncio.get_running_loop()
+    return await ready(fds, loop.add_reader, loop.remove_reader, seconds)
+
+
+async def writable(fd: int) -> None:
+    """Wait until a descriptor can be written, a moment at most."""
+    loop = asyncio.get_running_loop()
+    await ready((fd,), loop.add_writer, loop.remove_writer, 0.5)
+
+
+async def ready(fds: Sequence[int], add: Callable[..., None], remove: Callable[[int], object], seconds: float) -> bool:
+    """Wait for one of some descriptors, so many seconds at most."""
+    happened = asyncio.Event()
+    for fd in fds:
+        add(fd, happened.set)
+    try:
+        await asyncio.wait_for(happened.wait(), seconds)
+    except TimeoutError:
+        return False
+    finally:
+        for fd in fds:
+            remove(fd)
+    return True

@@ -1,0 +1,74 @@
+"""The languages: how a kernel of each is started, and how code is put to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk_interpreter.web import Refused
+
+HERE = Path(__file__).resolve().parent
+NAMES = {"js": "javascript", "ts": "typescript", "py": "python", "sh": "bash", "shell": "bash"}
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One language."""
+
+    name: str
+    argv: tuple[str, ...]
+    order: Callable[[str, Mapping[str, str]], bytes]
+    """Writes code and variables of this call alone as a kernel reads them."""
+    interruption: bytes = b""
+    """What interrupts code, beside the signal."""
+
+
+def as_line(code: str, env: Mapping[str, str]) -> bytes:
+    """Write an order as a line of JSON."""
+    return json.dumps({"code": code, "env": dict(env)}).encode() + b"\n"
+
+
+def as_script(code: str, env: Mapping[str, str]) -> bytes:
+    """Write an order as a script for bash, its variables put back afterwards."""
+    if "\0" in code or any("\0" in value for value in env.values()):
+        raise Refused(400, "a script for bash cannot hold the character NUL")
+    before = [f"__was_{key}=$(declare -p {key} 2>/dev/null); export {key}={shlex.quote(env[key])}" for key in env]
+    after = [f'unset {key}; eval "${{__was_{key}/declare /declare -g }}"; unset __was_{key}' for key in env]
+    return "\0".join(("\n".join(before), code, "\n".join(after), "")).encode("utf-8", "replace")
+
+
+PYTHON = Language("python", (sys.executable, "-P", str(HERE / "python.py")), as_line)
+NODE = ("node", "--no-warnings", str(HERE / "node.js"))
+LANGUAGES = {
+    "python": PYTHON,
+    "javascript": Language("javascript", NODE, as_line, b'{"interrupt":true}\n'),
+    "bash": Language("bash", ("bash", "--noprofile", "--norc", str(HERE / "loop.sh")), as_script),
+}
+
+
+def language_of(name: object) -> Language:
+    """Give a language by one of its names."""
+    if not isinstance(name, str):
+        raise Refused(400, "language must be a text")
+    found = LANGUAGES.get(NAMES.get(name.lower(), name.lower()))
+    if found is None:
+        raise Refused(400, f"language {name[:40]!r} is not offered here; there is {', '.join(LANGUAGES)}")
+    return found
+
+
+def variables(told: object) -> dict[str, str]:
+    """Check variables."""
+    if told is None:
+        return {}
+    if not isinstance(told, dict):
+        raise Refused(400, "env_vars must be texts by name")
+    for key, value in told.items():
+        if not VARIABLE.fullmatch(key) or not isinstance(value, str) or "\0" in value:
+            raise Refused(400, f"{key[:40]!r} cannot be an environment variable with that value")
+    return dict(told)

@@ -1,0 +1,239 @@
+"""A kernel of Python: IPython's shell, whose output, results and errors go to the server as events."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from IPython.core import page
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+
+from hotdesk_interpreter import showing
+
+BATCH = 0.05
+"""Seconds output may wait for more of it."""
+LARGE = 1 << 14
+"""Characters of output that do not wait."""
+
+
+class Channel:
+    """Where events go; one for all threads."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.lock = threading.RLock()
+        self.waiting: list[tuple[str, str]] = []
+        self.size = 0
+        self.something = threading.Event()
+        threading.Thread(target=self.flush_now_and_then, daemon=True, name="output").start()
+
+    def say(self, kind: str, text: str) -> None:
+        """Have a text told, together with what comes right after it."""
+        with self.lock:
+            self.waiting.append((kind, text))
+            self.size += len(text)
+            if self.size > LARGE:
+                self.flush()
+        self.something.set()
+
+    def flush(self) -> None:
+        """Tell what waits."""
+        with self.lock:
+            waiting, self.waiting, self.size = self.waiting, [], 0
+            while waiting:
+                kind = waiting[0][0]
+                many = next((n for n, each in enumerate(waiting) if each[0] != kind), len(waiting))
+                text = "".join(each[1] for each in waiting[:many])
+                del waiting[:many]
+                self.write({"type": kind, "text": text, "timestamp": time.time_ns()})
+
+    def flush_now_and_then(self) -> None:
+        """Tell what waits soon, also while nothing more comes."""
+        while True:
+            self.something.wait()
+            self.something.clear()
+            time.sleep(BATCH)
+            self.flush()
+
+    def tell(self, event: Mapping[str, object]) -> None:
+        """Tell an event, after the output before it."""
+        with self.lock:
+            self.flush()
+            self.write(event)
+
+    def write(self, event: Mapping[str, object]) -> None:
+        """Write an event."""
+        view = memoryview(json.dumps(event, default=str).encode("utf-8", "replace") + b"\n")
+        while view:
+            view = view[os.write(self.fd, view) :]
+
+
+class Output(io.RawIOBase):
+    """The bytes of an output stream, which are told as text."""
+
+    def __init__(self, channel: Channel, kind: str, fd: int) -> None:
+        self.channel, self.kind, self.fd = channel, kind, fd
+        self.rest = b""
+
+    def writable(self) -> bool:
+        """Say that it can be written."""
+        return True
+
+    def fileno(self) -> int:
+        """Give the descriptor that programs started from here write to."""
+        return self.fd
+
+    def write(self, data: Any) -> int:
+        """Tell what is written; a character that is not whole waits for its rest."""
+        whole = self.rest + bytes(data)
+        cut = len(whole) if not whole or whole[-1] < 0x80 else whole_until(whole)
+        text, self.rest = whole[:cut].decode("utf-8", "replace"), whole[cut:]
+        if text:
+            self.channel.say(self.kind, text)
+        return len(data)
+
+
+def whole_until(data: bytes) -> int:
+    """Give where a character begins that is not whole."""
+    for back in range(1, min(4, len(data)) + 1):
+        lead = data[-back]
+        if lead >= 0xC0:
+            wanted = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            return len(data) if back >= wanted else len(data) - back
+    return len(data)
+
+
+class Told(DisplayHook):  # type: ignore[misc]
+    """What the last expression of code is worth."""
+
+    def start_displayhook(self) -> None:
+        """Write nothing before it."""
+
+    def write_output_prompt(self) -> None:
+        """Write no number before it."""
+
+    def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+        """Tell it as a result."""
+        self.shell.channel.tell(showing.result(format_dict, main=True))
+
+    def finish_displayhook(self) -> None:
+        """Write nothing after it."""
+
+
+class Shown(DisplayPublisher):  # type: ignore[misc]
+    """What code displays."""
+
+    def publish(self, data: Any, *_: Any, **__: Any) -> None:
+        """Tell it as a result."""
+        self.shell.channel.tell(showing.result(data, main=False))
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Take nothing back: it was told."""
+
+
+class Shell(InteractiveShell):  # type: ignore[misc]
+    """IPython's shell without a terminal."""
+
+    channel: Channel
+
+    def init_displayhook(self) -> None:
+        """Tell results as events."""
+        self.displayhook_class = Told
+        super().init_displayhook()
+
+    def init_display_pub(self) -> None:
+        """Tell what is displayed as events."""
+        self.display_pub_class = Shown
+        super().init_display_pub()
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
+        name = getattr(etype, "__name__", str(etype))
+        self.channel.tell({"type": "error", "name": name, "value": as_text(evalue), "traceback": "\n".join(stb)})
+
+
+def as_text(value: object) -> str:
+    """Give an error's text, also of one that cannot be written."""
+    try:
+        return str(value)
+    except Exception as e:  # noqa: BLE001 - whatever a program's own error does
+        return f"an error whose text cannot be written: {type(e).__name__}"
+
+
+def make_shell(channel: Channel) -> Shell:
+    """Make the shell."""
+    Shell.channel = channel
+    shell: Shell = Shell.instance(colors="nocolor", history_length=1000)
+    shell.history_manager.enabled = False
+    shell.user_ns["__name__"] = "__main__"
+    page.page = lambda text, *_, **__: print(text["text/plain"] if isinstance(text, dict) else text)
+    shell.set_hook("show_in_pager", lambda _self, text, *_: page.page(text))
+    showing.equip(shell)
+    return shell
+
+
+def settle(env: Mapping[str, str], cwd: str) -> None:
+    """Take the variables and the folder of a context."""
+    os.environ.clear()
+    os.environ.update({"MPLBACKEND": showing.BACKEND, **env})
+    os.chdir(cwd)
+
+
+def carry_out(shell: Shell, code: str, env: Mapping[str, str]) -> None:
+    """Run code with some more variables."""
+    before = {key: os.environ.get(key) for key in env}
+    os.environ.update(env)
+    try:
+        shell.run_cell(code, store_history=True)
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+def main(orders: int, events: int) -> None:
+    """Run what is ordered, one after the other."""
+    os.set_inheritable(orders, False)
+    os.set_inheritable(events, False)
+    channel = Channel(events)
+    for kind, fd in (("stdout", 1), ("stderr", 2)):
+        stream = io.TextIOWrapper(Output(channel, kind, fd), "utf-8", "backslashreplace", write_through=True)  # type: ignore[type-var]
+        setattr(sys, kind, stream)
+        setattr(sys, f"__{kind}__", stream)
+    os.environ.setdefault("MPLBACKEND", showing.BACKEND)
+    os.environ.setdefault("TERM", "dumb")
+    shell = make_shell(channel)
+    del sys.path[0]
+    sys.path.insert(0, "")
+    channel.tell({"type": "up"})
+    with open(orders, "rb", buffering=1 << 16) as lines:
+        while True:
+            try:
+                line = lines.readline()
+                if not line:
+                    return
+                order = json.loads(line)
+                if "settle" in order:
+                    settle(order["settle"], order["cwd"])
+                    continue
+                carry_out(shell, order["code"], order["env"])
+            except KeyboardInterrupt:
+                pass  # between two pieces of code, or at the very end of one
+            channel.tell({"type": "end"})
+
+
+if __name__ == "__main__":
+    sys.argv, given = [""], sys.argv[1:]
+    main(int(given[0]), int(given[1]))

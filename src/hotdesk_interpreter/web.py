@@ -1,0 +1,176 @@
+"""As much HTTP/1.1 as the interpreter's server needs: requests with a body, answers whole or line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+HEAD = 64 << 10
+"""The longest head of a request, in bytes."""
+BODY = 64 << 20
+"""The longest body of a request, in bytes."""
+
+
+class Refused(Exception):  # noqa: N818 - a word of ours
+    """A request that is answered with a status and a reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request."""
+
+    method: str
+    path: str
+    body: bytes
+    lasting: bool
+    """Whether the connection stays for the next one."""
+
+    def told(self) -> dict[str, object]:
+        """Give the body as a JSON object; no body is an empty one."""
+        try:
+            found = json.loads(self.body or b"{}")
+        except (ValueError, RecursionError):
+            raise Refused(400, "the body is not JSON") from None
+        if not isinstance(found, dict):
+            raise Refused(400, "the body must be a JSON object")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered: a text or a value at once, or lines as they come."""
+
+    value: object = None
+    status: int = 200
+    lines: AsyncIterator[bytes] | None = None
+
+    def whole(self) -> tuple[str, bytes]:
+        """Give the kind and the bytes of what is answered at once."""
+        if isinstance(self.value, str):
+            return "text/plain; charset=utf-8", self.value.encode("utf-8", "replace")
+        return "application/json", b"" if self.value is None else json.dumps(self.value).encode()
+
+
+Respond = Callable[[Request], Awaitable[Answer]]
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:
+    """Answer the requests of one connection, one after the other."""
+    try:
+        lasting = True
+        while lasting:
+            try:
+                request = await read_request(reader)
+                if request is None:
+                    return
+                lasting, answer = request.lasting, await respond(request)
+            except Refused as e:
+                lasting, answer = False, Answer(str(e), e.status)
+            if answer.lines is not None:
+                lasting = await stream(reader, writer, answer.lines) and lasting
+            else:
+                await give(writer, answer, lasting)
+    except (OSError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request | None:
+    """Read one request; None at the end."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    except asyncio.LimitOverrunError:
+        raise Refused(431, "the head is too long") from None
+    first, *rest = head.decode("latin-1").split("\r\n")[:-2]
+    words = first.split(" ")
+    if len(words) != 3:
+        raise Refused(400, "this is not HTTP")
+    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
+    if "chunked" in fields.get("transfer-encoding", "").lower():
+        body = await read_chunks(reader)
+    else:
+        body = await reader.readexactly(size_of(fields.get("content-length", "0"), 10))
+    lasting = fields.get("connection", "").lower() != "close" and words[2] == "HTTP/1.1"
+    return Request(words[0], words[1].partition("?")[0], body, lasting)
+
+
+def size_of(text: str, base: int) -> int:
+    """Read how long a body or a part of it is."""
+    try:
+        size = int(text, base)
+    except ValueError:
+        raise Refused(400, "the body's length is not a number") from None
+    if not 0 <= size <= BODY:
+        raise Refused(413, f"the body is longer than {BODY} bytes")
+    return size
+
+
+async def read_chunks(reader: asyncio.StreamReader) -> bytes:
+    """Read a body that comes in chunks."""
+    parts: list[bytes] = []
+    total = 0
+    while size := size_of((await reader.readline()).partition(b";")[0].decode("latin-1").strip(), 16):
+        if (total := total + size) > BODY:
+            raise Refused(413, f"the body is longer than {BODY} bytes")
+        parts.append(await reader.readexactly(size))
+        await reader.readline()
+    while (await reader.readline()).strip():
+        pass
+    return b"".join(parts)
+
+
+async def give(writer: asyncio.StreamWriter, answer: Answer, lasting: bool) -> None:
+    """Answer at once."""
+    kind, body = answer.whole()
+    lines = (
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(body)}",
+        f"Connection: {'keep-alive' if lasting else 'close'}",
+    )
+    writer.write("\r\n".join((*lines, "\r\n")).encode() + body)
+    await writer.drain()
+
+
+async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lines: AsyncIterator[bytes]) -> bool:
+    """Answer line by line; say whether it went to its end. Whoever hangs up ends what makes the lines."""
+    writer.write(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nCache-Control: no-store\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    sending = asyncio.ensure_future(send(writer, lines))
+    listening = asyncio.ensure_future(reader.read(1))  # nothing but the end comes while an answer is awaited
+    try:
+        await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
+        finished = sending.done()
+        if finished:
+            sending.result()
+        return finished and not listening.done()
+    finally:
+        for task in (sending, listening):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await task
+
+
+async def send(writer: asyncio.StreamWriter, lines: AsyncIterator[bytes]) -> None:
+    """Write lines as chunks, and the end."""
+    try:
+        async for line in lines:
+            writer.write(b"%x\r\n%b\r\n" % (len(line), line))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+    finally:
+        await lines.aclose()  # type: ignore[attr-defined]
