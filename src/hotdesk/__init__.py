@@ -11,6 +11,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # importing typing would cost every keeper 10 ms
 if TYPE_CHECKING:
     from hotdesk import blocking as blocking
+    from hotdesk.client import Client as Client
     from hotdesk.desk.seam import Change as Change
     from hotdesk.desk.seam import Desk as Desk
     from hotdesk.desk.seam import Done as Done
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 PUBLIC = {
     "Change": "hotdesk.desk.seam",
+    "Client": "hotdesk.client",
     "Desk": "hotdesk.desk.seam",
     "Done": "hotdesk.desk.seam",
     "Entry": "hotdesk.desk.seam",
@@ -36,7 +38,8 @@ PUBLIC = {
     "open_desk": "hotdesk.host",
 }
 __all__ = [
-    "Change", "Desk", "Done", "Entry", "Host", "HotdeskError", "Size", "Spec", "Usage", "blocking", "open_desk",
+    "Change", "Client", "Desk", "Done", "Entry", "Host", "HotdeskError", "Size", "Spec", "Usage", "blocking",
+    "open_desk",
 ]  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from hotdesk.client import Approval, DeskShown, FarDesk, Happened, Job, Kept
+from hotdesk.client import Client as AsyncClient
 from hotdesk.config import MIB, Config
 from hotdesk.desk import seam
 from hotdesk.desk.seam import OUTPUT_LIMIT, Change, DeskId, Done, Entry, Running, SnapshotId, Spec, Usage
@@ -181,3 +183,118 @@ def open_desk(spec: Spec | None = None) -> Iterator[Desk]:
     """Open a desk on this machine for the length of a block."""
     with host() as machine:
         yield machine.open(spec)
+
+
+class ServerDesk:
+    """A desk at a server; each method waits for its async namesake in `hotdesk.client.FarDesk`."""
+
+    def __init__(self, portal: BlockingPortal, desk: FarDesk) -> None:
+        self._portal = portal
+        self._desk = desk
+        self.id = desk.id
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 60.0, user: str | None = None) -> Done:
+        """Run a program to its end."""
+        return self._portal.call(functools.partial(self._desk.run, argv, stdin=stdin, timeout=timeout, user=user))
+
+    def read(self, path: str) -> bytes:
+        """Give a file's bytes."""
+        return self._portal.call(self._desk.read, path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file in place."""
+        self._portal.call(self._desk.write, path, data)
+
+    def list(self, path: str = "", *, depth: int = 1) -> list[Entry]:
+        """List a folder."""
+        return self._portal.call(functools.partial(self._desk.list, path, depth=depth))
+
+    def remove(self, path: str) -> None:
+        """Remove a path with all below it."""
+        self._portal.call(self._desk.remove, path)
+
+    def usage(self) -> Usage:
+        """Say what the desk uses."""
+        return self._portal.call(self._desk.usage)
+
+
+class Server:
+    """A server; each method waits for its async namesake in `hotdesk.client.Client`."""
+
+    def __init__(self, portal: BlockingPortal, client: AsyncClient) -> None:
+        self._portal = portal
+        self._client = client
+
+    @contextmanager
+    def open_desk(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> Iterator[ServerDesk]:
+        """Open a desk for the length of a block."""
+        opened = self._client.open_desk(spec, allow=allow)
+        with self._portal.wrap_async_context_manager(opened) as desk:
+            yield ServerDesk(self._portal, desk)
+
+    def desks(self) -> list[DeskShown]:
+        """List open desks."""
+        return self._portal.call(self._client.desks)
+
+    def work(self, brief: str | None = None, **options: Any) -> Job:
+        """Have a brief carried out; options as in `hotdesk.client.Client.work`."""
+        return self._portal.call(functools.partial(self._client.work, brief, **options))
+
+    def jobs(self) -> list[Job]:
+        """List jobs, the newest first."""
+        return self._portal.call(self._client.jobs)
+
+    def job(self, job: str) -> Job:
+        """Say how a job stands."""
+        return self._portal.call(self._client.job, job)
+
+    def wait(self, job: str) -> Job:
+        """Wait until a job is over or stopped, or waits for a person."""
+        return self._portal.call(self._client.wait, job)
+
+    def stop(self, job: str) -> Job:
+        """Have a job stop where it can go on."""
+        return self._portal.call(self._client.stop, job)
+
+    def events(self, job: str) -> list[Happened]:
+        """Give what happened in a job so far."""
+
+        async def collect() -> list[Happened]:
+            return [each async for each in self._client.events(job, follow=False)]
+
+        return self._portal.call(collect)
+
+    def approvals(self) -> list[Approval]:
+        """List what waits for people."""
+        return self._portal.call(self._client.approvals)
+
+    def approve(self, asked: Approval, *, plan: str = "") -> None:
+        """Say yes to exactly what was shown."""
+        self._portal.call(functools.partial(self._client.approve, asked, plan=plan))
+
+    def refuse(self, asked: Approval, why: str = "") -> None:
+        """Say no."""
+        self._portal.call(self._client.refuse, asked, why)
+
+    def answer(self, asked: Approval, words: str) -> None:
+        """Answer a question."""
+        self._portal.call(self._client.answer, asked, words)
+
+    def ls(self, prefix: str = "") -> list[Kept]:
+        """List names in the drive."""
+        return self._portal.call(self._client.ls, prefix)
+
+    def get(self, name: str) -> bytes:
+        """Give what is kept under a name."""
+        return self._portal.call(self._client.get, name)
+
+    def put(self, name: str, data: bytes) -> Kept:
+        """Keep bytes as the next version of a name."""
+        return self._portal.call(self._client.put, name, data)
+
+
+@contextmanager
+def Client(url: str, key: str) -> Iterator[Server]:  # noqa: N802 - called as its async namesake
+    """Give a server for the length of a block: `with hotdesk.blocking.Client(url, key) as client:`."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(AsyncClient(url, key)) as opened:
+        yield Server(portal, opened)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -187,9 +187,20 @@ class Host:
         """Have events written down, all or none, before anything else happens."""
         self.doors.note(*events)
 
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Have what was seen of a deliverable signed; give the certificate. That it was is written down by then."""
+        return self.doors.certify(claim)
+
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Have a desk's door hold another step's rules and grants; what was open is cut."""
         await self.doors.enter_step(desk, step)
+
+    async def change_scope(self, desk: DeskId, scope: Scope, by: str = "owner") -> None:
+        """Have a desk reach something else from now on: what was open is cut, and who wanted it is written down.
+
+        Variables inside stay as they are. A desk that was opened without any way out gets none.
+        """
+        await self.doors.change_scope(desk, scope, by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""

@@ -1,0 +1,66 @@
+"""Bodies that are read whole before anybody answers: small, soon there, and smaller still from whom nobody knows."""
+
+from __future__ import annotations
+
+import re
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope
+
+LARGEST = 1 << 20
+"""Bytes of a request that is no file."""
+SMALL = 16 << 10
+"""Bytes of a request of whoever shows no key that is known: enough to sign in."""
+SECONDS = 30.0
+"""Seconds in which it is there."""
+FILES = re.compile(r"/api/v1/(?:uploads|drive/.*|desks/[^/]*/file)")
+"""Where files go: read piece by piece, each with a bound of its own, once it is known who sends them."""
+
+
+class BodyError(Exception):
+    """A body that is too large or does not come; `status` says which."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+def is_whole(scope: Scope, headers: Headers) -> bool:
+    """Say whether a request has a body that is read whole."""
+    has_body = "content-length" in headers or "transfer-encoding" in headers
+    return has_body and scope["type"] == "http" and FILES.fullmatch(scope["path"]) is None
+
+
+async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
+    """Read a body; give what gives it again, in one piece."""
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > most:
+        raise too_large(most)
+    data = bytearray()
+    with anyio.move_on_after(SECONDS):
+        while True:
+            message = await receive()
+            data += message.get("body", b"")
+            if len(data) > most:
+                raise too_large(most)
+            if not message.get("more_body"):
+                return again(
+                    {**message, "body": bytes(data)} if message["type"] == "http.request" else message, receive
+                )
+    raise BodyError(408, "request.slow", f"the body was not there within {SECONDS:g} s; send it again, and faster")
+
+
+def too_large(most: int) -> BodyError:
+    """Say that a body is too large."""
+    return BodyError(413, "request.too-large", f"the body has more than {most >> 10} KiB; send less, with a known key")
+
+
+def again(first: Message, receive: Receive) -> Receive:
+    """Give a message again, then what comes after it."""
+    waiting = [first]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received

@@ -1,0 +1,28 @@
+"""Who asks: a key's tenant, its name, and what it may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hotdesk.config import DEFAULT_TENANT as DEFAULT_TENANT
+
+Power = Literal["sandboxes", "desks", "jobs", "approve", "drive", "vault", "journal", "admin"]
+"""What a key may be used for; `admin` sees its tenant's keys and may end everything."""
+POWERS: frozenset[Power] = frozenset(get_args(Power))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever a request comes from, as its key says."""
+
+    tenant: str
+    name: str
+    """The person or program the key was made for: approvals carry it."""
+    key: str
+    """The key's id, never the key."""
+    powers: frozenset[Power] = POWERS
+
+    def may(self, power: Power) -> bool:
+        """Say whether it may do a kind of thing."""
+        return power in self.powers

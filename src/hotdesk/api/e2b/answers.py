@@ -1,0 +1,76 @@
+"""Answers as E2B's SDKs read them: JSON, and errors with a number and a message."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from starlette.responses import Response
+
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, printable
+
+ENVD_VERSION = "0.6.13"
+"""What the SDKs take as the version of what runs in a sandbox; it decides which features they use."""
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, raised where it is found
+    """An answer that ends a request."""
+
+    def __init__(self, status: int, message: str, **more: object) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"code": status, "message": message, **more}
+
+    def response(self) -> Response:
+        """Give it as a response."""
+        headers = {"Should-Retry": "false"} if self.status in (429, 503) else None
+        return answer(self.body, self.status, headers)
+
+
+def answer(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Give a JSON response."""
+    return Response(json.dumps(value, separators=(",", ":")), status, headers, "application/json")
+
+
+def done() -> Response:
+    """Say that it is done, and no more."""
+    return Response(status_code=204)
+
+
+def not_running(sandbox: str) -> Refusal:
+    """Say that a sandbox does not run; the SDKs know it by these words."""
+    return Refusal(502, "The sandbox was not found", sandboxId=sandbox)
+
+
+def not_found(sandbox: str) -> Refusal:
+    """Say that there is no such sandbox."""
+    return Refusal(404, f"sandbox '{printable(sandbox[:64])}' not found")
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """Say of an error what its caller can do; what only the operator can mend goes into the server's log."""
+    match error:
+        case Refusal():
+            return error
+        case BriefError():
+            return Refusal(400, printable(str(error)[:500]))
+        case DeskGone():
+            return Refusal(404, "the sandbox ended meanwhile; make another")
+    log(error)
+    if isinstance(error, HostError):
+        return Refusal(503, "this server has no room for that now; try later, or ask whoever runs it")
+    kind = error.code if isinstance(error, HotdeskError) else "internal"
+    return Refusal(500, f"the server could not do this ({kind}); whoever runs it finds the reason in its log")
+
+
+def log(error: Exception) -> None:
+    """Tell the operator of an error; one that nobody foresaw by its kind and place alone, for it may quote a secret."""
+    if isinstance(error, HotdeskError):
+        text = f"{error.code}: {printable(str(error))}"
+    else:
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else "?"
+        text = f"{type(error).__name__} at {place}"
+    print(f"hotdesk: {text}", file=sys.stderr, flush=True)

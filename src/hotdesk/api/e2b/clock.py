@@ -1,0 +1,47 @@
+"""The clock of a server's sandboxes: what is over is ended or paused, what ended by itself is let go of."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+
+from hotdesk.api.e2b.answers import Refusal, log
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, cut, has_ended
+from hotdesk.errors import HotdeskError
+
+TICK = 1.0
+"""Seconds between two looks at most."""
+
+
+async def run(sandboxes: Sandboxes) -> None:
+    """Watch over every sandbox for as long as the server runs."""
+    while True:
+        now = time.time()
+        for sandbox in list(sandboxes.known.values()):
+            if has_ended(sandbox):
+                sandboxes.known.pop(sandbox.id, None)
+                cut(sandbox)
+            elif sandbox.state == "running" and sandbox.ends <= now and not sandbox.turning.locked():
+                sandboxes.tasks.start_soon(finish, sandboxes, sandbox)
+        sandboxes.soonest = anyio.Event()
+        with anyio.move_on_after(wait(sandboxes, time.time())):
+            await sandboxes.soonest.wait()
+
+
+def wait(sandboxes: Sandboxes, now: float) -> float:
+    """Give the seconds until something may be due."""
+    due = (each.ends for each in sandboxes.known.values() if each.state == "running" and each.ends > now)
+    return max(0.01, min(min(due, default=now + TICK) - now, TICK))
+
+
+async def finish(sandboxes: Sandboxes, sandbox: Sandbox) -> None:
+    """End or pause a sandbox whose time is up, unless it was given more meanwhile."""
+    if sandbox.ends > time.time():
+        return
+    try:
+        await sandboxes.finish(sandbox)
+    except Refusal:
+        return  # it was paused or killed meanwhile
+    except HotdeskError as e:
+        log(e)

@@ -1,0 +1,38 @@
+"""What a sandbox gets unless its program says otherwise: worked out once, for it asks this machine's own programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hotdesk.api.e2b.network import PRESETS, scope_for
+from hotdesk.api.e2b.templates import image_of
+from hotdesk.api.serving import Serving
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.door.presets import preset_environment
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for every sandbox of a server."""
+
+    scope: Scope = CLOSED
+    """What it reaches."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables by which its own pip and npm ask where this machine's do."""
+    ready: Mapping[str, int] = field(default_factory=dict)
+    """Images, and how many desks of each are kept ready for each tenant."""
+    stocked: set[tuple[str, str]] = field(default_factory=set)
+    """Tenants and images that are kept ready already."""
+
+    @property
+    def reaches(self) -> bool:
+        """Say whether it reaches anything."""
+        return self.scope != CLOSED
+
+
+def defaults_of(serving: Serving) -> Defaults:
+    """Work out what a server's sandboxes get."""
+    ready = {image_of(template): count for template, count in serving.ready.items()}
+    env = {} if serving.egress == "deny" else preset_environment(PRESETS)
+    return Defaults(scope_for(serving), env, ready)

@@ -1,0 +1,109 @@
+"""What of a request goes into a sandbox, and what of an answer comes out of it. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass
+
+from starlette.types import Scope
+
+from hotdesk.door.framing import Body, Broken, Headers, Response, Version, end_to_end, framed, request_head
+
+OURS = re.compile(rb"e2b-.*|x-api-key|x-access-token|expect|http2-settings|x-forwarded-.*|forwarded|x-real-ip")
+"""Headers that are for this server, or that only it could say: no program inside hears them."""
+KEY = re.compile(rb"e2b_[0-9a-f]{40}")
+"""A key of this server's, wherever somebody put it."""
+COOKIE = re.compile(rb"(?i)\s*(?:__(?:host|secure)-)?hotdesk")
+"""How cookies of this server's own page are called."""
+DOMAIN = re.compile(rb"(?i);\s*domain\s*=")
+KEPT_BACK = frozenset((b"alt-svc", b"clear-site-data", b"strict-transport-security", b"content-length"))
+"""What an answer cannot say for more than its own name."""
+MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+@dataclass(frozen=True, slots=True)
+class Inward:
+    """A request as it goes into a sandbox."""
+
+    head: bytes
+    method: str
+    body: Body
+    accept: bytes = b""
+    """What a WebSocket server must answer; empty: it is a plain request."""
+
+
+def inward(scope: Scope, host: str | None) -> Inward:
+    """Write a request for the server inside; `host` stands for the name it was sent to."""
+    headers = Headers(scope["headers"])
+    version: Version = "1.0" if scope["http_version"] == "1.0" else "1.1"
+    body = framed(headers, version)
+    method = str(scope["method"])
+    if method in ("CONNECT", "TRACE"):
+        raise Broken(405, f"{method} is not passed on")
+    accept = handshake(headers, method, body)
+    told = [(b"host", (headers.once(b"host") or b"localhost") if host is None else host.encode())]
+    told += [pair for name, value in end_to_end(headers) if (pair := cleaned(name, value)) and name != b"host"]
+    if accept:
+        told += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
+    else:
+        told = [pair for pair in told if not pair[0].startswith(b"sec-websocket-")] + [(b"connection", b"close")]
+    if body == "chunked":
+        told.append((b"transfer-encoding", b"chunked"))
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    return Inward(request_head(method, target, Headers(told)), method, body, accept)
+
+
+def cleaned(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+    """Give a header as a sandbox may hear it; None: not at all."""
+    if OURS.fullmatch(name) or KEY.search(value):
+        return None
+    if name != b"cookie":
+        return name, value
+    kept = b";".join(pair for pair in value.split(b";") if not COOKIE.match(pair)).strip()
+    return (name, kept) if kept else None
+
+
+def handshake(headers: Headers, method: str, body: Body) -> bytes:
+    """Give what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
+    if b"upgrade" not in headers.listed(b"connection") or headers.listed(b"upgrade") != [b"websocket"]:
+        return b""
+    key = headers.once(b"sec-websocket-key") or b""
+    try:
+        right = len(base64.b64decode(key, validate=True)) == 16
+    except binascii.Error:
+        right = False
+    if not right or method != "GET" or body or headers.once(b"sec-websocket-version") != b"13":
+        raise Broken(400, "this is no WebSocket handshake")
+    return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
+
+
+def outward(response: Response) -> list[tuple[bytes, bytes]]:
+    """Give the headers of an answer as they leave; its length is what was read, not what else it says."""
+    told = [pair for pair in end_to_end(response.headers, KEPT_BACK) if not is_ours(*pair)]
+    length = response.headers.get(b"content-length") if response.status not in (204, 304) else None
+    if length is not None and length.isdigit():
+        told.append((b"content-length", length))
+    return told
+
+
+def is_ours(name: bytes, value: bytes) -> bool:
+    """Say whether a header would set a cookie for more than its own name, or one of this server's."""
+    return name.lower() == b"set-cookie" and (DOMAIN.search(value) is not None or COOKIE.match(value) is not None)
+
+
+def switched(response: Response, accept: bytes) -> bytes:
+    """Write the answer to a handshake, if it is the one that was to come."""
+    headers = response.headers
+    right = (
+        headers.listed(b"upgrade") == [b"websocket"]
+        and b"upgrade" in headers.listed(b"connection")
+        and headers.once(b"sec-websocket-accept") == accept
+    )
+    if not right:
+        raise Broken(502, "its server does not know WebSocket")
+    told = [*outward(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
+    lines = b"".join(b"%b: %b\r\n" % pair for pair in told if pair[0].lower() != b"content-length")
+    return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines

@@ -1,0 +1,219 @@
+"""Files of a sandbox, as E2B has them: handled as root by a small program inside, which is asked from here.
+
+Nothing out here ever opens a path of the desk, and every byte that comes back is hostile: bounded, checked, timed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Literal
+
+import anyio
+
+from hotdesk.desk.seam import Desk, Process
+from hotdesk.errors import HotdeskError, LinkError, alone
+
+PROGRAM = files("hotdesk.api.e2b").joinpath("inside_program.py").read_bytes()
+BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
+LONGEST = 1 << 20
+"""Bytes of one frame."""
+SILENCE = 60.0
+"""Seconds the program may take for one step."""
+PROMPT = 5.0
+"""Seconds a program that waits for work may take to say so."""
+IDLE = 4
+"""Programs that wait for work."""
+BUSY = 32
+"""Programs that work at a time; further callers wait."""
+MOST = 100_000
+"""Entries of one listing."""
+MOST_BYTES = 64 << 20
+
+Kind = Literal["file", "directory", "other"]
+
+
+class Failed(Exception):  # noqa: N818 - a result, raised where it is heard
+    """What the program could not do."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        """The error's name, as in errno."""
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One program inside, which does one thing at a time."""
+
+    process: Process
+    said: AsyncIterator[tuple[str, bytes]]
+    buffer: bytearray = field(default_factory=bytearray)
+    spoilt: bool = False
+    """It was given something that it will take for something else."""
+
+    async def give(self, data: bytes) -> None:
+        """Give it one piece."""
+        await self.process.send(len(data).to_bytes(4, "big") + data)
+
+    async def ask(self, ask: Mapping[str, object]) -> None:
+        """Ask it for something."""
+        await self.give(json.dumps(ask).encode())
+
+    async def hear(self, silence: float = SILENCE) -> tuple[str, bytes]:
+        """Give its next frame; a failure is raised."""
+        with anyio.move_on_after(silence) as scope:
+            letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
+            if size > LONGEST or letter not in b"DEHRF":
+                raise LinkError("the program for files spoke strangely")
+            payload = await self.take(size)
+        if scope.cancelled_caught:
+            raise LinkError(f"the program for files said nothing for {silence:.0f} s")
+        if letter == b"F":
+            raise as_failed(payload)
+        return letter.decode(), payload
+
+    async def take(self, size: int) -> bytes:
+        """Give so many of the bytes it said."""
+        while len(self.buffer) < size:
+            piece = await anext(self.said, None)
+            if piece is None:
+                raise LinkError("the program for files has ended")
+            self.buffer += piece[1] if piece[0] == "stdout" else b""
+        taken = bytes(self.buffer[:size])
+        del self.buffer[:size]
+        return taken
+
+    async def result(self, silence: float = SILENCE) -> object:
+        """Give what it answers in one word."""
+        letter, payload = await self.hear(silence)
+        if letter != "R":
+            raise LinkError("the program for files spoke out of turn")
+        return as_json(payload)
+
+
+@dataclass(slots=True)
+class Inside:
+    """The programs that handle files in one desk."""
+
+    idle: list[Worker] = field(default_factory=list)
+    busy: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(BUSY))
+
+    @asynccontextmanager
+    async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
+        """Give a program that has nothing to do; what breaks it off ends it."""
+        async with self.busy:
+            worker = await self.ready() or await started(desk)
+            sound = False
+            try:
+                yield worker
+                sound = True
+            except Failed:
+                sound = True
+                raise
+            finally:
+                if sound and not worker.spoilt and len(self.idle) < IDLE:
+                    self.idle.append(worker)
+                else:
+                    await end(worker)
+
+    async def ready(self) -> Worker | None:
+        """Give a program that still listens."""
+        while self.idle:
+            worker = self.idle.pop()
+            try:
+                await worker.ask({"act": "ping"})
+                await worker.result(PROMPT)
+                return worker
+            except HotdeskError:
+                await end(worker)
+        return None
+
+    async def do(self, desk: Desk, act: str, path: str, **more: object) -> object:
+        """Do something that is answered in one word."""
+        async with self.worker(desk) as worker:
+            await worker.ask({"act": act, "path": path, **more})
+            return await worker.result()
+
+    async def list(self, desk: Desk, path: str, depth: int) -> list[object]:
+        """List a folder."""
+        found: list[object] = []
+        size = 0
+        async with self.worker(desk) as worker:
+            await worker.ask({"act": "list", "path": path, "depth": depth})
+            while (frame := await worker.hear())[0] == "E":
+                batch, size = as_json(frame[1]), size + len(frame[1])
+                if not isinstance(batch, list) or len(found) + len(batch) > MOST or size > MOST_BYTES:
+                    raise LinkError(f"a listing of more than {MOST} entries; list less of it")
+                found += batch
+        return found
+
+    async def write(
+        self, desk: Desk, path: str, owner: int, metadata: Mapping[str, str], data: AsyncIterable[bytes]
+    ) -> None:
+        """Write a file as its bytes come; a disk that is full is heard of at once."""
+        async with self.worker(desk) as worker:
+            await worker.ask({"act": "write", "path": path, "owner": owner, "metadata": dict(metadata)})
+            failed: list[Failed] = []
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(answered, worker, failed, tasks.cancel_scope)
+                    async for part in data:
+                        if part:
+                            await worker.give(part)
+                    await worker.give(b"")
+            except BaseExceptionGroup as group:
+                raise alone(group) from None
+            if failed:
+                worker.spoilt = True
+                raise failed[0]
+
+
+async def answered(worker: Worker, failed: list[Failed], scope: anyio.CancelScope) -> None:
+    """Hear how writing ended, however long it takes; that ends the giving, too."""
+    try:
+        await worker.result(math.inf)
+    except Failed as e:
+        failed.append(e)
+    scope.cancel()
+
+
+async def started(desk: Desk) -> Worker:
+    """Start a program and send it what it is."""
+    process = await desk.start(["/usr/bin/python3", "-I", "-S", "-c", BEGIN], cwd="/", user="root")
+    worker = Worker(process, process.output())
+    try:
+        await process.send(f"{len(PROGRAM):8d}".encode() + PROGRAM)
+    except BaseException:
+        await end(worker)
+        raise
+    return worker
+
+
+async def end(worker: Worker) -> None:
+    """End a program, whatever it does."""
+    try:
+        await worker.process.kill()
+    except HotdeskError:
+        pass  # it went with its desk
+
+
+def as_json(payload: bytes) -> object:
+    """Read what the program says."""
+    try:
+        value: object = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise LinkError("the program for files spoke strangely") from None
+    return value
+
+
+def as_failed(payload: bytes) -> Exception:
+    """Read what it could not do."""
+    match as_json(payload):
+        case [str(code), str(text)]:
+            return Failed(code[:20], text[:200])
+    return LinkError("the program for files spoke strangely")

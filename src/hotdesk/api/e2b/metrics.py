@@ -1,0 +1,93 @@
+"""What sandboxes use: measured from outside, now and then, and kept for an hour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import anyio
+
+from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.errors import HotdeskError
+
+PERIOD = 5.0
+"""Seconds between two samples of a sandbox."""
+FRESH = 1.0
+"""Seconds a sample counts as now."""
+PACE = 0.05
+"""Seconds between two samples at least: many sandboxes are sampled less often."""
+
+
+async def run(sandboxes: Sandboxes) -> None:
+    """Sample every sandbox for as long as the server runs."""
+    while True:
+        end = anyio.current_time() + PERIOD
+        for sandbox in list(sandboxes.known.values()):
+            await sample(sandbox)
+            await anyio.sleep(PACE)
+        await anyio.sleep_until(end)
+
+
+async def sample(sandbox: Sandbox) -> None:
+    """Measure a sandbox; one that is paused or over uses nothing."""
+    if sandbox.state != "running":
+        return
+    try:
+        used = await sandbox.desk.usage()
+    except HotdeskError:
+        return
+    now, spec = time.time(), sandbox.spec
+    before = sandbox.samples[-1] if sandbox.samples else {}
+    began, spent = float(str(before.get("at", sandbox.started))), float(str(before.get("cpu", 0.0)))
+    share = max(0.0, used.cpu - spent) / max(now - began, 0.001) / spec.cpus
+    sandbox.samples.append(
+        {
+            "at": now,
+            "cpu": used.cpu,
+            "timestamp": datetime.fromtimestamp(now, UTC).isoformat(),
+            "timestampUnix": int(now),
+            "cpuCount": max(1, int(spec.cpus)),
+            "cpuUsedPct": round(100 * share, 2),
+            "memUsed": used.memory,
+            "memTotal": spec.memory,
+            "memCache": 0,
+            "diskUsed": used.disk,
+            "diskTotal": spec.disk,
+        }
+    )
+
+
+async def between(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
+    """Give the samples of a time, the newest of now."""
+    start, end = second(query, "start", 0), second(query, "end", 1 << 40)
+    if start > end:
+        raise Refusal(400, "start is after end")
+    await refresh(sandbox)
+    return [told(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
+
+
+async def newest(sandbox: Sandbox) -> dict[str, object] | None:
+    """Give a sandbox's newest sample."""
+    await refresh(sandbox)
+    return told(sandbox.samples[-1]) if sandbox.samples else None
+
+
+async def refresh(sandbox: Sandbox) -> None:
+    """Have a sample of now."""
+    if not sandbox.samples or time.time() - float(str(sandbox.samples[-1]["at"])) > FRESH:
+        await sample(sandbox)
+
+
+def told(found: Mapping[str, object]) -> dict[str, object]:
+    """Give what a program is told of a sample."""
+    return {name: value for name, value in found.items() if name not in ("at", "cpu")}
+
+
+def second(query: Mapping[str, str], name: str, default: int) -> int:
+    """Read a moment in seconds."""
+    text = query.get(name, str(default))
+    if not text.isascii() or not text.isdecimal() or len(text) > 13:
+        raise Refusal(400, f"{name} takes seconds since 1970")
+    return int(text)

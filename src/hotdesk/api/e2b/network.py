@@ -1,0 +1,207 @@
+"""What an E2B program says of its network, as what its desk's door enforces.
+
+What is not HTTP(S) never passes, whatever is allowed. Domains that are allowed are reached at ports 80 and 443. Header
+transforms are for one host each, over https; their values stay outside.
+"""
+
+# ruff: noqa: N815 - E2B names its fields so
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.serving import Serving
+from hotdesk.brief.data import ANY, Grant, Place, Rule, Scope
+from hotdesk.brief.grants import check_grant
+from hotdesk.brief.rules import check_rule
+from hotdesk.door.address import METADATA, SPECIAL
+from hotdesk.door.scope import scope_of
+from hotdesk.errors import BriefError
+
+if TYPE_CHECKING:
+    from hotdesk.api.e2b.sandboxes import Sandbox
+
+Network: TypeAlias = IPv4Network | IPv6Network
+EVERYTHING = frozenset({"0.0.0.0/0", "::/0"})
+NOWHERE = Rule("nowhere.invalid", verdict="deny", methods=ANY)
+"""Stands in every scope, so that each sandbox has a door: one that leads nowhere may be opened later."""
+PRESETS = ("pypi", "npm", "debian")
+VALUE = re.compile(r"[\x20-\x7e\x80-\xff]{1,8192}")
+MOST_HEADERS = 64
+
+Word = Annotated[str, Field(min_length=1, max_length=253)]
+Words = Annotated[list[Word], Field(max_length=200)]
+
+
+class Asked(BaseModel):
+    """Anything a program says; what newer ones add is let be."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class Transform(Asked):
+    """Headers that go along."""
+
+    headers: dict[Word, str] = {}
+
+
+class Attached(Asked):
+    """What happens to requests to a host."""
+
+    transform: Transform | None = None
+
+
+class Told(Asked):
+    """A network, as a program tells it."""
+
+    allowPublicTraffic: bool | None = None
+    allowOut: Words | None = None
+    denyOut: Words | None = None
+    dnsServers: list[object] | None = None
+    egressProxy: dict[str, object] | None = None
+    maskRequestHost: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9.:${}_\-\[\]]*$")] | None = None
+    rules: Annotated[dict[Word, list[Attached]], Field(max_length=MOST_HEADERS)] | None = None
+
+
+def scope_for(
+    serving: Serving, network: Mapping[str, object] | None = None, allow_internet_access: bool | None = None
+) -> Scope:
+    """Give what a sandbox reaches: what its program says, and where it says nothing the operator's setting."""
+    told = read(network or {})
+    if told.dnsServers:
+        raise Refusal(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
+    if told.egressProxy:
+        raise Refusal(501, "egressProxy is not offered: only this server's operator says by which proxy desks go out")
+    allowed, denied = list(told.allowOut or ()), list(told.denyOut or ())
+    shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
+    if EVERYTHING.isdisjoint(denied) and any(network_of(each) is None for each in allowed):
+        raise Refusal(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
+    whole = not EVERYTHING.isdisjoint(allowed)
+    if whole and serving.egress != "open":
+        raise Refusal(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
+    try:
+        rules = (NOWHERE, *allowing(allowed), *denying(denied, allowed))
+        grants, values = attaching(told.rules or {})
+    except BriefError as e:
+        raise Refusal(400, f"this network cannot be had: {e}") from None
+    if not shut and serving.egress == "packages":
+        rules = (*rules, *scope_of(PRESETS).rules)
+    opened = whole or (not shut and serving.egress == "open")
+    return Scope(tuple(dict.fromkeys(rules)), grants, may_ask=False, anywhere=opened, values=values)
+
+
+async def change(
+    serving: Serving, sandbox: Sandbox, told: Mapping[str, object], allow_internet_access: bool | None = None
+) -> None:
+    """Have a live sandbox reach what a program says now, and nothing else: what it does not say is cleared."""
+    kept = {name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", MASK)}
+    scope = scope_for(serving, told, allow_internet_access)
+    try:
+        await sandbox.tenant.host.change_scope(sandbox.id, scope, "its program")
+    except BriefError as e:
+        raise Refusal(400, str(e)) from None
+    sandbox.scope = scope
+    sandbox.network = {**shown(told), **kept}
+
+
+MASK = "maskRequestHost"
+
+
+def read(network: Mapping[str, object]) -> Told:
+    """Read what a program says; what is wrong is told without what was in it."""
+    try:
+        return Told.model_validate(network)
+    except ValidationError as e:
+        first = e.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"][:2])
+        raise Refusal(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
+
+
+def shown(network: Mapping[str, object]) -> dict[str, object]:
+    """Give what may be told of a network again: its headers' values are secrets, and are not."""
+    told = dict(network)
+    if read(network).rules:
+        told["rules"] = {
+            host: [{"transform": {"headers": dict.fromkeys(each.transform.headers, "***")}} for each in attached
+                   if each.transform]
+            for host, attached in (read(network).rules or {}).items()
+        }  # fmt: skip
+    return told
+
+
+# -- allowOut, denyOut ------------------------------------------------------------------------------------------------
+
+
+def network_of(text: str) -> Network | None:
+    """Read an address or a network; None for a name."""
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def allowing(entries: Sequence[str]) -> list[Rule]:
+    """Give the rules of what is allowed."""
+    return [check_rule(Rule(public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
+
+
+def public(entry: str) -> str:
+    """Give a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
+    found = network_of(entry)
+    if found is None:
+        return entry
+    near = [special for special, _ in SPECIAL if special.version == found.version and special.overlaps(found)]
+    if near or any(address in found for address in METADATA if address.version == found.version):
+        raise BriefError(f"{found} is not of the internet; only this server's operator lets desks go there")
+    return str(found)
+
+
+def denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
+    """Give the rules of what is denied; what is allowed wins, also where it is the wider."""
+    wins = [found for each in allowed if each not in EVERYTHING and (found := network_of(each)) is not None]
+    rules: list[Rule] = []
+    for each in entries:
+        if each in EVERYTHING:
+            continue
+        if (found := network_of(each)) is None:
+            raise BriefError(f"denyOut takes addresses and networks, and {each[:80]!r} is none")
+        if not any(covers(wide, found) for wide in wins):
+            rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in parted(found)]
+    return rules
+
+
+def covers(wide: Network, narrow: Network) -> bool:
+    """Say whether a network holds all of another."""
+    return wide.version == narrow.version and narrow.subnet_of(wide)  # type: ignore[arg-type]
+
+
+def parted(found: Network) -> list[Network]:
+    """Give a network in parts no wider than a rule may name."""
+    widest = 8 if found.version == 4 else 7
+    return list(found.subnets(new_prefix=widest)) if found.prefixlen < widest else [found]
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+def attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ...], dict[str, bytes]]:
+    """Give the headers that go along as grants, and their values beside them."""
+    headers: dict[tuple[str, str], str] = {}
+    for host, attached in rules.items():
+        for name, value in ((n, v) for each in attached if each.transform for n, v in each.transform.headers.items()):
+            headers[host.lower(), name.lower()] = value
+    if len(headers) > MOST_HEADERS:
+        raise BriefError(f"more than {MOST_HEADERS} headers are to go along")
+    grants, values = [], {}
+    for number, ((host, name), value) in enumerate(headers.items()):
+        if not VALUE.fullmatch(value) or "${e2b." in value:
+            raise BriefError(f"the value of header {name[:60]!r} cannot be sent, or stands for what is not offered")
+        secret = f"header-{number}"
+        grants.append(check_grant(Grant(secret, host, places=(Place("header", name),), foreign=True)))
+        values[secret] = value.encode("latin-1")
+    return tuple(grants), values

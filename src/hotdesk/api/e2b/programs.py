@@ -1,0 +1,149 @@
+"""The programs callers started in a sandbox: each heard by one task, and told to everyone who follows it."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from hotdesk.desk.seam import Done, Process, Stream
+from hotdesk.errors import HotdeskError
+
+KEPT_SECONDS = 30.0
+"""How long the exit of a program is kept for a late follower."""
+KEPT = 64
+"""Exits that are kept at most."""
+QUEUE = 16
+"""Pieces of output that may wait for one follower; then the program waits, too."""
+
+Piece = tuple[Stream, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a caller wanted to run."""
+
+    cmd: str
+    args: tuple[str, ...]
+    envs: dict[str, str]
+    cwd: str | None
+    tag: str | None
+    stdin: bool
+    terminal: bool
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """One program, with those who follow it."""
+
+    process: Process
+    asked: Asked
+    done: Done | None = None
+    lost: HotdeskError | None = None
+    """Why nobody knows how it ended."""
+    ended: float = math.inf
+    input_closed: bool = False
+    followers: set[MemoryObjectSendStream[Piece]] = field(default_factory=set)
+
+    @property
+    def pid(self) -> int:
+        """Give its pid, as seen inside."""
+        return self.process.pid
+
+    @property
+    def over(self) -> bool:
+        """Say whether it has ended."""
+        return self.done is not None or self.lost is not None
+
+    async def hear(self) -> None:
+        """Hear it to its end, whether anyone follows it or not."""
+        try:
+            async for piece in self.process.output():
+                for follower in list(self.followers):
+                    await self.pass_on(follower, piece)
+            self.done = await self.process.wait()
+        except HotdeskError as e:
+            self.lost = e
+        self.ended = time.monotonic()
+        for follower in list(self.followers):
+            follower.close()
+
+    async def pass_on(self, follower: MemoryObjectSendStream[Piece], piece: Piece) -> None:
+        """Give one follower what was said; one that went away is forgotten."""
+        try:
+            await follower.send(piece)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self.followers.discard(follower)
+
+    @contextmanager
+    def followed(self) -> Iterator[MemoryObjectReceiveStream[Piece]]:
+        """Hear everything it says from now on; the stream ends with it."""
+        send, receive = anyio.create_memory_object_stream[Piece](QUEUE)
+        if self.over:
+            send.close()
+        else:
+            self.followers.add(send)
+        try:
+            yield receive
+        finally:
+            self.followers.discard(send)
+            receive.close()
+            send.close()
+
+
+@dataclass(slots=True)
+class Programs:
+    """What was started in one sandbox: what runs, and what ended a short while ago."""
+
+    known: dict[int, Program] = field(default_factory=dict)
+
+    def add(self, program: Program) -> None:
+        """Know a program."""
+        self.tidy()
+        self.known[program.pid] = program
+
+    def find(self, pid: int, tag: str = "") -> Program | None:
+        """Give a program by its pid, or by its tag: the latest that has it."""
+        self.tidy()
+        if not tag:
+            return self.known.get(pid)
+        return next((one for one in reversed(self.known.values()) if one.asked.tag == tag), None)
+
+    def running(self) -> list[Program]:
+        """List what runs."""
+        return [one for one in self.known.values() if not one.over]
+
+    def tidy(self) -> None:
+        """Forget what ended long ago."""
+        over = sorted((one.ended, pid) for pid, one in self.known.items() if one.over)
+        limit = time.monotonic() - KEPT_SECONDS
+        for place, (when, pid) in enumerate(over):
+            if when < limit or place < len(over) - KEPT:
+                del self.known[pid]
+
+
+SIGNALS = {
+    signal.SIGHUP: "hangup", signal.SIGINT: "interrupt", signal.SIGQUIT: "quit", signal.SIGILL: "illegal instruction",
+    signal.SIGTRAP: "trace/breakpoint trap", signal.SIGABRT: "aborted", signal.SIGBUS: "bus error",
+    signal.SIGFPE: "floating point exception", signal.SIGKILL: "killed", signal.SIGUSR1: "user defined signal 1",
+    signal.SIGSEGV: "segmentation fault", signal.SIGUSR2: "user defined signal 2", signal.SIGPIPE: "broken pipe",
+    signal.SIGALRM: "alarm clock", signal.SIGTERM: "terminated",
+}  # fmt: skip
+
+
+def told_end(done: Done) -> dict[str, object]:
+    """Say how a program ended, as Go would."""
+    if done.signal is not None:
+        name = SIGNALS.get(signal.Signals(done.signal)) if done.signal in list(signal.Signals) else None
+        status = f"signal: {name or done.signal}"
+        return {"exitCode": -1, "exited": False, "status": status, "error": status}
+    status = f"exit status {done.exit_code}"
+    if done.ok:
+        return {"exitCode": 0, "exited": True, "status": status}
+    return {"exitCode": done.exit_code, "exited": True, "status": status, "error": status}

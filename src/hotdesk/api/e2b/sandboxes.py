@@ -1,0 +1,305 @@
+"""The sandboxes of a server: desks, with the clock, names and tokens E2B's programs expect."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hotdesk.api.e2b import templates
+from hotdesk.api.e2b.answers import Refusal, log, not_found, not_running
+from hotdesk.api.e2b.defaults import Defaults
+from hotdesk.api.e2b.room import Room
+from hotdesk.api.quotas import QuotaError
+from hotdesk.api.serving import Serving
+from hotdesk.api.tenants import Tenant
+from hotdesk.brief.data import Scope
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.errors import HotdeskError, ImageError
+
+SAMPLES = 720
+"""How many measurements of a sandbox are kept: an hour's, at five seconds each."""
+HEALTHY_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Sandbox:
+    """One desk, as E2B sees it."""
+
+    desk: Desk
+    tenant: Tenant
+    template: str
+    spec: Spec
+    scope: Scope
+    token: str
+    """What envd's callers must show; empty where the program asked for none."""
+    started: float
+    ends: float
+    """When its time is up, by the clock; of a paused one, when it was paused."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    state: Literal["running", "paused"] = "running"
+    traffic_token: str | None = None
+    cuts: set[Callable[[], None]] = field(default_factory=set)
+    """What cuts the streams that are open to it."""
+    timeout: float = 300.0
+    """Seconds it was last given."""
+    auto_pause: bool = False
+    """Whether it is paused, not killed, when its time is up."""
+    auto_pause_memory: bool = True
+    auto_resume: bool = False
+    """Whether traffic wakes it."""
+    pause_mode: Literal["full", "filesystem"] = "full"
+    network: Mapping[str, object] | None = None
+    """What its program said of its network."""
+    internet: bool | None = None
+    room: Room = field(default_factory=Room)
+    """What envd keeps of it."""
+    samples: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    turning: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while it is paused, resumed or copied."""
+
+    @property
+    def id(self) -> DeskId:
+        """Give its id, which is its desk's."""
+        return self.desk.id
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A sandbox that is asked for."""
+
+    template: str
+    image: str
+    timeout: float
+    scope: Scope
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    secure: bool = True
+    private: bool = False
+    """Whether its ports are for those with its traffic token."""
+    auto_pause: bool = False
+    auto_pause_memory: bool = True
+    auto_resume: bool = False
+    network: Mapping[str, object] | None = None
+    internet: bool | None = None
+
+
+class Sandboxes:
+    """All sandboxes of a server."""
+
+    def __init__(self, serving: Serving, tasks: TaskGroup, defaults: Defaults) -> None:
+        self.serving = serving
+        self.tasks = tasks
+        self.defaults = defaults
+        self.known: dict[str, Sandbox] = {}
+        self.soonest = anyio.Event()
+        """Set when a sandbox's end may come sooner than the clock waits for."""
+
+    async def create(self, tenant: Tenant, order: Order) -> Sandbox:
+        """Open a sandbox."""
+        spec = self.spec(order.image, order.env)
+        self.stock(tenant, order.image)
+        try:
+            desk = await tenant.host.open(spec, order.scope)
+        except ImageError:
+            raise Refusal(404, f"template '{order.template}' not found") from None
+        except QuotaError as e:
+            raise Refusal(429, str(e)) from None
+        await self.begin(tenant, [desk], order.image)
+        now = moment()
+        sandbox = Sandbox(
+            desk, tenant, order.template, spec, order.scope,
+            token=secrets.token_hex(32) if order.secure else "",
+            started=now, ends=now + order.timeout, metadata=order.metadata, env=order.env,
+            traffic_token=secrets.token_hex(32) if order.private else None,
+            timeout=order.timeout, auto_pause=order.auto_pause, auto_pause_memory=order.auto_pause_memory,
+            auto_resume=order.auto_resume, network=order.network, internet=order.internet,
+        )  # fmt: skip
+        self.add(sandbox)
+        return sandbox
+
+    async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str) -> None:
+        """Have running in desks what their template promises; where that fails in one, all are burnt."""
+        try:
+            for desk in desks:
+                await templates.start(desk, image)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for desk in desks:
+                    await tenant.host.burn(desk.id)
+            raise
+
+    def spec(self, image: str, env: Mapping[str, str]) -> Spec:
+        """Give the computer a sandbox is."""
+        longest = self.serving.longest
+        told = {**self.defaults.env, **env}
+        return Spec(image=image, env=told, root=True, deadline=longest, idle=longest)
+
+    def stock(self, tenant: Tenant, image: str) -> None:
+        """Have desks of an image ready for a tenant from now on, if the operator wants that."""
+        count = self.defaults.ready.get(image, 0)
+        if count and (tenant.name, image) not in self.defaults.stocked:
+            self.defaults.stocked.add((tenant.name, image))
+            tenant.host.keep_ready(self.spec(image, {}), count, proven=self.defaults.reaches)
+
+    def add(self, sandbox: Sandbox) -> None:
+        """Have a sandbox be found from now on."""
+        self.known[sandbox.id] = sandbox
+        self.soonest.set()
+
+    def get(self, tenant: str, sandbox: str) -> Sandbox:
+        """Give a tenant's sandbox; another's is as unknown as one that never was."""
+        found = self.known.get(sandbox)
+        if found is None or found.tenant.name != tenant or has_ended(found):
+            raise not_found(sandbox)
+        return found
+
+    def of(self, tenant: str) -> Iterator[Sandbox]:
+        """Give a tenant's sandboxes."""
+        return (each for each in list(self.known.values()) if each.tenant.name == tenant and not has_ended(each))
+
+    async def kill(self, sandbox: Sandbox) -> None:
+        """End a sandbox: nobody finds it any more, its streams are cut, its desk burns."""
+        if self.known.pop(sandbox.id, None) is None:
+            return
+        cut(sandbox)
+        with anyio.CancelScope(shield=True):
+            await sandbox.tenant.host.burn(sandbox.id)
+
+    async def set_end(self, sandbox: Sandbox, timeout: float) -> None:
+        """Let a sandbox last so long from now; none is the end of its time."""
+        if timeout <= 0:
+            await self.finish(sandbox)
+            return
+        sandbox.timeout = timeout
+        sandbox.ends = self.bounded(sandbox, time.time() + timeout)
+        self.soonest.set()
+
+    def lengthen(self, sandbox: Sandbox, timeout: float) -> None:
+        """Let a sandbox last at least so long from now."""
+        sandbox.ends = max(sandbox.ends, self.bounded(sandbox, time.time() + timeout))
+
+    def bounded(self, sandbox: Sandbox, moment: float) -> float:
+        """Give a moment within what its desk lasts at most."""
+        return min(moment, sandbox.started + self.serving.longest)
+
+    async def finish(self, sandbox: Sandbox) -> None:
+        """Do what is to be done when a sandbox's time is up."""
+        if not sandbox.auto_pause:
+            await self.kill(sandbox)
+        elif sandbox.state == "running":
+            await self.pause(sandbox, memory=sandbox.auto_pause_memory)
+
+    async def pause(self, sandbox: Sandbox, *, memory: bool, healthy: bool = False) -> None:
+        """Stop a sandbox where it is; without memory only its files stay."""
+        async with sandbox.turning:
+            self.require(sandbox)
+            if sandbox.state == "paused":
+                raise Refusal(409, f"sandbox '{sandbox.id}' is already paused")
+            if healthy and not await is_healthy(sandbox):
+                raise Refusal(
+                    500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
+                )
+            sandbox.state, sandbox.ends = "paused", time.time()
+            sandbox.pause_mode = "full" if memory else "filesystem"
+            cut(sandbox)
+            try:
+                await sandbox.desk.pause(memory=memory)
+            except BaseException:
+                sandbox.state, sandbox.ends = "running", self.bounded(sandbox, time.time() + sandbox.timeout)
+                raise
+
+    async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
+        """Let a paused sandbox go on, without memory from its files alone; False when it ran already."""
+        async with sandbox.turning:
+            self.require(sandbox)
+            if sandbox.state == "running":
+                return False
+            if not memory and sandbox.pause_mode == "full":
+                await sandbox.desk.pause(memory=False)
+                sandbox.pause_mode = "filesystem"
+            await sandbox.desk.resume()
+            if sandbox.pause_mode == "filesystem":
+                sandbox.room = Room()  # nothing of an earlier life runs any more
+                await templates.start(sandbox.desk, sandbox.spec.image)
+            sandbox.state, sandbox.timeout = "running", timeout
+            sandbox.ends = self.bounded(sandbox, time.time() + timeout)
+            self.soonest.set()
+            return True
+
+    async def awake(self, sandbox: Sandbox) -> None:
+        """Have a sandbox run that traffic is for; one that traffic does not wake is as good as gone."""
+        if sandbox.state == "running":
+            return
+        if not sandbox.auto_resume:
+            raise not_running(sandbox.id)
+        await self.resume(sandbox, sandbox.timeout)
+
+    async def fork(self, sandbox: Sandbox, count: int, timeout: float) -> Sequence[Sandbox]:
+        """Open sandboxes that begin with the files of one, with tokens of their own."""
+        async with sandbox.turning:
+            self.require(sandbox)
+            if sandbox.state == "paused":
+                raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            try:
+                desks = await sandbox.tenant.host.fork(sandbox.desk, count)
+            except QuotaError as e:
+                raise Refusal(429, str(e)) from None
+        await self.begin(sandbox.tenant, desks, sandbox.spec.image)
+        now = moment()
+        made = [
+            replace(
+                sandbox, desk=desk, token=secrets.token_hex(32) if sandbox.token else "", started=now,
+                ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
+                traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=Room(),
+            )
+            for desk in desks
+        ]  # fmt: skip
+        for each in made:
+            self.add(each)
+        return made
+
+    def require(self, sandbox: Sandbox) -> None:
+        """Refuse what is meant for a sandbox that ended while somebody waited."""
+        if self.known.get(sandbox.id) is not sandbox or has_ended(sandbox):
+            raise not_found(sandbox.id)
+
+    def cut_all(self) -> None:
+        """Cut every stream."""
+        for sandbox in self.known.values():
+            cut(sandbox)
+
+
+def moment() -> float:
+    """Give the time as programs are told it, to the microsecond: they may ask for it again."""
+    return round(time.time(), 6)
+
+
+def cut(sandbox: Sandbox) -> None:
+    """Cut the streams that are open to a sandbox."""
+    for each in list(sandbox.cuts):
+        each()
+
+
+def has_ended(sandbox: Sandbox) -> bool:
+    """Say whether a sandbox's desk ended by itself."""
+    runtime = sandbox.tenant.host.runtime
+    return isinstance(runtime, ContainerRuntime) and sandbox.id in runtime.keeper.ended
+
+
+async def is_healthy(sandbox: Sandbox) -> bool:
+    """Say whether a sandbox's guest answers."""
+    try:
+        with anyio.fail_after(HEALTHY_SECONDS):
+            return (await sandbox.desk.run(["true"])).exit_code == 0
+    except (HotdeskError, TimeoutError) as e:
+        log(e)
+        return False

@@ -1,0 +1,60 @@
+"""E2B's templates: which image each means, and what has to run in a sandbox before its program comes."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+
+from hotdesk.desk.oci import READY
+from hotdesk.desk.seam import Desk
+from hotdesk.desk.sockets import receive, send
+from hotdesk.errors import DeskError
+
+IMAGES = {"desktop": "e2b-desktop"}
+"""Templates whose image has another name: E2B's desktop is not ours."""
+INTERPRETER = "code-interpreter-v1"
+PLAIN = frozenset(("base", "office", "desktop", "e2b-desktop"))
+"""Images in which nothing has to run; one that was saved from a sandbox may be any."""
+MISSING = 127
+"""How a program ends that is not there."""
+MARK = "HOTDESK_PROCESS"
+"""A variable that is one program's alone."""
+PORT = 49999
+SECONDS = 60.0
+LONGEST = 1 << 20
+"""Bytes the variables of a desk's programs may be."""
+
+
+def image_of(template: str) -> str:
+    """Give the name of the image a template means."""
+    name = template.rpartition("/")[2].partition(":")[0]
+    return IMAGES.get(name, name)
+
+
+async def start(desk: Desk, image: str) -> None:
+    """Have running what an image promises; a desk that is opened, copied or starts anew needs it."""
+    if image in PLAIN:
+        return
+    with anyio.fail_after(SECONDS):
+        if image == INTERPRETER and await introduce(desk):
+            return
+        done = await desk.run([READY], timeout=SECONDS, output_limit=LONGEST)
+    if not done.ok and (image == INTERPRETER or done.exit_code != MISSING):
+        raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
+
+
+async def introduce(desk: Desk) -> bool:
+    """Tell a code interpreter that was kept ready the variables of this desk's programs; False if there is none."""
+    try:
+        sock = await desk.dial(PORT)
+    except DeskError:
+        return False
+    try:
+        found = await desk.run(["cat", "/proc/self/environ"], timeout=SECONDS, output_limit=LONGEST)
+        pairs = (each.partition("=") for each in found.text.split("\0") if each)
+        body = json.dumps({"env": {key: value for key, _, value in pairs if key != MARK}}).encode()
+        await send(sock, b"POST /init HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        return (await receive(sock)).startswith(b"HTTP/1.1 204 ")
+    finally:
+        sock.close()

@@ -1,0 +1,188 @@
+"""Keys by which programs and people are let in: hashed, scoped, expiring, revocable."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from hotdesk.api.caller import POWERS, Caller, Power
+from hotdesk.config import DEFAULT_TENANT, TENANT_SHAPE
+from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.vault import private
+
+FILE = "api-keys.json"
+LOCK = "api-keys.lock"
+SHAPE = re.compile(r"e2b_[0-9a-f]{8}[0-9a-f]{32}")
+"""`e2b_`, so that every E2B SDK takes it; the first eight digits are its id, the rest its secret."""
+ID_SHAPE = re.compile(r"[0-9a-f]{8}")
+NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+"""Whom a key is for: what approvals and jobs carry."""
+MOST = 10_000
+NOBODY = "0" * 64
+"""The digest an unknown key is compared with, so that it takes as long as a known one."""
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+class Key:
+    """What is kept of a key: enough to know it again, not to use it."""
+
+    id: str
+    digest: str
+    """SHA-256 of the whole key, in hexadecimal."""
+    name: str
+    tenant: str = DEFAULT_TENANT
+    powers: tuple[Power, ...] = tuple(sorted(POWERS))
+    made: float = 0.0
+    expires: float | None = None
+    revoked: float | None = None
+
+
+STORED = TypeAdapter(list[Key])
+
+
+class Keys:
+    """The keys of a server, in one file that only its owner reads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self.known: dict[str, Key] = {}
+        self.seen = (0, 0, 0)
+        self.wrong = ""
+        """What the operator was told of the file."""
+
+    def find(self, text: str) -> Caller | None:
+        """Say whose a key is; None for one that is unknown, revoked or over."""
+        if not SHAPE.fullmatch(text):
+            return None
+        self.look()
+        key = self.known.get(text[4:12])
+        same = hmac.compare_digest(digest_of(text), NOBODY if key is None else key.digest)
+        return caller_of(key) if same and key is not None and is_valid(key, time.time()) else None
+
+    def still(self, number: str) -> Caller | None:
+        """Give whom a key is for that was shown before; None once it is revoked or over."""
+        self.look()
+        key = self.known.get(number)
+        return caller_of(key) if key is not None and is_valid(key, time.time()) else None
+
+    def make(
+        self, name: str, tenant: str = DEFAULT_TENANT, powers: Collection[Power] = POWERS, seconds: float | None = None
+    ) -> str:
+        """Make a key and give it; this is the only time it is seen."""
+        check(name, tenant, powers, seconds)
+        with self.changing():
+            if len(self.known) >= MOST:
+                raise BriefError(
+                    f"there are {MOST} keys already; revoke some, and `hotdesk key ls` says which are over"
+                )
+            text = f"e2b_{secrets.token_hex(20)}"
+            while text[4:12] in self.known:
+                text = f"e2b_{secrets.token_hex(20)}"
+            now = time.time()
+            until = None if seconds is None else now + seconds
+            scope = tuple(sorted(set(powers)))
+            self.known[text[4:12]] = Key(text[4:12], digest_of(text), name, tenant, scope, now, until)
+        return text
+
+    def ls(self, tenant: str | None = None) -> list[Key]:
+        """List keys, the oldest first: all, or a tenant's."""
+        self.refresh()
+        found = [key for key in self.known.values() if tenant in (None, key.tenant)]
+        return sorted(found, key=lambda key: (key.made, key.id))
+
+    def revoke(self, number: str, tenant: str | None = None) -> Key:
+        """End a key now; twice is no error. Another tenant's is as unknown as one that never was."""
+        with self.changing():
+            key = self.known.get(number)
+            if key is None or tenant not in (None, key.tenant):
+                raise BriefError(f"there is no key {printable(number[:40])!r}; `hotdesk key ls` lists them")
+            if key.revoked is None:
+                key = self.known[number] = replace(key, revoked=time.time())
+        return key
+
+    def look(self) -> None:
+        """Read the file again where it changed; while it is damaged nobody is let in, and the operator is told once."""
+        try:
+            self.refresh()
+        except HostError as e:
+            if str(e) != self.wrong:
+                print(f"hotdesk: {printable(str(e))}", file=sys.stderr, flush=True)
+            self.wrong = str(e)
+
+    def refresh(self) -> None:
+        """Read the file again where it changed."""
+        try:
+            told = self.path.stat()
+        except FileNotFoundError:
+            self.known, self.seen = {}, (0, 0, 0)
+            return
+        seen = (told.st_mtime_ns, told.st_ino, told.st_size)
+        if self.seen != seen:
+            self.known = {}  # until it is read: a damaged file admits nobody
+            self.known = read(self.path)
+            self.seen = seen
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the file; what is known at the end of the block is written, unless it fails."""
+        private.make_folder(self.path.parent)
+        with private.locked(self.path.parent, LOCK):
+            self.refresh()
+            before = dict(self.known)
+            try:
+                yield
+                private.write(self.path.parent, FILE, STORED.dump_json(list(self.known.values())))
+            except BaseException:
+                self.known = before
+                raise
+            self.seen = (0, 0, 0)
+
+
+def read(path: Path) -> dict[str, Key]:
+    """Read the keys; `HostError` says that the file is damaged."""
+    try:
+        return {key.id: key for key in STORED.validate_json(private.read(path.parent, path.name) or b"[]")}
+    except ValidationError as e:
+        wrong = e.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, wrong["loc"])) or "its beginning"
+        raise HostError(
+            f"{path} is damaged at {place}: {wrong['msg']}; put a copy back, or move it away and make new keys"
+        ) from None
+
+
+def check(name: str, tenant: str, powers: Collection[Power], seconds: float | None) -> None:
+    """Refuse a key that cannot be meant."""
+    if not NAME_SHAPE.fullmatch(name):
+        raise BriefError(f"{printable(name[:80])!r} cannot be a key's name: letters, digits and . _ @ -, up to 64")
+    if not TENANT_SHAPE.fullmatch(tenant):
+        raise BriefError(f"{printable(tenant[:40])!r} cannot be a tenant's name: lower-case letters, digits, hyphens")
+    if not powers or not set(powers) <= POWERS:
+        raise BriefError(f"a key has one or more powers of {', '.join(sorted(POWERS))}")
+    if seconds is not None and not 1 <= seconds <= 3650 * 86400:
+        raise BriefError("a key lasts for a second to ten years; without a time, until it is revoked")
+
+
+def caller_of(key: Key) -> Caller:
+    """Give who comes with a key."""
+    return Caller(key.tenant, key.name, key.id, frozenset(key.powers))
+
+
+def digest_of(text: str) -> str:
+    """Give what is kept of a key's secret."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_valid(key: Key, now: float) -> bool:
+    """Say whether a key still opens anything."""
+    return key.revoked is None and (key.expires is None or now < key.expires)

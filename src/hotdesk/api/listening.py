@@ -1,0 +1,204 @@
+"""HTTP as the server speaks it: uvicorn's, with bounds on heads, waiting and connections, and ones handed over."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+import socket
+import struct
+from collections.abc import Collection
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+LINGER = struct.pack("ii", 1, 0)
+HEAD_LIMIT = 64 << 10
+"""Bytes a request's head may have, more or less: what was read with it counts, too."""
+MOST_HEADERS = 256
+HEAD_SECONDS = 10.0
+"""Seconds a head may take, from the connection or its first byte on; and the rest of a body nobody reads."""
+BODY_SECONDS = 30.0
+"""Seconds without a byte of a body that is waited for."""
+FILES = 1 << 16
+"""Descriptors a server has at most: half of them for its connections, half of those for one address."""
+BUFFER = 64 << 10
+"""Bytes that may wait in a connection that was handed over."""
+AIMED = re.compile(rb"[0-9]{1,5}-i[a-z0-9]{20}\.", re.IGNORECASE)
+"""How a name begins that leads to a sandbox's port."""
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection."""
+
+    size = 0
+    """Bytes read since the last whole head."""
+    upgraded = False
+    """Whether another protocol was asked for that is not begun yet."""
+    unread = False
+    """Whether more of a body is to come."""
+    patience: asyncio.TimerHandle | None = None
+    """What ends it when nothing comes."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head; one connection too many is cut."""
+        super().connection_made(transport)
+        if is_full(self.connections, self.client):
+            self.reset()
+            return
+        self.wait(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self.stop_waiting()
+        super().connection_lost(exc)
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, from now, for what must come next."""
+        self.stop_waiting()
+        self.patience = self.loop.call_later(seconds, self.lose_patience)
+
+    def stop_waiting(self) -> None:
+        """Wait for nothing."""
+        if self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
+
+    def wait_on(self) -> None:
+        """Wait for what must come next, if it is the client that must send it."""
+        if self.unread and self.is_answering():
+            self.wait(BODY_SECONDS)
+        elif self.is_answering():
+            self.stop_waiting()
+        elif self.patience is None:
+            self.wait(HEAD_SECONDS)
+
+    def lose_patience(self) -> None:
+        """Cut a connection of which nothing comes, unless it is we or a sandbox who take their time."""
+        self.patience = None
+        if self.is_answering() and (self.cycle.body or self.flow.read_paused or is_aimed(self.headers)):
+            self.wait(BODY_SECONDS)
+        else:
+            self.reset()
+
+    def is_answering(self) -> bool:
+        """Say whether there is a request that is not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def on_message_begin(self) -> None:
+        """Let whoever answers cut it, or have it as it is."""
+        super().on_message_begin()
+        self.scope["extensions"] = {"hotdesk.reset": self.reset, "hotdesk.take": self.take}  # type: ignore[dict-item]
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a head without an end, or words before an upgrade was answered, end the connection."""
+        self.size += len(data)
+        if self.upgraded:
+            self.reset()
+            return
+        super().data_received(data)
+        if self.size > HEAD_LIMIT + len(data):
+            self.reset()
+        elif not self.transport.is_closing() and not self.upgraded:
+            self.wait_on()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, and not too many."""
+        if len(self.headers) >= MOST_HEADERS:
+            raise ValueError("too many headers")  # answered with 400
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to count anew; a target is a path, so that there is one host, the header's."""
+        if not self.url.startswith(b"/"):
+            raise ValueError("a request's target is a path")  # answered with 400
+        self.size = 0
+        self.unread = True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count nothing of a body."""
+        self.size = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Have read a request to its end."""
+        self.unread = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait a little for what is left of a body nobody read; else for the next request."""
+        if self.unread:
+            self.wait(HEAD_SECONDS)
+        super().on_response_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Leave the connection to whoever speaks WebSocket."""
+        self.stop_waiting()
+        super().handle_websocket_upgrade()
+
+    def _should_upgrade(self) -> bool:
+        return super()._should_upgrade() and not is_aimed(self.headers)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Wait for whoever answers; nothing else is read as a request."""
+        self.upgraded = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def reset(self) -> None:
+        """Cut the connection with a TCP reset: a stream that ends so has not ended well."""
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+        self.transport.abort()
+
+    def take(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Hand the connection over as it is: whoever takes it answers, and nobody here writes to it any more."""
+        assert self.cycle is not None
+        self.stop_waiting()
+        self.cycle.response_started = self.cycle.response_complete = self.cycle.disconnected = True
+        reader = asyncio.StreamReader(BUFFER, self.loop)
+        taken = Taken(reader, self)
+        self.transport.set_protocol(taken)
+        taken.connection_made(self.transport)
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+        return reader, asyncio.StreamWriter(self.transport, taken, reader, self.loop)
+
+
+class Taken(asyncio.StreamReaderProtocol):
+    """A connection that was handed over; the server still knows when it ends."""
+
+    def __init__(self, reader: asyncio.StreamReader, first: Protocol) -> None:
+        super().__init__(reader, loop=first.loop)
+        self.first = first
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever had it first, too."""
+        super().connection_lost(exc)
+        self.first.connection_lost(exc)
+
+
+def is_aimed(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Say whether a request is for a sandbox's port: what it asks to become is for the sandbox to say."""
+    return any(
+        name == b"e2b-sandbox-id" or (name == b"host" and AIMED.match(value) is not None) for name, value in headers
+    )
+
+
+def is_full(connections: Collection[object], client: tuple[str, int] | None) -> bool:
+    """Say whether there are too many connections, or too many from one address."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    if len(connections) <= most // 2:
+        return False
+    address = client[0] if client else ""
+    same = sum(1 for each in connections if ((getattr(each, "client", None) or ("",))[0]) == address)
+    return len(connections) > most or same > most // 2
+
+
+def widen() -> None:
+    """Have as many descriptors as this process may have, within reason."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

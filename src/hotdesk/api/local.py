@@ -1,0 +1,58 @@
+"""A server for ordinary users of its own machine: who is in group `hotdesk` uses desks by `run/serve.sock`.
+
+It speaks what owners' control sockets speak, so that `hotdesk run` is the same for everybody.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from hotdesk.api.caller import DEFAULT_TENANT
+from hotdesk.api.tenants import Tenants
+from hotdesk.config import Config
+from hotdesk.desk.background import background
+from hotdesk.desk.control import Control
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.sockets import listen
+
+GROUP = "hotdesk"
+FILE = "serve.sock"
+
+
+@asynccontextmanager
+async def listening(settings: Config) -> AsyncIterator[socket.socket]:
+    """Listen where ordinary users look; without the group only root may call. Call it while files may be made."""
+    settings.run.mkdir(mode=0o711, parents=True, exist_ok=True)
+    path = settings.run / FILE
+    with listen(path, 0o660) as listener:
+        admit(path)
+        try:
+            yield listener
+        finally:
+            with suppress(OSError):  # a confined server leaves it; the next one takes its place
+                path.unlink()
+
+
+def admit(path: Path) -> None:
+    """Give a socket to the group, if there is one."""
+    try:
+        os.chown(path, 0, grp.getgrnam(GROUP).gr_gid)
+    except (KeyError, PermissionError):
+        path.chmod(0o600)
+
+
+async def serve(listener: socket.socket, tenants: Tenants) -> None:
+    """Take calls until cancelled; the machine's own tenant is up from the first one on."""
+    listener.setblocking(False)
+    await anyio.wait_readable(listener)
+    host = (await tenants.tenant(DEFAULT_TENANT)).host
+    assert isinstance(host.runtime, ContainerRuntime)
+    async with background() as tasks:
+        await Control(host.runtime, tasks, everyone=True, asks=lambda: host.doors, people=host.people).serve(listener)

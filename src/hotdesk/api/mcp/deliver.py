@@ -1,0 +1,120 @@
+"""`deliver`: a file of the desk, looked at where nothing else is, and kept in the drive."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePosixPath
+
+import anyio
+
+from hotdesk.api.mcp.results import Answer
+from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.checks import find
+from hotdesk.checks.asked import checks_of
+from hotdesk.checks.seam import Check
+from hotdesk.checks.written import Seen
+from hotdesk.desk.seam import Desk, Spec, new_id
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.names import check_name
+from hotdesk.errors import HostError, ImageError
+from hotdesk.event import DriveChanged
+from hotdesk.host import Host
+from hotdesk.job.verifying import Place, judged
+from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of
+
+LARGEST = 64 << 20
+"""Bytes of a file that can be delivered."""
+ACTIVE = "active-content"
+KINDS = frozenset({"xlsx", "docx", "pptx", "pdf", "csv", "json", "png", "zip"})
+"""Kinds of files, by their suffix, that have a check of their own."""
+LOOKING = 600.0
+"""Seconds a desk for looking may last."""
+DELIVER = Tool(
+    "deliver",
+    "Hand a finished file over to the people this work is for. It is looked at in a clean desk (does it open, does it "
+    "do something beside being read) and kept in the drive, where it outlives this desk. Says under which name, its "
+    "SHA-256, and what was checked; a file that fails is not kept, and what is wrong with it is told.",
+    (
+        Parameter("path", "text", "the file in the desk; from the home folder", required=True, longest=4096),
+        Parameter("name", "text", "what to call it; the file's own name unless told", longest=200),
+    ),
+    {"path": "report.xlsx"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivering:
+    """Delivers for one client."""
+
+    host: Host
+    owner: str
+    by: str
+
+    async def deliver(self, desk: Desk, arguments: Arguments) -> Answer:
+        """Take a file, have it looked at, keep it, and say what was done."""
+        path = text_of(arguments, "path")
+        name = check_name(f"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}")
+        data = await desk.read(path, limit=LARGEST)
+        seen, left_out = await self.verify(item_of(name), data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        if not all(each.passed for each in seen):
+            faults = "\n".join(f"{each.check}: {fault}" for each in seen for fault in each.faults)
+            failed = "It was not kept: it failed its checks. Mend it and deliver again. What they found:"
+            return Answer(failed, Observation(faults, ok=False), ok=False)
+        version = await self.keep(name, data)
+        lines = [f"Kept as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
+        lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in seen]
+        lines += [f"Not checked by {each}." for each in left_out]
+        return Answer("\n".join(lines))
+
+    async def verify(self, item: Deliverable, data: bytes) -> tuple[list[Seen], list[str]]:
+        """Have every check of a file's kind look at it; name those that cannot be had here."""
+        seen, left_out = [], []
+        for name, expect in checks_of(item):
+            try:
+                seen.append(await self.look(name, expect, find(name, expect), item, data))
+            except ImageError as e:
+                if name == ACTIVE:
+                    raise
+                left_out.append(f"{name}: {e}")
+        return seen, left_out
+
+    async def look(self, name: str, expect: Mapping[str, object], check: Check, item: Deliverable, data: bytes) -> Seen:
+        """Have one check look at a file in a clean desk of its own, and judge what it saw."""
+        spec = Spec(image=check.image, deadline=LOOKING, idle=LOOKING, sterile=True)
+        async with AsyncExitStack() as stack:
+            desk = await stack.enter_async_context(self.host.open_desk(spec))
+            place = Place(desk, stack, check.image, (await desk.usage()).processes)
+            file = f"deliverable{PurePosixPath(item.path).suffix}"
+            await desk.write(file, data)
+            evidence = await check.gather(desk, file)
+            if not evidence.trouble and (left := await place.left_behind()):
+                evidence = type(evidence)(evidence.told, evidence.pages, left)
+        return (await anyio.to_thread.run_sync(judged, check, evidence, name, check.image, expect))[1]
+
+    async def keep(self, name: str, data: bytes) -> Version:
+        """Keep a file; that it is, is written down before."""
+        settings = self.host.config
+        await self.host.ready()
+
+        def intent(version: Version) -> None:
+            told = (version.sha256, version.size, version.number)
+            event = DriveChanged(new_id(), version.name, "put", self.by, *told)
+            anyio.from_thread.run_sync(self.host.note, event)
+
+        drive = Drive(settings.lib / "drive", settings.drive_quota)
+        try:
+            return await anyio.to_thread.run_sync(partial(drive.keep, name, data, owner=self.owner, intent=intent))
+        except OSError as e:
+            raise HostError(f"the drive cannot be written: {e.strerror}") from e
+
+
+def item_of(name: str) -> Deliverable:
+    """Say what a file must pass, by its kind."""
+    kind = PurePosixPath(name).suffix.lstrip(".").lower()
+    return Deliverable(name, kind, (Wanted(kind if kind in KINDS else ACTIVE),))

@@ -1,0 +1,182 @@
+"""MCP over streamable HTTP: a session is its client's key's alone, and ends when it does, or when nobody is there."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import INVALID_REQUEST, UNSUPPORTED_PROTOCOL_VERSION, ErrorData, JSONRPCError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from hotdesk.api.caller import Caller
+from hotdesk.api.keys import Keys
+from hotdesk.api.mcp.policy import Policy
+from hotdesk.api.mcp.protocol import server_of
+from hotdesk.api.mcp.session import Session
+from hotdesk.api.tenants import Tenants
+from hotdesk.errors import HotdeskError, printable
+
+log = logging.getLogger(__name__)
+LARGEST = 1 << 20
+"""Bytes of a request."""
+MOST = 64
+"""Sessions of a server at once."""
+MOST_OF_KEY = 16
+"""Sessions of one key at once."""
+WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authorization: Bearer KEY`"
+
+
+@dataclass(slots=True)
+class Live:
+    """A session that goes on."""
+
+    transport: StreamableHTTPServerTransport
+    key: str
+    """The id of the key that began it."""
+    streams: int = 0
+    """Streams its client holds open."""
+    calls: int = 0
+    """How often its client called."""
+
+
+@dataclass(slots=True)
+class Mcp:
+    """The application at `/mcp`."""
+
+    keys: Keys
+    tenants: Tenants
+    policy: Policy
+    tasks: TaskGroup
+    grace: float
+    """Seconds a client that held a stream open may be gone before its session is over."""
+    live: dict[str, Live] = field(default_factory=dict)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        await RequestBodyLimitMiddleware(self.answer, LARGEST)(scope, receive, send)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or say why not."""
+        request = Request(scope, receive)
+        caller = self.keys.find(bearer(request))
+        refused = refusal(request, caller)
+        if caller is None or refused is not None:
+            await (refused or fault(401, WHOSE))(scope, receive, send)
+            return
+        number = request.headers.get(MCP_SESSION_ID_HEADER)
+        if number is None:
+            await self.begin(caller, scope, receive, send)
+            return
+        live = self.live.get(number)
+        if live is None or live.key != caller.key:
+            await fault(404, "there is no such session, or no longer; begin another")(scope, receive, send)
+            return
+        await self.go_on(live, request, receive, send)
+
+    async def go_on(self, live: Live, request: Request, receive: Receive, send: Send) -> None:
+        """Pass a request on to its session; a client that hangs up is waited for, but not long."""
+        live.calls += 1
+        held = request.method == "GET"
+        live.streams += held
+        try:
+            await live.transport.handle_request(request.scope, receive, send)
+        finally:
+            live.streams -= held
+            if held and not live.streams and not live.transport.is_terminated:
+                self.tasks.start_soon(self.miss, live)
+
+    async def miss(self, live: Live) -> None:
+        """End a session whose client hung up and does not come back."""
+        calls = live.calls
+        await anyio.sleep(self.grace)
+        if live.calls == calls and not live.streams:
+            await live.transport.terminate()
+
+    async def begin(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begin a session; one whose first request is no right one is over at once."""
+        if len(self.live) >= MOST or sum(each.key == caller.key for each in self.live.values()) >= MOST_OF_KEY:
+            await fault(429, "too many sessions are open; end one, or wait until one is over")(scope, receive, send)
+            return
+        transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
+        live = Live(transport, caller.key)
+        status = 500
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            status = int(message.get("status", status))
+            await send(message)
+
+        try:
+            await self.tasks.start(self.run, live, caller)
+            await transport.handle_request(scope, receive, told)
+        except HotdeskError as e:
+            await fault(503, f"no session can begin: {printable(str(e))}")(scope, receive, send)
+        finally:
+            if status >= 400:
+                with anyio.CancelScope(shield=True):
+                    await transport.terminate()
+
+    async def run(self, live: Live, caller: Caller, *, task_status: TaskStatus[None]) -> None:
+        """Serve one session until it ends; its desk burns with it."""
+        tenant = await self.tenants.tenant(caller.tenant)
+        by = f"key {caller.key} mcp"
+        server = server_of(Session(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
+        number = live.transport.mcp_session_id or ""
+        self.live[number] = live
+        try:
+            async with live.transport.connect() as (read, write):
+                task_status.started()
+                with live.transport.idle_scope or anyio.CancelScope():
+                    await server.run(read, write, server.create_initialization_options())
+        except Exception:  # one session's failure is no other's
+            log.exception("a session failed")
+        finally:
+            self.live.pop(number, None)
+            with anyio.CancelScope(shield=True):
+                await live.transport.terminate()
+
+
+def refusal(request: Request, caller: Caller | None) -> Response | None:
+    """Say why a request is not let in; None: it is."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
+        return fault(403, "pages of other origins may not call this server")
+    if caller is None:
+        return fault(401, WHOSE, **{"WWW-Authenticate": "Bearer"})
+    if not caller.may("desks"):
+        return fault(403, "this key is not for desks; `hotdesk key new` makes one that is")
+    version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+    if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
+        why = "a desk belongs to a session, and this version has none over HTTP; begin with `initialize`"
+        return written(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
+    return None
+
+
+def bearer(request: Request) -> str:
+    """Give the key a request shows."""
+    kind, _, key = request.headers.get("authorization", "").partition(" ")
+    return key if kind.lower() == "bearer" else ""
+
+
+def fault(status: int, why: str, **headers: str) -> Response:
+    """Say why not."""
+    return written(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
+
+
+def written(status: int, error: ErrorData, **headers: str) -> Response:
+    """Write an error as MCP has it."""
+    body = JSONRPCError(jsonrpc="2.0", id=None, error=error).model_dump_json(by_alias=True, exclude_unset=True)
+    return Response(body, status, headers, "application/json")

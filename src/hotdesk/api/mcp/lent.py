@@ -1,0 +1,47 @@
+"""Tools of a desk that another process of this machine owns: how those who are not root use theirs."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import KeeperError
+from hotdesk.tool import Observation
+
+LONGEST = 3700.0
+"""Seconds one use may take: a tool's own limit is an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentTools:
+    """The tools of one desk, used through its owner."""
+
+    runtime: RemoteRuntime
+    desk: DeskId
+
+    async def use(self, name: str, arguments: object) -> Observation:
+        """Have the owner use one; it is broken off when this is cancelled."""
+        target = f"/desks/{self.desk}/tools/{name}"
+        seen = await self.runtime.call("POST", target, arguments or {}, LONGEST)
+        match seen:
+            case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
+                return Observation(text, ok, decoded(image), media, note=note)
+        raise KeeperError("the owner answered strangely")
+
+
+async def tools_from(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
+    """Have the owner list a desk's tools."""
+    told = (await runtime.call("GET", f"/desks/{desk}/tools")).get("items")
+    return [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+
+
+def decoded(image: str) -> bytes:
+    """Read a picture."""
+    try:
+        return base64.b64decode(image, validate=True)
+    except ValueError as e:
+        raise KeeperError("the owner answered strangely") from e

@@ -1,0 +1,28 @@
+"""What a session's desk may be, and reach: the operator's word, never a client's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hotdesk.api.serving import Serving
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.desk.seam import Spec
+from hotdesk.door.presets import preset_environment
+
+IDLE = 900.0
+"""Seconds without a word after which a session, or its desk, is over."""
+LASTING = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What every session gets."""
+
+    spec: Spec = field(default_factory=lambda: Spec(image="desktop", deadline=LASTING, idle=IDLE))
+    scope: Scope = CLOSED
+
+
+def policy_of(serving: Serving, scope: Scope) -> Policy:
+    """Give what a server's operator decided."""
+    env = preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
+    return Policy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)

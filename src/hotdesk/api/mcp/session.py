@@ -1,0 +1,123 @@
+"""One client's computer: opened at its first use, burnt when the client is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+
+from hotdesk.api.mcp.deliver import DELIVER, Delivering
+from hotdesk.api.mcp.lent import LentTools, tools_from
+from hotdesk.api.mcp.policy import Policy
+from hotdesk.api.mcp.results import Answer
+from hotdesk.desk.keeper_client import BURN_SECONDS
+from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import DeskGone, HotdeskError, printable
+from hotdesk.host import Host
+from hotdesk.tool import Observation, Tool, Wrong
+
+ABREAST = 8
+"""Tools that one client may use at once."""
+GONE = (
+    "the desk is gone: it was idle too long, its time was up, or somebody burnt it. Its files are lost. "
+    "The next use of a tool opens a fresh one."
+)
+
+UNDELIVERED = (
+    "nothing was delivered: this desk is another process's, and so is the drive. Use `/mcp` of that server with a key, "
+    "or have a person copy the file out: `hotdesk cp`."
+)
+
+
+class Using(Protocol):
+    """Whatever uses a desk's tools."""
+
+    async def use(self, name: str, arguments: object) -> Observation:
+        """Use one; `DeskGone` when there is no desk any more."""
+        ...
+
+
+@dataclass(slots=True)
+class Session:
+    """A client, and its desk once it needs one."""
+
+    host: Host
+    policy: Policy
+    owner: str
+    """Whose what it delivers is, as the drive names people."""
+    by: str
+    """Who it is, for the journal."""
+    desk: Desk | None = None
+    toolbox: Using | None = None
+    opening: anyio.Lock = field(default_factory=anyio.Lock)
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(ABREAST))
+
+    async def tools(self) -> Sequence[Tool | Mapping[str, Any]]:
+        """List what can be used; where another process opens desks, that is known of an open one only."""
+        if not isinstance(self.host.runtime, RemoteRuntime):
+            return [*self.host.tools(self.policy.spec.image), DELIVER]
+        desk, _ = await self.at()
+        return await tools_from(self.host.runtime, desk.id)
+
+    async def at(self) -> tuple[Desk, Using]:
+        """Give the desk and its tools, opened where there is none."""
+        async with self.opening:
+            if self.desk is None or self.toolbox is None:
+                self.desk = await self.host.open(self.policy.spec, self.policy.scope)
+                runtime = self.host.runtime
+                if isinstance(runtime, RemoteRuntime):
+                    self.toolbox = LentTools(runtime, self.desk.id)
+                else:
+                    self.toolbox = await self.host.hands(self.desk)
+            return self.desk, self.toolbox
+
+    async def use(self, name: str, arguments: object) -> Answer:
+        """Use a tool. All that goes wrong is an answer."""
+        async with self.free:
+            try:
+                desk, toolbox = await self.at()
+            except HotdeskError as e:
+                return Answer(f"no desk could be opened: {e}", ok=False)
+            try:
+                if name == DELIVER.name:
+                    return await self.deliver(desk, arguments)
+                seen = await toolbox.use(name, arguments)
+            except DeskGone:
+                await self.forget(desk)
+                return Answer(GONE, ok=False)
+            except HotdeskError as e:
+                return Answer("it could not be done:", Observation(printable(str(e)), ok=False), ok=False)
+            return Answer(seen=seen, ok=seen.ok)
+
+    async def deliver(self, desk: Desk, arguments: object) -> Answer:
+        """Take a file from the desk, have it looked at, and keep it."""
+        if isinstance(self.host.runtime, RemoteRuntime):
+            return Answer(UNDELIVERED, ok=False)
+        try:
+            checked = DELIVER.check(arguments)
+        except Wrong as e:
+            return Answer(str(e), ok=False)
+        return await Delivering(self.host, self.owner, self.by).deliver(desk, checked)
+
+    async def forget(self, desk: Desk) -> None:
+        """Let go of a desk that ended."""
+        if self.desk is desk:
+            self.desk = self.toolbox = None
+            await self.burn(desk)
+
+    async def close(self) -> None:
+        """Burn the desk, whatever else is going on."""
+        desk, self.desk, self.toolbox = self.desk, None, None
+        if desk is not None:
+            await self.burn(desk)
+
+    async def burn(self, desk: Desk) -> None:
+        """Burn a desk; that it is gone already is no error."""
+        with anyio.move_on_after(BURN_SECONDS, shield=True):
+            try:
+                await self.host.burn(desk.id)
+            except DeskGone:
+                return

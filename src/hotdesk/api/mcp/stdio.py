@@ -1,0 +1,84 @@
+"""MCP over standard input and output: one client, which is gone when its end of the pipe is."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from hotdesk.api.mcp.protocol import server_of
+from hotdesk.api.mcp.session import Session
+
+LARGEST = 4 << 20
+"""Bytes of a line; a longer one is no message."""
+CHUNK = 1 << 16
+PIPE_BUF = 4096
+"""Bytes a pipe that can be written takes at once."""
+
+
+@dataclass(slots=True)
+class Lines:
+    """A pipe's lines, read without a thread: one could not be interrupted."""
+
+    fd: int
+    rest: bytearray = field(default_factory=bytearray)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        """Give each line; of one that is too long nothing, but that something came."""
+        pollable = not stat.S_ISREG(os.fstat(self.fd).st_mode)
+        dropped = False
+        while True:
+            if pollable:
+                await anyio.wait_readable(self.fd)
+            data = os.read(self.fd, CHUNK)
+            if not data:
+                return
+            *whole, last = bytes(self.rest + data).split(b"\n")
+            for line in whole:
+                yield "too long" if dropped or len(line) > LARGEST else line.decode("utf-8", "replace")
+                dropped = False
+            self.rest[:] = last
+            if len(self.rest) > LARGEST:
+                self.rest.clear()
+                dropped = True
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A pipe that is written without a thread."""
+
+    fd: int
+
+    async def write(self, text: str) -> None:
+        """Write all of a text."""
+        left = memoryview(text.encode())
+        while left:
+            await anyio.wait_writable(self.fd)
+            left = left[os.write(self.fd, left[:PIPE_BUF]) :]
+
+    async def flush(self) -> None:
+        """Hold nothing back."""
+
+
+async def serve(session: Session) -> None:
+    """Serve one client until it hangs up; its desk is gone then."""
+    source, sink = claimed()
+    server = server_of(session)
+    streams = stdio_server(cast("Any", Lines(source)), cast("Any", Writer(sink)))
+    async with streams as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def claimed() -> tuple[int, int]:
+    """Keep standard input and output for the client: what is printed by anything else goes to standard error."""
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return source, sink

@@ -1,0 +1,79 @@
+"""A tenant's machine that counts what it opens against the tenant's quota."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from hotdesk.api.quotas import QuotaError, Quotas, Taken
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.config import Config
+from hotdesk.desk import state
+from hotdesk.desk.seam import Desk, DeskId, SnapshotId, Spec
+from hotdesk.desk.spawn import Started
+from hotdesk.host import Host
+
+
+class MeteredHost(Host):
+    """A tenant's machine that counts the desks it opens; one that is gone, however it went, counts no more."""
+
+    def __init__(self, settings: Config, tenant: str, quotas: Quotas, keeper: Started | None = None) -> None:
+        super().__init__(settings, keeper=keeper)
+        self.tenant = tenant
+        self.quotas = quotas
+        self.counted: dict[str, Taken] = {}
+
+    async def __aenter__(self) -> MeteredHost:
+        await super().__aenter__()
+        return self
+
+    async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
+        """Open a desk, if the tenant may have one more of its size."""
+        wanted = spec or Spec()
+        taken = self.take(desks=1, cpus=wanted.cpus, memory=wanted.memory, disk=wanted.disk)
+        try:
+            desk = await super().open(wanted, scope)
+        except BaseException:
+            taken.free()
+            raise
+        self.counted[desk.id] = taken
+        return desk
+
+    async def fork(self, desk: Desk, count: int, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
+        """Open desks that begin with another's files, if the tenant may have so many more of its size."""
+        one = self.size_of(desk.id)
+        each: list[Taken] = []
+        try:
+            for _ in range(count):
+                each.append(self.take(**one))
+            forks = await desk.fork(count, snapshot)
+        except BaseException:
+            for taken in each:
+                taken.free()
+            raise
+        self.counted.update(zip((fork.id for fork in forks), each, strict=True))
+        return forks
+
+    def size_of(self, desk: DeskId) -> dict[str, float]:
+        """Say what one more like a desk takes."""
+        if (known := self.counted.get(desk)) is not None:
+            return known.amounts
+        told = state.facts(self.config.run / "desks" / desk) or {}
+        return {"desks": 1, **{name: float(str(told[name])) for name in ("cpus", "memory") if name in told}}
+
+    def take(self, **amounts: float) -> Taken:
+        """Count something, those first that are gone."""
+        try:
+            return self.quotas.take(self.tenant, **amounts)
+        except QuotaError:
+            self.sweep()
+            return self.quotas.take(self.tenant, **amounts)
+
+    def sweep(self) -> None:
+        """Count no desk that is gone."""
+        try:
+            there = set(os.listdir(self.config.run / "desks"))
+        except FileNotFoundError:
+            there = set()
+        for desk in [desk for desk in self.counted if desk not in there]:
+            self.counted.pop(desk).free()

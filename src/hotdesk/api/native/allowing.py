@@ -1,0 +1,66 @@
+"""One click in a job's door log: what was refused is let pass, for this job's desks and while they last."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from hotdesk.api.native.approvals import require_other
+from hotdesk.api.native.asking import Asked, ForApproval
+from hotdesk.api.native.desks import shown as open_desks
+from hotdesk.api.native.jobs import find
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.reaching import require_public
+from hotdesk.api.native.shapes import JobName, Model
+from hotdesk.brief.rules import parse_rule, rule_text
+from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import BriefError
+from hotdesk.host import owner_path
+from hotdesk.job.tale import Tale
+
+router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=documented(409))
+
+
+class Allowance(Model):
+    """What shall be let pass."""
+
+    rule: Annotated[str, Field(min_length=1, max_length=4096, examples=["GET https://erp.example.test/orders"])]
+
+
+class Allowed(Model):
+    """What is let pass now, and from where."""
+
+    rule: str
+    desks: list[str]
+
+
+@router.post("/allow", summary="Let a job's desks reach something more")
+async def allow(asked: ForApproval, job: JobName, told: Allowance) -> Allowed:
+    """Add a rule for the desks this job has now; a deny of its brief and the operator's ceiling stand above it."""
+    tale = await find(asked, job)
+    rule = parse_rule(told.rule)
+    require_public([rule])
+    held = [each.id for each in await open_desks(asked) if each.job == job]
+    if not isinstance(tale, Tale) or not held:
+        raise Problem(409, "job.still", f"job {job} has no desk now for which anything could be allowed")
+    require_other(asked, tale)
+    return Allowed(rule=rule_text(rule), desks=await allowed_at(asked, held, rule_text(rule)))
+
+
+async def allowed_at(asked: Asked, desks: list[str], rule: str) -> list[str]:
+    """Have owners let a rule pass; give at which desks: one that verifies has no way out, and gets none."""
+    done: list[str] = []
+    why: BriefError | None = None
+    for desk in desks:
+        try:
+            async with remote_runtime(owner_path(asked.tenant.settings, DeskId(desk))) as owner:
+                await owner.allow(DeskId(desk), rule, asked.by)
+            done.append(desk)
+        except BriefError as e:
+            why = e
+    if why is not None and not done:
+        raise why
+    return done

@@ -1,0 +1,52 @@
+"""Our own API as one application: a router a noun, one shape of errors, described at `/api/openapi.json`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from hotdesk.api.native import (
+    allowing,
+    approvals,
+    content,
+    desks,
+    drive,
+    events,
+    files,
+    fleet,
+    health,
+    jobs,
+    journal,
+    keys,
+    problems,
+    screens,
+    session,
+    templates,
+    uploads,
+    vault,
+)
+from hotdesk.api.native.measures import Measured
+from hotdesk.api.native.native import Native
+
+PREFIX = "/api/v1"
+NOUNS = (
+    session, desks, files, screens, templates, uploads, jobs, allowing, events, approvals, drive, vault, journal, keys,
+    fleet, content,
+)  # fmt: skip
+
+
+def native_app(native: Native) -> ASGIApp:
+    """Give the application."""
+    app = FastAPI(
+        title="hotdesk", version=import_module("hotdesk").__version__, openapi_url="/api/openapi.json", docs_url=None,
+        redoc_url=None, redirect_slashes=False,
+        description="Desks, jobs, approvals, drive, vault and journal of one tenant.",
+    )  # fmt: skip
+    app.state.native = native
+    problems.install(app)
+    for noun in NOUNS:
+        app.include_router(noun.router, prefix=PREFIX)
+    app.include_router(health.router)
+    return Measured(app, native.measures)

@@ -1,0 +1,61 @@
+"""Bytes that come in and go out: bounded, in pieces, and never anything a browser would run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+from fastapi import Request
+
+from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.shapes import clean
+
+MEDIA = "application/octet-stream"
+BYTES: dict[str, Any] = {
+    "requestBody": {"required": False, "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
+}
+"""How OpenAPI says that a body is bytes."""
+GIVEN: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The bytes.", "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+async def bounded(request: Request, most: int) -> AsyncIterator[bytes]:
+    """Give a body piece by piece, and no more of it than is allowed."""
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > most:
+            raise Problem(413, "request.too-large", f"it has over {most} bytes; send less")
+        if piece:
+            yield piece
+
+
+async def received(request: Request, path: Path, most: int) -> int:
+    """Write a body to a file that is nobody else's; give its size. One that breaks off leaves nothing."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        async with await anyio.open_file(fd, "wb") as file:
+            async for piece in bounded(request, most):
+                await file.write(piece)
+            return await file.tell()
+    except BaseException:
+        with suppress(FileNotFoundError):
+            path.unlink()
+        raise
+
+
+def attachment(name: str) -> dict[str, str]:
+    """Give the headers under which foreign bytes go out: to be saved, not shown."""
+    last = clean(name).rpartition("/")[2] or "file"
+    return {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(last, safe='')}",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cache-Control": "no-store",
+    }

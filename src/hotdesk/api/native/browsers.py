@@ -1,0 +1,93 @@
+"""Browsers that signed in with a key: a cookie no script reads, and a token that every change must show."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+from hotdesk.api.caller import Caller
+from hotdesk.api.keys import Keys
+from hotdesk.api.native.problems import Problem
+
+COOKIE = "__Host-hotdesk"
+SECONDS = 12 * 3600.0
+"""How long a browser stays signed in."""
+MOST = 10_000
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+TRIES, WINDOW = 20, 60.0
+"""Keys that may be tried from one address, in so many seconds, before it must wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One browser that signed in."""
+
+    key: str
+    """The id of the key it signed in with: who that is now is asked each time, so that it ends with the key."""
+    csrf: str
+    until: float
+
+
+class Browsers:
+    """Who signed in; forgotten when the server ends."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self.known: dict[str, Session] = {}
+        self.tries: dict[str, list[float]] = {}
+
+    def begin(self, key: str, address: str) -> tuple[Caller, str, str]:
+        """Sign a browser in; give who it is, its cookie and its token."""
+        now = time.monotonic()
+        self.require_patience(address, now)
+        caller = self.keys.find(key)
+        if caller is None:
+            self.tries.setdefault(address, []).append(now)
+            raise Problem(401, "key.unknown", "this key is not known here; `hotdesk key new` makes one")
+        self.known = {name: each for name, each in list(self.known.items())[-MOST + 1 :] if each.until > now}
+        cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self.known[cookie] = Session(caller.key, csrf, now + SECONDS)
+        return caller, cookie, csrf
+
+    def require_patience(self, address: str, now: float) -> None:
+        """Refuse whoever tries key after key."""
+        self.tries = {
+            name: late for name, each in self.tries.items() if (late := [at for at in each if at > now - WINDOW])
+        }
+        if len(self.tries.get(address, [])) >= TRIES:
+            raise Problem(
+                429, "session.tries", "too many keys were tried from there; wait a minute", {"Retry-After": "60"}
+            )
+
+    def session(self, connection: HTTPConnection) -> Session | None:
+        """Give the session a browser's cookie names."""
+        found = self.known.get(connection.cookies.get(COOKIE, ""))
+        return found if found is not None and found.until > time.monotonic() else None
+
+    def find(self, connection: HTTPConnection) -> Caller | None:
+        """Say who signed in with this browser, while their key holds."""
+        found = self.session(connection)
+        return None if found is None else self.keys.still(found.key)
+
+    def check(self, connection: HTTPConnection) -> None:
+        """Refuse a change that another page may have had this browser make."""
+        self.check_origin(connection)
+        if connection.scope["type"] == "websocket":
+            return  # a browser sends no header of ours with one: its Origin is what it cannot choose
+        found = self.session(connection)
+        token = connection.headers.get("x-csrf-token", "")
+        if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):
+            raise Problem(403, "session.token", "a change needs the X-CSRF-Token that signing in gave")
+
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Refuse what comes from another page than the server's own."""
+        if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):
+            raise Problem(403, "session.origin", "a browser's changes come from the server's own page, and no other")
+
+    def end(self, connection: HTTPConnection) -> None:
+        """Sign a browser out."""
+        self.known.pop(connection.cookies.get(COOKIE, ""), None)

@@ -1,0 +1,95 @@
+"""Links to what a desk wrote, at the second origin: for a minute, to look at in a sandboxed frame."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal
+
+import anyio
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from hotdesk.api.caller import Power
+from hotdesk.api.native.asking import Anybody, Asked
+from hotdesk.api.native.desks import at
+from hotdesk.api.native.drive import find as find_version
+from hotdesk.api.native.drive import off
+from hotdesk.api.native.frames import frame
+from hotdesk.api.native.jobs import find as find_job
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.shapes import Model
+from hotdesk.config import MIB
+from hotdesk.job import report
+from hotdesk.job.cases import JOBS, journal_of
+
+router = APIRouter(prefix="/content", tags=["content"], responses=documented(409))
+LARGEST = 16 * MIB
+"""Bytes of what is looked at; more is downloaded."""
+Id = Annotated[str, Field(pattern="^i[a-z0-9]{20}$")]
+
+
+class ContentOrder(Model):
+    """What to look at: a file of the drive or a desk, a job's report, or a screenshot."""
+
+    kind: Literal["drive", "file", "report", "frame"]
+    path: Annotated[str, Field(max_length=4096, pattern="^[^\\x00]*$")] = ""
+    desk: Id | None = None
+    job: Id | None = None
+    frame: Annotated[int, Field(ge=1, le=10**6)] | None = None
+
+
+class Link(Model):
+    """Where it is, for a minute."""
+
+    url: str
+
+
+NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", "frame": "jobs"}
+
+
+@router.post("", status_code=201, summary="A link to look at something")
+async def link(asked: Anybody, told: ContentOrder, request: Request) -> Link:
+    """Make a link to one thing, at an origin where no cookie and no script is."""
+    offer = asked.native.offer
+    if offer is None:
+        raise Problem(409, "content.none", "this server has no second origin to look at things at")
+    if not asked.caller.may(NEEDS[told.kind]):
+        raise Problem(403, "key.power", f"this key is not for {NEEDS[told.kind]}")
+    read, name = await reading(asked, told)
+    host = request.headers.get("host", "").rpartition(":")
+    port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
+    origin = f"{request.url.scheme}://content.{asked.native.serving.domain}{port}"
+    return Link(url=origin + offer(read, name, told.kind == "report"))
+
+
+async def reading(asked: Asked, told: ContentOrder) -> tuple[Callable[[], Awaitable[bytes]], str]:
+    """Give what reads a thing, and its name; that it is there is known by then."""
+    match told:
+        case ContentOrder(kind="drive", path=path) if path:
+            drive, version = await find_version(asked, path)
+            if version.size > LARGEST:
+                raise Problem(409, "content.large", f"{version.size} bytes are too many to look at; download it")
+            data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
+            return constant(data), version.name
+        case ContentOrder(kind="file", desk=str(desk), path=path) if path:
+            async with at(asked, desk) as found:
+                data = await found.read(path, limit=LARGEST)
+            return constant(data), path.rpartition("/")[2]
+        case ContentOrder(kind="report", job=str(job)):
+            await find_job(asked, job)
+            settings = asked.tenant.settings
+            data = await anyio.to_thread.run_sync(report.make, journal_of(settings), settings.lib / JOBS, job)
+            return constant(data), "report.html"
+        case ContentOrder(kind="frame", job=str(job), frame=int(number)):
+            await find_job(asked, job)
+            return constant(await anyio.to_thread.run_sync(frame, asked.tenant.settings, job, number)), "screen.jpg"
+    raise Problem(400, "content.what", "name what to look at: path, desk and path, job, or job and frame")
+
+
+def constant(data: bytes) -> Callable[[], Awaitable[bytes]]:
+    """Give what gives these bytes."""
+
+    async def read() -> bytes:
+        return data
+
+    return read

@@ -1,0 +1,132 @@
+"""The drive: what outlives desks, by name and version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import anyio
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from hotdesk.api.native import uploads
+from hotdesk.api.native.asking import Asked, ForDrive
+from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, received
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
+from hotdesk.config import GIB
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.certificate import SUFFIX
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.names import check_name, parse_reference
+from hotdesk.errors import BriefError
+from hotdesk.event import DriveChanged
+
+router = APIRouter(prefix="/drive", tags=["drive"], responses=documented(413))
+LARGEST = 4 * GIB
+T = TypeVar("T")
+FileName = Annotated[str, Path(max_length=1100, description="NAME, or NAME@VERSION.")]
+
+
+class VersionShown(Model):
+    """One version of one name."""
+
+    name: str
+    version: int
+    sha256: str
+    size: int
+    at: float = Field(description="When it was kept: seconds since 1970.")
+    job: str
+    certificate: str = Field(description="SHA-256 of its certificate; empty: it has none.")
+
+
+@router.get("", summary="What is kept")
+async def list_names(
+    asked: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
+) -> Page[VersionShown]:
+    """List names, each with its newest version."""
+    found = await off(lambda: drive_of(asked).ls(prefix, who=OPERATOR))
+    some, more = paged([as_shown(each) for each in found], lambda each: each.name, limit, after)
+    return Page(items=some, next=more)
+
+
+@router.get("/{path:path}", summary="Read a file, or its certificate", response_class=Response, responses=GIVEN)
+async def read(asked: ForDrive, path: FileName, certificate: Annotated[bool, Query()] = False) -> Response:
+    """Give a version's bytes, to be saved; or with `certificate` what was seen of it, signed."""
+    drive, version = await find(asked, path)
+    if certificate:
+        try:
+            proof = await off(lambda: drive.certificate(version))
+        except BriefError as e:
+            raise Problem(404, "certificate.missing", str(e)) from None
+        return Response(proof, 200, attachment(version.name + SUFFIX), "application/json")
+    await off(lambda: [None for _ in drive.blobs.read(version.sha256, version.size)])
+    pieces = drive.blobs.read(version.sha256, version.size)
+    headers = {**attachment(version.name), "Content-Length": str(version.size)}
+    return StreamingResponse(pieces, 200, headers, MEDIA)
+
+
+@router.put("/{path:path}", status_code=201, summary="Keep a file", openapi_extra=BYTES)
+async def put(asked: ForDrive, path: FileName, request: Request) -> VersionShown:
+    """Keep a file as the next version of a name."""
+    name = check_name(path)
+    place = uploads.folder_of(asked.tenant.settings) / f"drive-{new_id()}"
+    await received(request, place, LARGEST)
+
+    def keep() -> Version:
+        with place.open("rb") as file:
+            return drive_of(asked).keep(name, file, owner=OPERATOR, intent=lambda version: note(asked, version, "put"))
+
+    try:
+        return as_shown(await off(keep))
+    finally:
+        place.unlink(missing_ok=True)
+
+
+@router.delete("/{path:path}", status_code=204, summary="Remove a name, or one version")
+async def remove(asked: ForDrive, path: FileName) -> None:
+    """Remove a name with all its versions, or one; the journal keeps what it was called."""
+    name, number = parse_reference(path)
+    await find(asked, path)
+    await off(lambda: drive_of(asked).remove(
+        name, number, who=OPERATOR, intent=lambda version: note(asked, version, "removed")
+    ))  # fmt: skip
+
+
+def note(asked: Asked, version: Version, what: str) -> None:
+    """Write a change down before it is one."""
+    told = (version.sha256, version.size, version.number)
+    event = DriveChanged(new_id(), version.name, what, asked.by, *told)  # type: ignore[arg-type]
+    anyio.from_thread.run_sync(asked.tenant.host.note, event)
+
+
+async def find(asked: Asked, path: str) -> tuple[Drive, Version]:
+    """Give one version of the tenant's."""
+    name, number = parse_reference(path)
+    drive = await off(lambda: drive_of(asked))
+    try:
+        return drive, await off(lambda: drive.version(name, number, who=OPERATOR))
+    except BriefError as e:
+        raise Problem(404, "drive.missing", str(e)) from None
+
+
+def drive_of(asked: Asked) -> Drive:
+    """Open the tenant's drive."""
+    settings = asked.tenant.settings
+    return Drive(settings.lib / "drive", settings.drive_quota)
+
+
+async def off(work: Callable[[], T]) -> T:
+    """Do something that takes its time beside the loop."""
+    return await anyio.to_thread.run_sync(work)
+
+
+def as_shown(version: Version) -> VersionShown:
+    """Tell of a version."""
+    return VersionShown(
+        name=version.name, version=version.number, sha256=version.sha256, size=version.size, at=version.at / 1000,
+        job=version.job, certificate=version.certificate,
+    )  # fmt: skip

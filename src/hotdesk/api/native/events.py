@@ -1,0 +1,169 @@
+"""What happens, as it happens: events of the journal over SSE. Each has the journal's number, to go on from."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import anyio
+from fastapi import APIRouter, Header, Query
+from pydantic import Field
+from starlette.responses import StreamingResponse
+
+from hotdesk.api.native.asking import Asked, ForJobs
+from hotdesk.api.native.jobs import find
+from hotdesk.api.native.ledger import stamp
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.shapes import JobName
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.event import Acted, StepBegun, Verified
+from hotdesk.job.cases import journal_of
+from hotdesk.job.report.pictures import OURS as DRAWN_HERE
+from hotdesk.job.tale import Tale
+
+router = APIRouter(tags=["events"], responses=documented())
+LOOK, BEAT = 0.25, 15.0
+"""Seconds between two looks, and until something is said where nothing happens."""
+MOST = 200
+"""Streams of one tenant at a time."""
+PIECE = 500
+"""Events that are read at a time."""
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events, each with its number as `id` and an object of JSON as `data`.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+From = Annotated[int, Query(ge=0, le=1 << 53, description="Only what came after this number.")]
+FromOrNow = Annotated[
+    Annotated[int, Field(ge=0, le=1 << 53)] | Literal["now"],
+    Query(description="Only what came after this number; `now`: only what comes."),
+]
+Last = Annotated[str | None, Header(alias="Last-Event-ID", max_length=20, description="The same, as browsers say it.")]
+Follow = Annotated[bool, Query(description="Whether to go on with what happens; false: only what did.")]
+
+
+@router.get("/jobs/{job}/events", summary="What happens in a job", response_class=StreamingResponse, responses=STREAM)
+async def job_events(
+    asked: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
+) -> StreamingResponse:
+    """Give the events of a job and its desks, and then those that come."""
+    tale = await find(asked, job)
+    chains = {job, *tale.desks} if isinstance(tale, Tale) else {job}
+    return answer(asked, begin(after, last), follow, chains)
+
+
+@router.get("/events", summary="What happens", response_class=StreamingResponse, responses=STREAM)
+async def all_events(
+    asked: ForJobs, after: FromOrNow = 0, follow: Follow = True, last: Last = None
+) -> StreamingResponse:
+    """Give every event of the tenant, and then those that come."""
+    journal = journal_of(asked.tenant.settings)
+    since = await anyio.to_thread.run_sync(newest, journal) if after == "now" else after
+    return answer(asked, begin(since, last), follow, None)
+
+
+def begin(after: int, last: str | None) -> int:
+    """Say from where to go on: a browser that comes back knows best."""
+    if last is None or not last.isascii() or not last.isdigit():
+        return after
+    return int(last)
+
+
+def answer(asked: Asked, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
+    """Stream events."""
+    if asked.native.streams.get(asked.tenant.name, 0) >= MOST:
+        raise Problem(429, "events.many", f"{MOST} streams are open already; close some", {"Retry-After": "10"})
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream(asked, after, follow, chains), 200, headers, "text/event-stream")
+
+
+async def stream(asked: Asked, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
+    """Write events as they come; a sign of life where none does."""
+    journal = journal_of(asked.tenant.settings)
+    seen: object = None
+    with counted(asked):
+        yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
+        said = time.monotonic()
+        while True:
+            now = stamp(journal)
+            rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != seen else []
+            for row in rows:
+                after = row.id
+                yield written(row)
+            if len(rows) < PIECE:
+                seen = now
+                if not follow:
+                    return
+                await anyio.sleep(LOOK)
+            if rows:
+                said = time.monotonic()
+            elif time.monotonic() - said >= BEAT:
+                said = time.monotonic()
+                yield ": nothing new\n\n"
+
+
+@contextmanager
+def counted(asked: Asked) -> Iterator[None]:
+    """Count a stream for as long as it is open."""
+    streams, name = asked.native.streams, asked.tenant.name
+    streams[name] += 1
+    try:
+        yield
+    finally:
+        streams[name] -= 1
+
+
+def some(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
+    """Read on, a piece at a time; desks that a job takes on the way are followed, too."""
+    if not journal.exists():
+        return []
+    found: list[Row] = []
+    for row in read(journal, chains if chains is None else sorted(chains), after=after):
+        if chains is not None and (desk := desk_of(row)) and desk not in chains:
+            chains.add(desk)
+            return [*found, row]  # what it did from here on is read with the rest
+        found.append(row)
+        if len(found) >= PIECE:
+            break
+    return found
+
+
+def newest(journal: Path) -> int:
+    """Give the number of the newest event; 0: there is none."""
+    return max((row.id for row in read(journal, limit=1)), default=0) if journal.exists() else 0
+
+
+def desk_of(row: Row) -> str:
+    """Give the desk an event of a job names."""
+    if row.name not in (StepBegun.__name__, Verified.__name__):
+        return ""
+    told = data_of(row)
+    return str(told.get("desk", "")) if isinstance(told, dict) else ""
+
+
+def data_of(row: Row) -> object:
+    """Give an event's fields."""
+    try:
+        return json.loads(row.data)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def as_dict(row: Row) -> dict[str, object]:
+    """Give an event as it is told."""
+    data = data_of(row)
+    told: dict[str, object] = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at / 1000, "name": row.name}
+    if row.name == Acted.__name__ and isinstance(data, dict) and str(data.get("tool")).startswith(DRAWN_HERE):
+        told["frame"] = data.get("act")
+    return {**told, "data": data}
+
+
+def written(row: Row) -> str:
+    """Write an event for a stream: its number, and one line of JSON, in ASCII."""
+    return f"id: {row.id}\ndata: {json.dumps(as_dict(row))}\n\n"

@@ -1,0 +1,116 @@
+"""Everything of a tenant at once: what runs, what it costs, what stands out; and an end to it all."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from hotdesk.api.native.asking import ForAdmin, ForJobs
+from hotdesk.api.native.desks import DeskShown
+from hotdesk.api.native.desks import shown as open_desks
+from hotdesk.api.native.problems import documented
+from hotdesk.api.native.shapes import Model
+from hotdesk.api.native.told import JobLine, line
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import HotdeskError
+
+router = APIRouter(prefix="/fleet", tags=["fleet"], responses=documented())
+LIVE = ("running", "waiting", "starting")
+DEAR, LONG, MANY = 5.0, 3.0, 200
+"""What stands out: so many times the usual cost or time; so many acts."""
+LEAST = 5
+"""Jobs by which the usual is known."""
+
+
+class Spend(Model):
+    """What models cost."""
+
+    dollars: float
+    tokens: int
+
+
+class Outlier(Model):
+    """Something to look at."""
+
+    job: str | None
+    desk: str | None
+    why: str
+
+
+class Fleet(Model):
+    """Everything that runs."""
+
+    desks: int
+    jobs: int = Field(description="Those that run, or wait for a person.")
+    waiting: int
+    spend: Spend
+    outliers: list[Outlier]
+
+
+class Stopped(Model):
+    """What was ended."""
+
+    jobs: list[str]
+    desks: list[str]
+
+
+@router.get("", summary="Everything that runs")
+async def show(asked: ForJobs) -> Fleet:
+    """Say what runs, what it costs, and what stands out."""
+    jobs = [line(asked, tale) for tale in (await asked.ledger.known()).values()]
+    live, desks = [each for each in jobs if each.state in LIVE], await open_desks(asked)
+    spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
+    waiting = sum(each.state == "waiting" for each in live)
+    return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=outliers(jobs, desks))
+
+
+@router.post("/stop", summary="Stop everything")
+async def stop(asked: ForAdmin) -> Stopped:
+    """Ask every job to stop where it can be resumed, and burn every desk that is no job's."""
+    starter, name = asked.native.jobs.starter, asked.tenant.name
+    stopped = []
+    for job in asked.native.jobs.requests(name, asked.tenant.settings):
+        if starter.is_running(name, job):
+            with suppress(HotdeskError):
+                await starter.signal(name, job)
+                stopped.append(job)
+    burnt = []
+    for desk in await open_desks(asked):
+        if not desk.job:
+            with suppress(HotdeskError):
+                await asked.tenant.host.burn(DeskId(desk.id))
+                burnt.append(desk.id)
+    return Stopped(jobs=stopped, desks=burnt)
+
+
+def outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
+    """Say what stands out: far dearer, longer or busier than is usual here; desks near their end."""
+    over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
+    found: list[Outlier] = []
+    if len(over) >= LEAST:
+        usual_cost = median([each.cost or 0 for each in over])
+        usual_time = median([(each.ended or 0) - (each.begun or 0) for each in over])
+        for each in (one for one in jobs if one.state in LIVE):
+            found += stands_out(each, usual_cost, usual_time)
+    found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts") for each in jobs
+              if each.state in LIVE and each.acts > MANY]  # fmt: skip
+    return found
+
+
+def stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outlier]:
+    """Say why a job stands out."""
+    took = time.time() - (job.begun or time.time())
+    why = []
+    if usual_cost and (job.cost or 0) > DEAR * usual_cost:
+        why.append(f"it cost ${job.cost:.2f}, usual is ${usual_cost:.2f}")
+    if took > LONG * usual_time and took > 60:
+        why.append(f"it takes {took / 60:.0f} min, usual is {usual_time / 60:.1f}")
+    return [Outlier(job=job.id, desk=None, why=each) for each in why]
+
+
+def median(values: list[float]) -> float:
+    """Give the middle one."""
+    return sorted(values)[len(values) // 2]

@@ -1,0 +1,46 @@
+"""Screenshots of a job, as pictures that were encoded here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+
+from hotdesk.api.native.problems import Problem
+from hotdesk.config import Config
+from hotdesk.drive.journal import read
+from hotdesk.event import Acted, Observed
+from hotdesk.job.cases import JOBS, journal_of
+from hotdesk.job.report.pictures import OURS as DRAWN_HERE
+from hotdesk.job.report.pictures import screen_of
+from hotdesk.job.report.reading import Reading
+
+WIDTH = 1280
+
+
+def frame(settings: Config, job: str, act: int) -> bytes:
+    """Give the picture of the screen that came of an act, as JPEG."""
+    paper = paper_of(settings, job, act)
+    told = Reading(settings.lib / JOBS, job).told(paper) if paper else {}
+    try:
+        image = screen_of(base64.b64decode(str(told.get("image", "")), validate=True))
+    except (binascii.Error, ValueError):
+        image = None
+    if image is None:
+        raise Problem(404, "frame.missing", f"act {act} has no picture of the screen, or none that is kept")
+    image.thumbnail((WIDTH, 2 * WIDTH))
+    made = io.BytesIO()
+    image.save(made, "JPEG", quality=85)
+    return made.getvalue()
+
+
+def paper_of(settings: Config, job: str, act: int) -> str:
+    """Give the paper of what came of an act, if its tool draws the screen outside the desk; else nothing."""
+    drawn, paper = False, ""
+    for row in read(journal_of(settings), job, names=[Acted.__name__, Observed.__name__]):
+        match row.event():
+            case Acted(act=number, tool=tool) if number == act:
+                drawn = tool.startswith(DRAWN_HERE)
+            case Observed(act=number, paper=name) if number == act:
+                paper = name
+    return paper if drawn else ""

@@ -1,0 +1,125 @@
+"""The journal: what happened, in order; and what went through a job's door."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from hotdesk.api.native.asking import Asked, ForJobs, ForJournal
+from hotdesk.api.native.events import as_dict
+from hotdesk.api.native.jobs import find
+from hotdesk.api.native.problems import documented
+from hotdesk.api.native.shapes import JobName, Limit, Model, Page, clean
+from hotdesk.brief.names import bracketed
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
+from hotdesk.event import Asked as Question
+from hotdesk.job.cases import journal_of
+from hotdesk.job.tale import Tale
+
+router = APIRouter(tags=["journal"], responses=documented())
+DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
+Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only what came after this number.")]
+
+
+class EventShown(Model):
+    """One event, as the journal has it."""
+
+    id: int
+    chain: str
+    seq: int
+    at: float
+    name: str
+    data: dict[str, object]
+    hash: str
+    frame: int | None = None
+
+
+class DoorShown(Model):
+    """What concerns the door."""
+
+    id: int
+    at: float
+    desk: str
+    name: str
+    verdict: str
+    method: str
+    host: str
+    path: str
+    status: int
+    up: int
+    down: int
+    reason: str = Field(description="The rule that decided, or why none did.")
+    step: str
+    rule_to_allow: str = Field(description="Of what was refused: the rule that would let it pass; empty: none would.")
+
+
+@router.get("/journal", summary="Events")
+async def events(
+    asked: ForJournal,
+    chain: Annotated[str, Query(pattern="^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")] = "",
+    after: Place = "",
+    limit: Limit = 100,
+) -> Page[EventShown]:
+    """List events in order, of one chain or of all."""
+    rows = await anyio.to_thread.run_sync(some, asked, [chain] if chain else None, (), int(after or 0), limit)
+    items = [EventShown.model_validate({**as_dict(row), "hash": row.hash.hex()}) for row in rows]
+    return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)
+
+
+@router.get("/jobs/{job}/door", summary="What went through a job's door")
+async def door(asked: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
+    """List requests of a job's desks, and what became of each."""
+    tale = await find(asked, job)
+    desks = list(tale.desks) if isinstance(tale, Tale) else []
+    rows = await anyio.to_thread.run_sync(some, asked, desks, DOOR, int(after or 0), limit) if desks else []
+    return Page(items=[as_shown(row) for row in rows], next=str(rows[-1].id) if len(rows) == limit else None)
+
+
+def some(asked: Asked, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int) -> list[Row]:
+    """Read some events, the oldest first."""
+    path = journal_of(asked.tenant.settings)
+    found: list[Row] = []
+    for row in read(path, chains, names=names, after=after) if path.exists() else ():
+        if row.name == Exchange.__name__ and names and is_trial(row):
+            continue
+        found.append(row)
+        if len(found) == limit:
+            break
+    return found
+
+
+def is_trial(row: Row) -> bool:
+    """Say whether a desk only tried its own way out, as before its first step."""
+    data = as_dict(row)["data"]
+    return isinstance(data, dict) and not data.get("step")
+
+
+def as_shown(row: Row) -> DoorShown:
+    """Tell of what concerns the door."""
+    told = as_dict(row)["data"]
+    data = {str(name): value for name, value in told.items()} if isinstance(told, dict) else {}
+    texts = {name: clean(str(data.get(name, ""))) for name in ("desk", "method", "host", "path", "step")}
+    numbers = {name: int(str(data.get(name) or 0)) for name in ("status", "up", "down")}
+    verdict = str(data.get("verdict") or data.get("answer") or row.name.lower())
+    reason = clean(str(data.get("rule") or data.get("note") or data.get("reason") or ""))
+    refused = row.name == Exchange.__name__ and verdict == "deny"
+    return DoorShown.model_validate({
+        "id": row.id, "at": row.at / 1000, "name": row.name, "verdict": verdict, "reason": reason, **texts, **numbers,
+        "rule_to_allow": rule_for(data) if refused else "",
+    })  # fmt: skip
+
+
+def rule_for(data: dict[str, object]) -> str:
+    """Write the rule that would have let a request pass: its method, host and path, and no more."""
+    host, port, scheme = str(data.get("host", "")), int(str(data.get("port") or 0)), str(data.get("scheme", "https"))
+    path = str(data.get("path", "")).partition("?")[0]
+    if scheme not in ("http", "https") or not host or any(mark in path for mark in " *\\"):
+        return ""
+    usual = {"http": 80, "https": 443}[scheme]
+    place = bracketed(host) + ("" if port in (0, usual) else f":{port}")
+    return clean(f"{data.get('method', 'GET')} {scheme}://{place}{path or '/'}")

@@ -1,0 +1,60 @@
+"""What is known of a tenant's jobs: its journal, folded once and then read on."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import anyio
+
+from hotdesk.config import Config
+from hotdesk.drive.journal import read
+from hotdesk.event import JobBegun
+from hotdesk.job.cases import journal_of
+from hotdesk.job.tale import LINE, Tale
+
+LATELY = 10_000_000_000
+"""Nanoseconds within which a commit is surely seen."""
+NAMES = tuple(kind.__name__ for kind in LINE)
+
+
+class Ledger:
+    """Tales of all jobs of one journal, as much as a line needs."""
+
+    def __init__(self, settings: Config) -> None:
+        self.journal = journal_of(settings)
+        self.tales: dict[str, Tale] = {}
+        self.last = 0
+        self.seen: object = None
+        self.reading = anyio.Lock()
+
+    async def known(self) -> dict[str, Tale]:
+        """Give every job there is, the oldest first."""
+        async with self.reading:
+            if (now := stamp(self.journal)) != self.seen:
+                await anyio.to_thread.run_sync(self.read_on)
+                self.seen = now
+        return self.tales
+
+    def read_on(self) -> None:
+        """Take in what was written since."""
+        if not self.journal.exists():
+            return
+        for row in read(self.journal, names=NAMES, after=self.last):
+            self.last = row.id
+            if row.name == JobBegun.__name__ or row.chain in self.tales:
+                self.tales.setdefault(row.chain, Tale(row.chain)).take_row(row)
+
+
+def stamp(journal: Path) -> object:
+    """Give what is another once something was written, or was lately: its files change before a commit can be seen."""
+    found = []
+    for path in (journal, journal.with_name(journal.name + "-wal")):
+        try:
+            told = os.stat(path)
+            found.append((told.st_mtime_ns, told.st_size, told.st_ino))
+        except FileNotFoundError:
+            found.append((0, 0, 0))
+    newest = max(each[0] for each in found)
+    return object() if time.time_ns() - newest < LATELY else tuple(found)

@@ -1,0 +1,46 @@
+"""What requests share: keys, tenants, who signed in, jobs that run, what was uploaded, what was asked before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.api.keys import Keys
+from hotdesk.api.native.browsers import Browsers
+from hotdesk.api.native.ledger import Ledger
+from hotdesk.api.native.measures import Measures
+from hotdesk.api.native.repeats import Repeats
+from hotdesk.api.native.requested import Jobs
+from hotdesk.api.native.viewers import Viewers
+from hotdesk.api.serving import Serving
+from hotdesk.api.tenants import Tenant, Tenants
+
+Reading = Callable[[], Awaitable[bytes]]
+Offer = Callable[[Reading, str, bool], str]
+"""Makes a link to something a desk wrote: how it is read, its name, whether it is a report of ours. Gives a path."""
+
+
+@dataclass(slots=True)
+class Native:
+    """One server's."""
+
+    serving: Serving
+    keys: Keys
+    tenants: Tenants
+    sessions: Browsers
+    jobs: Jobs
+    offer: Offer | None = None
+    templates: tuple[Path, ...] = ()
+    """Folders of templates, those that were installed first."""
+    streams: Counter[str] = field(default_factory=Counter)
+    """How many streams of events are open, by tenant."""
+    repeats: Repeats = field(default_factory=Repeats)
+    viewers: Viewers = field(default_factory=Viewers)
+    measures: Measures = field(default_factory=Measures)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+
+    def ledger(self, tenant: Tenant) -> Ledger:
+        """Give what is known of a tenant's jobs."""
+        return self.ledgers.setdefault(tenant.name, Ledger(tenant.settings))

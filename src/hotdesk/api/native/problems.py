@@ -1,0 +1,134 @@
+"""What an error looks like: a status, a stable code, and words that say what, why, remedy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from hotdesk.api.quotas import QuotaError
+from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, ImageError, LinkError, printable
+
+LOG = logging.getLogger("hotdesk.api")
+LONGEST = 2000
+"""Characters of a message."""
+STATUS: dict[type[HotdeskError], int] = {
+    BriefError: 400, ImageError: 400, DeskGone: 404, LinkError: 502, DeskError: 502,
+}  # fmt: skip
+OF_FILES = {"missing": 404, "exists": 409, "denied": 403, "full": 507, "not-empty": 409}
+WORDS = {404: "missing", 405: "method", 413: "too-large"}
+
+
+class ProblemBody(BaseModel):
+    """Why something was not done."""
+
+    code: str = Field(description="A stable word, with dots: what programs decide by.", examples=["desk.gone"])
+    message: str = Field(description="What was wanted, why it was not done, and what helps.")
+
+
+class Problem(Exception):  # noqa: N818 - an answer, raised where it is found
+    """An answer that ends a request."""
+
+    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.headers = status, code, headers
+
+    def response(self) -> JSONResponse:
+        """Give it as a response."""
+        return problem(self.status, self.code, str(self), self.headers)
+
+
+def problem(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Give an error as a response; nothing in it can steer a terminal."""
+    return JSONResponse({"code": code, "message": printable(message)[:LONGEST]}, status, headers)
+
+
+def translated(error: HotdeskError) -> Problem:
+    """Say for an error of ours which status and code it has."""
+    if isinstance(error, FileError):
+        return Problem(OF_FILES.get(error.reason, 400), f"{error.code}.{error.reason}", str(error))
+    if isinstance(error, QuotaError):
+        return Problem(429, error.code, str(error), error.headers)
+    status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 503)
+    return Problem(status, error.code, str(error))
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the errors a route may answer with, beside those that every one has."""
+    every = (400, 401, 403, 404, 422, 429, 503)
+    return {status: {"model": ProblemBody, "description": MEANINGS[status]} for status in (*every, *statuses)}
+
+
+MEANINGS = {
+    400: "It cannot be meant so.",
+    401: "No key, or none that is known here.",
+    403: "This key is not for that.",
+    404: "There is no such thing.",
+    409: "Not as things stand now.",
+    413: "It is too large.",
+    422: "It has not the shape that is described here.",
+    429: "Too much at once.",
+    502: "The desk broke.",
+    503: "This machine lacks something.",
+    507: "A disk is full.",
+}
+
+
+def install(app: FastAPI) -> None:
+    """Have every error answered in one shape."""
+    app.add_exception_handler(Problem, answer_problem)
+    app.add_exception_handler(HotdeskError, answer_ours)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(HTTPException, answer_http)
+    app.add_exception_handler(ClientDisconnect, answer_left)
+    app.add_exception_handler(Exception, answer_unknown)
+
+
+async def answer_problem(request: Request, error: Exception) -> JSONResponse:
+    """Answer with what was raised as an answer."""
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def answer_ours(request: Request, error: Exception) -> JSONResponse:
+    """Answer for an error of hotdesk's."""
+    assert isinstance(error, HotdeskError)
+    return translated(error).response()
+
+
+async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
+    """Say what has not the shape that is described; never what was sent, which may be a secret."""
+    assert isinstance(error, RequestValidationError)
+    return problem(422, "request.invalid", "; ".join(map(fault, error.errors()[:8])) + "; see /api/openapi.json")
+
+
+def fault(told: dict[str, Any]) -> str:
+    """Say where something is wrong, and why."""
+    place: Sequence[object] = told.get("loc", ())
+    return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {told.get('msg', 'it is wrong')}"
+
+
+async def answer_http(request: Request, error: Exception) -> JSONResponse:
+    """Answer for what is no route, or another method's."""
+    assert isinstance(error, HTTPException)
+    word = WORDS.get(error.status_code, "refused")
+    headers = dict(error.headers) if error.headers else None
+    return problem(error.status_code, f"request.{word}", str(error.detail), headers)
+
+
+async def answer_left(request: Request, error: Exception) -> JSONResponse:
+    """Answer nobody: whoever asked is gone."""
+    return problem(400, "request.left", "whoever asked went away")
+
+
+async def answer_unknown(request: Request, error: Exception) -> JSONResponse:
+    """Answer for what nobody foresaw; what it was is in the server's log, without what was sent."""
+    LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
+    return problem(500, "internal", "the server failed at this; its log says why")

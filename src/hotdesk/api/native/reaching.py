@@ -1,0 +1,31 @@
+"""Where a client may have its desks go: what is this machine's, or near it, is its operator's to open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_network
+
+from hotdesk.brief.data import Rule
+from hotdesk.brief.rules import rule_text
+from hotdesk.door.address import METADATA, SPECIAL
+from hotdesk.errors import BriefError
+
+
+def require_public(rules: Iterable[Rule]) -> None:
+    """Refuse rules that reach private networks, this machine, or what a cloud tells its machines."""
+    for rule in rules:
+        if rule.verdict != "deny" and (rule.private or is_near(rule.host)):
+            raise BriefError(
+                f"{rule_text(rule)!r} is not of the internet; only this server's operator lets desks go there: "
+                "by `[door] names`"
+            )
+
+
+def is_near(host: str) -> bool:
+    """Say whether an address or network is not of the internet; a name is looked at when it is dialled."""
+    try:
+        found = ip_network(host.strip("[]"), strict=False)
+    except ValueError:
+        return False
+    near = any(special.version == found.version and special.overlaps(found) for special, _ in SPECIAL)
+    return near or any(each.version == found.version and each in found for each in METADATA)

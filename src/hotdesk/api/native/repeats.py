@@ -1,0 +1,80 @@
+"""Requests that may come twice: whoever gives an `Idempotency-Key` gets the first answer again."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+import anyio
+from fastapi import Header
+from pydantic import BaseModel
+
+from hotdesk.api.caller import Caller
+from hotdesk.api.native.problems import Problem
+
+SECONDS = 86400.0
+"""How long an answer is remembered."""
+MOST = 10_000
+T = TypeVar("T", bound=BaseModel)
+IdempotencyKey = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", pattern="^[!-~]{1,200}$", description="The same again: the same answer."),
+]
+
+
+@dataclass(slots=True)
+class Once:
+    """One request, and what came of it."""
+
+    digest: bytes
+    until: float
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: BaseModel | None = None
+
+
+class Repeats:
+    """What was asked before."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str, str, str], Once] = {}
+
+    async def once(
+        self, caller: Caller, act: str, key: str | None, asked: BaseModel | None, make: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Do something once for a caller's key; one that failed may be tried again."""
+        if key is None:
+            return await make()
+        name = (caller.tenant, caller.key, act, key)
+        digest = hashlib.sha256(b"" if asked is None else asked.model_dump_json().encode()).digest()
+        while (earlier := self.known.get(name)) is not None and earlier.until > time.monotonic():
+            if earlier.digest != digest:
+                raise Problem(
+                    409, "idempotency.reused", "this Idempotency-Key came with another request; take a new one"
+                )
+            await earlier.done.wait()
+            if earlier.answer is not None:
+                return earlier.answer  # type: ignore[return-value]
+        return await self.first(name, digest, make)
+
+    async def first(self, name: tuple[str, str, str, str], digest: bytes, make: Callable[[], Awaitable[T]]) -> T:
+        """Do it, and remember what came of it."""
+        self.forget()
+        self.known[name] = once = Once(digest, time.monotonic() + SECONDS)
+        try:
+            answer = await make()
+            once.answer = answer
+            return answer
+        finally:
+            if once.answer is None:
+                self.known.pop(name, None)
+            once.done.set()
+
+    def forget(self) -> None:
+        """Let go of what is old, or too much."""
+        now = time.monotonic()
+        if len(self.known) >= MOST:
+            kept = [(name, each) for name, each in self.known.items() if each.until > now or not each.done.is_set()]
+            self.known = dict(kept[-MOST // 2 :])

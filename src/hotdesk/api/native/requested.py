@@ -1,0 +1,86 @@
+"""What was asked for here: jobs, each with a folder of its own (`hotdesk.api.orders`) and a note of who wanted it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from hotdesk.api.orders import ORDERS, folder_of
+from hotdesk.api.starter import Starter
+from hotdesk.config import Config
+from hotdesk.errors import printable
+from hotdesk.vault import private
+
+BRIEF = "brief"
+REQUEST = "request.json"
+TAIL = 2000
+"""Bytes of what a job said last that are read where it never began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody asked for."""
+
+    job: str
+    task: str
+    by: str
+    at: float
+    """Seconds since 1970."""
+    template: str = ""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs of a server."""
+
+    starter: Starter
+    known: dict[str, dict[str, Request]] = field(default_factory=dict)
+    """What was asked for, by tenant and job."""
+
+    def requests(self, tenant: str, settings: Config) -> dict[str, Request]:
+        """Give everything that was asked for here, read once."""
+        if tenant not in self.known:
+            found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
+            self.known[tenant] = {each.job: each for each in found if each is not None}
+        return self.known[tenant]
+
+    def remember(self, tenant: str, settings: Config, request: Request) -> None:
+        """Write down what is asked for."""
+        folder = folder_of(settings, request.job)
+        private.write(folder, REQUEST, json.dumps(asdict(request)).encode(), 0o600)
+        self.requests(tenant, settings)[request.job] = request
+
+    def forget(self, tenant: str, settings: Config, job: str) -> None:
+        """Remove a job's folder: its brief, what was uploaded for it, what it said."""
+        self.requests(tenant, settings).pop(job, None)
+        shutil.rmtree(folder_of(settings, job), ignore_errors=True)
+
+
+def read_request(path: Path) -> Request | None:
+    """Read what was asked for; None where that cannot be read."""
+    with suppress(OSError, ValueError, TypeError):
+        return Request(**json.loads(path.read_bytes()))
+    return None
+
+
+def make_folder(settings: Config, job: str) -> Path:
+    """Make a job's folder, and that of its brief; give the latter."""
+    folder = folder_of(settings, job)
+    for each in (folder.parent, folder, folder / BRIEF):
+        private.make_folder(each)
+    return folder / BRIEF
+
+
+def last_words(settings: Config, job: str) -> str:
+    """Give what a job said last, where it ended before it began."""
+    try:
+        with (folder_of(settings, job) / "stderr").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return printable(lines[-1])[:500] if lines else ""

@@ -1,0 +1,221 @@
+"""Desks seen live: a terminal and the screen over WebSockets, and the wheel that a person takes."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Literal
+
+import anyio
+from fastapi import APIRouter, Query, WebSocket
+from pydantic import Field
+from starlette.websockets import WebSocketDisconnect
+
+from hotdesk.api.native.asking import Asked, ForDesks, native_of, on_socket
+from hotdesk.api.native.desks import at, one
+from hotdesk.api.native.problems import Problem, documented, translated
+from hotdesk.api.native.shapes import DeskName, Model
+from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
+from hotdesk.desk.sockets import receive, send
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.hands.far import Far
+from hotdesk.host import owner_path
+
+router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
+SHELL = ["/bin/bash", "-l"]
+KEEPING = 30.0
+"""Seconds between two words that a person still drives."""
+GONE, REFUSED = 4404, 4403
+"""How a WebSocket is closed where there is no such desk, and where it is not for whoever asks."""
+
+
+class WheelShown(Model):
+    """Who looks at a desk, and who drives it."""
+
+    viewers: int
+    paused: bool
+    holder: str = Field(description="Who drives, for the journal; empty: the worker.")
+    mine: bool = Field(description="Whether it is whoever asks.")
+    seconds: float
+
+
+class Turn(Model):
+    """What to do with the wheel."""
+
+    act: Literal["take", "give"]
+
+
+@router.get("/wheel", summary="Who drives")
+async def wheel(asked: ForDesks, desk: DeskName) -> WheelShown:
+    """Say who looks at a desk and who drives it."""
+    async with owner(asked, desk) as far:
+        return shown(asked, desk, await far.wheel())
+
+
+@router.post("/wheel", summary="Take the wheel, or give it back")
+async def turn(asked: ForDesks, desk: DeskName, told: Turn) -> WheelShown:
+    """Drive a desk oneself, or let the worker go on; who drives must look at its screen."""
+    await one(asked, desk)
+    name = asked.native.viewers.latest(asked.caller, desk)
+    if name is None:
+        raise Problem(409, "wheel.blind", "who drives a desk looks at it: open its screen first")
+    act = "take" if told.act == "take" else "hand back"
+    async with owner(asked, desk) as far:
+        try:
+            return shown(asked, desk, await far.turn(act, name, ""))
+        except BriefError as e:
+            raise Problem(409, "wheel.taken", str(e)) from None
+
+
+def shown(asked: Asked, desk: str, told: object) -> WheelShown:
+    """Tell of a wheel."""
+    facts = told if isinstance(told, dict) else {}
+    name = asked.native.viewers.latest(asked.caller, desk) or "-"
+    driver = str(facts.get("driver", ""))
+    return WheelShown(
+        viewers=int(str(facts.get("viewers", 0))),
+        paused=bool(facts.get("paused")),
+        holder=str(facts.get("holder", "")),
+        mine=bool(driver) and name.startswith(driver),
+        seconds=float(str(facts.get("seconds", 0))),
+    )
+
+
+@asynccontextmanager
+async def owner(asked: Asked, desk: str) -> AsyncIterator[Far]:
+    """Give the owner of one of the tenant's desks: this server, or the process of a job."""
+    await one(asked, desk)
+    async with remote_runtime(owner_path(asked.tenant.settings, DeskId(desk))) as runtime:
+        yield Far(runtime, DeskId(desk), asked.by)
+
+
+@router.websocket("/screen")
+async def screen(websocket: WebSocket, desk: str) -> None:
+    """Show a desk's screen as RFB; nothing that is sent moves anything until its sender has the wheel."""
+    asked = await admitted(websocket, desk)
+    if asked is None:
+        return
+    with asked.native.viewers.looking(asked.caller, desk) as name:
+        try:
+            async with owner(asked, desk) as far:
+                with await far.screen(name, True) as sock:
+                    await accept(websocket)
+                    await joined(websocket, sock, far, name)
+        except HotdeskError as e:
+            await close(websocket, GONE, str(e))
+
+
+async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str) -> None:
+    """Carry bytes both ways until either side ends."""
+    async with anyio.create_task_group() as tasks:
+
+        async def up() -> None:
+            with suppress(WebSocketDisconnect, OSError, KeyError):
+                while True:
+                    await send(sock, await websocket.receive_bytes())
+            tasks.cancel_scope.cancel()
+
+        async def down() -> None:
+            with suppress(WebSocketDisconnect, OSError, RuntimeError):
+                while data := await receive(sock):
+                    await websocket.send_bytes(data)
+            tasks.cancel_scope.cancel()
+
+        async def keep() -> None:
+            while True:
+                await anyio.sleep(KEEPING)
+                with suppress(HotdeskError):
+                    await far.turn("keep", name, "")
+
+        for work in (up, down, keep):
+            tasks.start_soon(work)
+    await close(websocket, 1000, "")
+
+
+@router.websocket("/terminal")
+async def terminal(
+    websocket: WebSocket,
+    desk: str,
+    rows: Annotated[int, Query(ge=1, le=1000)] = 24,
+    columns: Annotated[int, Query(ge=1, le=1000)] = 80,
+) -> None:
+    """Give a terminal: binary messages are bytes both ways, a text is its new size."""
+    asked = await admitted(websocket, desk)
+    if asked is None:
+        return
+    try:
+        async with at(asked, desk) as found:
+            process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
+            await accept(websocket)
+            try:
+                await typed(websocket, process)
+            finally:
+                with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
+                    await process.kill()
+    except Problem as e:
+        await close(websocket, GONE, str(e))
+    except HotdeskError as e:
+        await close(websocket, GONE, str(e))
+
+
+async def typed(websocket: WebSocket, process: Process) -> None:
+    """Carry what is typed and what is said, until the shell ends or nobody looks."""
+    async with anyio.create_task_group() as tasks:
+
+        async def up() -> None:
+            while (told := await websocket.receive())["type"] != "websocket.disconnect":
+                if (data := told.get("bytes")) is not None:
+                    await process.send(data)
+                elif (size := size_of(told.get("text"))) is not None:
+                    await process.resize(size)
+            tasks.cancel_scope.cancel()
+
+        async def down() -> None:
+            with suppress(WebSocketDisconnect, RuntimeError):
+                async for _, data in process.output():
+                    await websocket.send_bytes(data)
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(up)
+        tasks.start_soon(down)
+    await close(websocket, 1000, "")
+
+
+def size_of(text: object) -> Size | None:
+    """Read a terminal's new size; what is none is passed over."""
+    with suppress(ValueError, RecursionError, BriefError):
+        match json.loads(str(text)):
+            case {"rows": int(rows), "columns": int(columns)}:
+                return Size(rows, columns)
+    return None
+
+
+async def admitted(websocket: WebSocket, desk: str) -> Asked | None:
+    """Say who looks; whoever may not is told so, and None."""
+    native_of(websocket)
+    try:
+        asked = await on_socket(websocket, "desks")
+        if not ID_SHAPE.fullmatch(desk):
+            raise Problem(404, "desk.gone", "that is not a desk's id")
+        await one(asked, desk)
+        return asked
+    except Problem as e:
+        await close(websocket, REFUSED if e.status in (401, 403) else GONE, str(e))
+    except HotdeskError as e:
+        await close(websocket, GONE, str(translated(e)))
+    return None
+
+
+async def accept(websocket: WebSocket) -> None:
+    """Take a WebSocket, in the one language there is."""
+    offered = websocket.scope.get("subprotocols") or []
+    await websocket.accept(subprotocol="binary" if "binary" in offered else None)
+
+
+async def close(websocket: WebSocket, code: int, why: str) -> None:
+    """End a WebSocket; one that is gone is no error."""
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await websocket.close(code, why[:100])

@@ -1,0 +1,44 @@
+"""Shapes that several nouns share: strict models, pages, ids, texts that may come from a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, TypeVar
+
+from fastapi import Path, Query
+from pydantic import BaseModel, ConfigDict
+
+T = TypeVar("T")
+
+
+class Model(BaseModel):
+    """Data that crosses the boundary: nothing unknown in it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Page(Model, Generic[T]):
+    """Some of a list, and where the rest begins."""
+
+    items: list[T]
+    next: str | None = None
+    """Give it as `after` to have what follows; null: that was all."""
+
+
+DeskName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A desk's id.")]
+JobName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A job's id.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+After = Annotated[str, Query(max_length=1100, description="What `next` of the page before said.")]
+
+
+def paged(items: Sequence[T], name: Callable[[T], str], limit: int, after: str) -> tuple[list[T], str | None]:
+    """Give the items that come behind one, and whether there are more; an unknown one is before all."""
+    names = [name(each) for each in items]
+    begin = names.index(after) + 1 if after in names else 0
+    some = list(items[begin : begin + limit])
+    return some, names[begin + limit - 1] if begin + limit < len(items) else None
+
+
+def clean(text: str) -> str:
+    """Give a text that can be written as UTF-8: a desk's names may hold other bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()

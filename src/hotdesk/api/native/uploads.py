@@ -1,0 +1,80 @@
+"""Files that are sent before the job they are for: kept for an hour, then gone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from hotdesk.api.native.asking import Asked, ForJobs
+from hotdesk.api.native.bodies import BYTES, received
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.shapes import Model
+from hotdesk.config import MIB, Config
+from hotdesk.drive.names import check_name
+from hotdesk.vault import private
+
+router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413))
+FOLDER = ("serve", "uploads")
+LARGEST = 256 * MIB
+MOST = 1000
+"""Files that may wait for a job, of one tenant."""
+SECONDS = 3600.0
+UploadId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+
+
+class Uploaded(Model):
+    """A file that waits for a job."""
+
+    id: str
+    name: str
+    size: int
+
+
+@router.post("", status_code=201, summary="Send a file for a job", openapi_extra=BYTES)
+async def upload(
+    asked: ForJobs, request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
+) -> Uploaded:
+    """Take a file in; `files` of a new job names it by its id."""
+    check_name(name)
+    folder = folder_of(asked.tenant.settings)
+    await anyio.to_thread.run_sync(sweep, folder)
+    if len(os.listdir(folder)) >= MOST:
+        raise Problem(429, "upload.many", f"{MOST} files wait for a job already; start it, or wait an hour")
+    number = secrets.token_hex(16)
+    size = await received(request, folder / number, LARGEST)
+    return Uploaded(id=number, name=name, size=size)
+
+
+def folder_of(settings: Config) -> Path:
+    """Give the folder a tenant's uploads wait in."""
+    folder = settings.lib
+    for part in FOLDER:
+        folder = folder / part
+        private.make_folder(folder)
+    return folder
+
+
+def sweep(folder: Path) -> None:
+    """Remove what nobody came for."""
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > SECONDS:
+                path.unlink()
+
+
+def place(asked: Asked, number: str, target: Path) -> None:
+    """Copy an upload to where a job finds it; it stays, for the same again."""
+    source = folder_of(asked.tenant.settings) / number
+    if not source.is_file():
+        raise Problem(404, "upload.missing", f"there is no upload {number}, or no longer; POST /uploads again")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.copyfile(source, target)

@@ -1,0 +1,77 @@
+"""The vault: secrets are put in, replaced and forgotten by name; a value that is in is never told again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import anyio
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from hotdesk.api.native.asking import Asked, ForVault
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
+from hotdesk.vault import exists, ls
+from hotdesk.vault.kinds import LONGEST
+
+router = APIRouter(prefix="/vault", tags=["vault"], responses=documented())
+SecretName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="A secret's name.")]
+
+
+class SecretShown(Model):
+    """What may be known of a secret."""
+
+    name: str
+    kind: str
+    version: int
+    created: float
+    changed: float
+
+
+class SecretOrder(Model):
+    """A secret to keep: nothing that this machine would run, or ask somebody else for."""
+
+    kind: Annotated[
+        Literal["token", "basic", "totp"], Field(description="What it is; of `basic` the value is USER:PASSWORD.")
+    ] = "token"
+    value: Annotated[str, Field(min_length=1, max_length=LONGEST, description="Never told again.", repr=False)]
+
+
+@router.get("", summary="Secrets, by name")
+async def list_secrets(asked: ForVault, limit: Limit = 100, after: After = "") -> Page[SecretShown]:
+    """List the tenant's secrets: names and kinds, never values."""
+    some, more = paged(await known(asked), lambda each: each.name, limit, after)
+    return Page(items=some, next=more)
+
+
+@router.put("/{name}", summary="Keep a secret")
+async def keep(asked: ForVault, name: SecretName, told: SecretOrder) -> SecretShown:
+    """Put a secret in; one of that name is replaced, one version up."""
+    value = told.value.encode("utf-8", "surrogatepass")
+    await asked.native.jobs.starter.keep_secret(asked.tenant.name, name, told.kind, value)
+    return await one(asked, name)
+
+
+@router.delete("/{name}", status_code=204, summary="Forget a secret")
+async def forget(asked: ForVault, name: SecretName) -> None:
+    """Forget a secret; whoever was granted it gets it no more."""
+    await one(asked, name)
+    await asked.native.jobs.starter.forget_secret(asked.tenant.name, name)
+
+
+async def known(asked: Asked) -> list[SecretShown]:
+    """Give what may be known of the tenant's secrets."""
+    folder = asked.tenant.settings.lib / "keys"
+    found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
+    return [
+        SecretShown(name=each.name, kind=each.kind, version=each.version, created=each.created, changed=each.changed)
+        for each in found
+    ]
+
+
+async def one(asked: Asked, name: str) -> SecretShown:
+    """Give one of the tenant's secrets; another's is as unknown as one that never was."""
+    for each in await known(asked):
+        if each.name == name:
+            return each
+    raise Problem(404, "secret.missing", f"there is no secret {name}; GET /vault lists those there are")

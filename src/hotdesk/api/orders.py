@@ -1,0 +1,129 @@
+"""A job of a server as its starter sees it: a folder of its own, and a command line made of a closed list.
+
+orders/JOB/brief/       the brief and what came with it: the server writes it
+orders/JOB/out/         what the job kept
+orders/JOB/stdout       what it said, a JSON object a line
+orders/JOB/stderr
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hotdesk.config import APPROVALS, Config
+from hotdesk.errors import BriefError
+
+ORDERS = "orders"
+JOB_SHAPE = re.compile(r"i[a-z0-9]{20}")
+MODEL_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
+NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+NUMBERS = {"seconds": 7 * 86400.0, "tokens": 1e12, "dollars": 1e6, "acts": 1e6}
+"""Limits a job may be given, and the most each may be."""
+MOST_MODELS = 8
+KINDS = ("token", "basic", "totp")
+"""Secrets a client may put in: none that this machine would run, or ask somebody for."""
+SNAPSHOT_SHAPE = re.compile(r"snapshot-[a-z0-9-]{1,54}")
+"""Images that are somebody's snapshots; no operator's is called so."""
+SCRIPT = "brain.py"
+"""What acts in a template that needs no model."""
+
+
+def folder_of(settings: Config, job: str) -> Path:
+    """Give the folder of a tenant's job."""
+    if not JOB_SHAPE.fullmatch(job):
+        raise BriefError(f"{job[:40]!r} is not a job's id")
+    return settings.lib / ORDERS / job
+
+
+def command(act: str, folder: Path, job: str, options: Mapping[str, object], templates: tuple[Path, ...]) -> list[str]:
+    """Write the command line of a job; every word in it is ours, a number, or has a shape."""
+    known = {"requester", "approve", *NUMBERS} | ({"template", "models", "planners"} if act == "work" else set())
+    if unknown := sorted(set(options) - known):
+        raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
+    limits = [word for name in ("approve", *NUMBERS) for word in limit(name, options.get(name))]
+    if act == "resume":
+        return ["resume", job, "--json", *limits]
+    thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []))]
+    script = scripted(options.get("template"), templates)
+    places = ["--id", job, "--out", str(folder / "out")]
+    return ["work", str(folder / "brief"), "--json", *places, *thinks, *script, *limits]
+
+
+def errand(message: Mapping[str, object]) -> list[str]:
+    """Write the command line of what is done at once: a secret put in or forgotten, a snapshot's image removed."""
+    match message:
+        case {"ask": "secret", "name": str(name), "kind": str(kind)} if NAME_SHAPE.fullmatch(name) and kind in KINDS:
+            return ["vault", "set", name, "--kind", kind]
+        case {"ask": "unsecret", "name": str(name)} if NAME_SHAPE.fullmatch(name):
+            return ["vault", "rm", name]
+        case {"ask": "unsave", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
+            return ["image", "rm", name]
+    raise BriefError("the starter does no such thing, or not for such a name")
+
+
+def limit(name: str, value: object) -> list[str]:
+    """Write a limit; None is none."""
+    if value is None:
+        return []
+    if name == "approve" and isinstance(value, str) and value in APPROVALS:
+        return ["--approve", value]
+    most = NUMBERS.get(name, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise BriefError(f"{name} is out of bounds")
+    return [f"--{name}", str(value if name in ("seconds", "dollars") else int(value))]
+
+
+def models(name: str, value: object) -> list[str]:
+    """Write who thinks."""
+    if not isinstance(value, list) or len(value) > MOST_MODELS:
+        raise BriefError(f"{name} takes up to {MOST_MODELS} names")
+    if not all(isinstance(each, str) and MODEL_SHAPE.fullmatch(each) for each in value):
+        raise BriefError(f"{name} takes names like anthropic:MODEL")
+    flag = "--model" if name == "models" else "--planner"
+    return [word for each in value for word in (flag, each)]
+
+
+def scripted(template: object, templates: tuple[Path, ...]) -> list[str]:
+    """Write which script acts: only one that an operator installed with a template."""
+    if template is None:
+        return []
+    if not isinstance(template, str) or not NAME_SHAPE.fullmatch(template):
+        raise BriefError("that is not a template's name")
+    for folder in templates:
+        if (script := folder / template / SCRIPT).is_file():
+            return ["--script", str(script)]
+    raise BriefError(f"there is no template {template!r} with a script")
+
+
+def requester(options: Mapping[str, object]) -> str:
+    """Give who asked for a job."""
+    told = options.get("requester", "")
+    if not isinstance(told, str) or (told and not WHO_SHAPE.fullmatch(told)):
+        raise BriefError("the requester is a key's name")
+    return told
+
+
+@contextmanager
+def outputs(folder: Path) -> Iterator[tuple[int, int]]:
+    """Open what a job's output goes to; a link, or what is no plain file, is refused."""
+    try:
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as e:
+        raise BriefError(f"job {folder.name} has no folder: {e.strerror}") from e
+    fds: list[int] = []
+    try:
+        for name in ("stdout", "stderr"):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fds.append(os.open(name, flags, 0o600, dir_fd=place))
+            if not stat.S_ISREG(os.fstat(fds[-1]).st_mode):
+                raise BriefError(f"{name} of job {folder.name} is no plain file")
+        yield fds[0], fds[1]
+    finally:
+        for fd in (place, *fds):
+            os.close(fd)

@@ -1,0 +1,38 @@
+"""What a server gives up once its starter runs: it reads what strangers and desks wrote.
+
+It keeps reading, and writing where results, keys, uploads and sockets go. It makes no connection and no listener, gains
+no privilege, signals nobody else, and has no capability but to read. Keepers and jobs are its starter's to begin.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotdesk.api import listening
+from hotdesk.api.orders import ORDERS
+from hotdesk.config import Config
+from hotdesk.desk.confine import confine
+from hotdesk.door import presets
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import HostError
+
+CLOSED = ("serve", "drive", "jobs", ORDERS)
+"""What a server writes in the machine's own state directory; only root enters."""
+
+
+def give_up(settings: Config, *, dials: bool = False) -> None:
+    """Give up everything a server does not need; call it before any thread is started."""
+    listening.widen()
+    if os.geteuid() != 0:
+        return
+    presets.remember()
+    Drive(settings.lib / "drive")
+    closed = [settings.lib / name for name in CLOSED]
+    passable = [settings.run / "control", settings.run / "tenants", settings.lib / "tenants"]
+    for folder in closed:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in passable:
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise HostError("a thread runs already that would keep its privileges; this is a defect of hotdesk")
+    confine([*closed, *passable], reads_all=True, dials=dials)

@@ -1,0 +1,177 @@
+"""How much one tenant may have at once, and how often it may ask: counted before anything is opened.
+
+Counting never waits, so that a burst cannot get in between: `take` has everything that was asked for, or nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from hotdesk.config import Read, known_settings, number, size
+from hotdesk.errors import BriefError, HotdeskError
+
+Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
+WORDS: Mapping[str, str] = {
+    "desks": "desks at once",
+    "jobs": "running jobs",
+    "cpus": "processors",
+    "memory": "bytes of memory",
+    "disk": "bytes of disk",
+}
+
+
+class QuotaError(HotdeskError):
+    """A tenant has all it may have, or asks too often; `wait` is how many seconds help, None when waiting does not."""
+
+    code = "quota"
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Give what an answer with status 429 says beside the message."""
+        if self.wait is None:
+            return {"Should-Retry": "false"}
+        return {"Retry-After": str(max(1, math.ceil(self.wait)))}
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What one tenant may have; None: as much as there is."""
+
+    desks: int | None = None
+    jobs: int | None = None
+    """Jobs that run at once."""
+    cpus: float | None = None
+    memory: int | None = None
+    disk: int | None = None
+    rate: float | None = None
+    """Requests a second; twice as many may come in a burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What tenants may have, as the operator wrote it."""
+
+    usual: Quota = Quota()
+    own: Mapping[str, Quota] = field(default_factory=dict)
+    """Tenants with a quota of their own."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Requests a tenant may still send now."""
+
+    left: float
+    at: float
+
+    def draw(self, rate: float, now: float) -> float:
+        """Take one; give the seconds until there is one, 0 when there was."""
+        most = max(1.0, 2 * rate)
+        self.left = min(most, self.left + (now - self.at) * rate)
+        self.at = now
+        if self.left < 1:
+            return (1 - self.left) / rate
+        self.left -= 1
+        return 0.0
+
+
+@dataclass(slots=True)
+class Taken:
+    """Something a tenant has; `free` gives it back, once."""
+
+    quotas: Quotas
+    tenant: str
+    amounts: dict[str, float]
+    freed: bool = False
+
+    def free(self) -> None:
+        """Give it back; twice is no error."""
+        if not self.freed:
+            self.freed = True
+            self.quotas.give_back(self.tenant, self.amounts)
+
+
+@dataclass(slots=True)
+class Quotas:
+    """What tenants may have, and what they have."""
+
+    limits: Limits = field(default_factory=Limits)
+    clock: Callable[[], float] = time.monotonic
+    used: dict[str, dict[str, float]] = field(default_factory=dict)
+    buckets: dict[str, Bucket] = field(default_factory=dict)
+
+    def of(self, tenant: str) -> Quota:
+        """Give what a tenant may have."""
+        return self.limits.own.get(tenant, self.limits.usual)
+
+    def has(self, tenant: str, kind: Kind) -> float:
+        """Say how much a tenant has."""
+        return self.used.get(tenant, {}).get(kind, 0.0)
+
+    def take(self, tenant: str, **amounts: float) -> Taken:
+        """Count what a tenant is about to have; `QuotaError` when that is too much, and nothing is counted."""
+        quota = self.of(tenant)
+        have = self.used.setdefault(tenant, {})
+        for kind, amount in amounts.items():
+            most = getattr(quota, kind)
+            if most is not None and have.get(kind, 0.0) + amount > most:
+                raise QuotaError(too_much(tenant, kind, have.get(kind, 0.0), amount, most))
+        for kind, amount in amounts.items():
+            have[kind] = have.get(kind, 0.0) + amount
+        return Taken(self, tenant, dict(amounts))
+
+    def give_back(self, tenant: str, amounts: Mapping[str, float]) -> None:
+        """Count less."""
+        have = self.used[tenant]
+        for kind, amount in amounts.items():
+            have[kind] = max(0.0, have[kind] - amount)
+
+    def ask(self, tenant: str) -> None:
+        """Count a request; `QuotaError` when they come too fast."""
+        rate = self.of(tenant).rate
+        if rate is None:
+            return
+        now = self.clock()
+        bucket = self.buckets.setdefault(tenant, Bucket(max(1.0, 2 * rate), now))
+        if (wait := bucket.draw(rate, now)) > 0:
+            raise QuotaError(f"tenant {tenant} asks more than {rate:g} times a second; wait {wait:.1f} s", wait)
+
+
+def too_much(tenant: str, kind: str, has: float, wanted: float, most: float) -> str:
+    """Say what was asked for, what there is, and what helps."""
+    what = WORDS[kind]
+    if wanted > most:
+        return f"{wanted:.15g} {what} are more than tenant {tenant} may have at all, {most:.15g}; ask for less"
+    return (
+        f"tenant {tenant} has {has:.15g} of the {most:.15g} {what} it may have, and asks for {wanted:.15g} more; "
+        "end some, or ask the operator for more"
+    )
+
+
+def read(name: str, table: object) -> Limits:
+    """Read `[serve.quota]`: what every tenant may have, and below it tables of tenants that have more or less."""
+    if not isinstance(table, dict):
+        raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
+    told = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    usual = Quota(**known_settings(name, told, SETTINGS))  # type: ignore[arg-type]
+    tables = {key: value for key, value in table.items() if isinstance(value, dict)}
+    own = {key: known_settings(f"{name}.{key}", value, SETTINGS) for key, value in tables.items()}
+    return Limits(usual, {key: replace(usual, **value) for key, value in own.items()})  # type: ignore[arg-type]
+
+
+SETTINGS: Mapping[str, Read] = {
+    "desks": number(0, 1e6, whole=True),
+    "jobs": number(0, 1e6, whole=True),
+    "cpus": number(0.01, 1e6),
+    "memory": size,
+    "disk": size,
+    "rate": number(0.01, 1e6),
+}
+"""What `[serve.quota]` has."""

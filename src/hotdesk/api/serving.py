@@ -1,0 +1,193 @@
+"""How a server listens, and what it gives: settings, read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal, get_args
+
+from hotdesk.api import quotas
+from hotdesk.api.quotas import Limits
+from hotdesk.config import Read, known_settings, number, one_of
+from hotdesk.desk.image import as_name
+from hotdesk.errors import BriefError
+
+PORT = 3700
+Egress = Literal["deny", "packages", "open"]
+NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
+LONGEST = 86400.0
+MOST_READY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What an operator decided about a server."""
+
+    host: str = "127.0.0.1"
+    """The address it listens on; anything but loopback needs keys and TLS, and then has TLS alone."""
+    port: int = PORT
+    """Where it listens without TLS, on loopback."""
+    tls_port: int = 0
+    """Where it listens with TLS; 0: nowhere."""
+    certificate: Path | None = None
+    """The certificate chain for TLS, in PEM: for the server's names and `*.DOMAIN`."""
+    private_key: Path | None = None
+    names: tuple[str, ...] = ()
+    """Names it answers to beside its own address: exact, in lower case, without a port."""
+    domain: str = "localhost"
+    """What sandboxes' ports are reached below, as `PORT-ID.DOMAIN`; never a name people sign in at."""
+    egress: Egress = "packages"
+    """What an E2B program reaches unless it says otherwise."""
+    shutdown: Literal["burn"] = "burn"
+    """What becomes of desks when the server ends: they burn with the keeper that is its child."""
+    ready: Mapping[str, int] = field(default_factory=lambda: {"base": 2})
+    """Templates, and how many desks of each are kept ready for each tenant."""
+    longest: float = LONGEST
+    """Seconds a desk may last at most, whatever is asked for."""
+    mcp_image: str = "desktop"
+    """What the desks of MCP clients are made from."""
+    mcp_idle: float = 900.0
+    """Seconds without a word after which an MCP client's session, or its desk, is over."""
+    mcp_grace: float = 30.0
+    """Seconds an MCP client that held a stream open may be gone before its session is over."""
+    requester_may_approve: bool = True
+    """Whether who asked for a job may approve what it asks for."""
+    templates: tuple[Path, ...] = ()
+    """Folders of briefs for people to fill in; each brief a folder of its own with a `template.toml`."""
+    quota: Limits = field(default_factory=Limits)
+    """What one tenant may have."""
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether only this machine reaches it."""
+        return is_loopback(self.host)
+
+    @property
+    def reached(self) -> str:
+        """Give what E2B's programs put a sandbox's port and id before, its own port included."""
+        port = self.tls_port or self.port
+        return self.domain if self.tls_port == 443 else f"{self.domain}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address is this machine's own."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read(table: object) -> Serving:
+    """Read `[serve]`."""
+    return Serving(**known_settings("serve", table, SETTINGS))  # type: ignore[arg-type]
+
+
+def check(serving: Serving, has_keys: bool) -> Serving:
+    """Refuse what must not listen, or cannot."""
+    if serving.host == "localhost":
+        raise BriefError("host takes an address; for this machine alone 127.0.0.1")
+    if serving.tls_port and (serving.certificate is None or serving.private_key is None):
+        raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE")
+    if (serving.certificate or serving.private_key) and not serving.tls_port:
+        raise BriefError("a certificate is for TLS: say where with --tls-port N")
+    if serving.domain in serving.names:
+        raise BriefError(f"{serving.domain} is both a name and the domain of sandboxes; what they serve needs its own")
+    if not serving.is_local:
+        if not serving.tls_port:
+            raise BriefError(f"{serving.host} is not loopback: keys would travel in the clear; add --tls-port and TLS")
+        if not has_keys:
+            raise BriefError(f"{serving.host} is not loopback and there is no key yet: `hotdesk key new --name NAME`")
+    return serving
+
+
+def address(name: str, value: object) -> object:
+    """Read an address to listen on."""
+    try:
+        return str(ip_address(str(value)))
+    except ValueError:
+        raise BriefError(f"setting {name} takes an address, as in 127.0.0.1 or 0.0.0.0") from None
+
+
+def path(name: str, value: object) -> object:
+    """Read the path of a file."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise BriefError(f"setting {name} takes the path of a file")
+    return Path(value)
+
+
+def paths(name: str, value: object) -> object:
+    """Read the paths of folders."""
+    if not isinstance(value, list):
+        raise BriefError(f"setting {name} takes a list of folders")
+    return tuple(path(name, each) for each in value)
+
+
+def image_name(name: str, value: object) -> object:
+    """Read an image's name."""
+    if not isinstance(value, str):
+        raise BriefError(f"setting {name} takes an image's name; `hotdesk image ls` lists them")
+    return as_name(value)
+
+
+def yes_or_no(name: str, value: object) -> object:
+    """Read a choice."""
+    if not isinstance(value, bool):
+        raise BriefError(f"setting {name} takes true or false")
+    return value
+
+
+def host_name(name: str, value: object) -> str:
+    """Read a name."""
+    if not isinstance(value, str) or not NAME_SHAPE.fullmatch(value):
+        raise BriefError(f"setting {name} takes a name in lower case without a port, as in desk.example.test")
+    return value
+
+
+def host_names(name: str, value: object) -> object:
+    """Read several names."""
+    if not isinstance(value, list):
+        raise BriefError(f"setting {name} takes a list of names")
+    return tuple(host_name(name, each) for each in value)
+
+
+def counts(name: str, value: object) -> object:
+    """Read how many desks of each template are kept ready."""
+    if not isinstance(value, dict):
+        raise BriefError(f"setting {name} takes templates and how many desks of each, as in {{base = 2}}")
+    return {str(key): number(0, MOST_READY, whole=True)(f"{name}.{key}", each) for key, each in value.items()}
+
+
+def burn_only(name: str, value: object) -> object:
+    """Read what becomes of desks in the end; they cannot be left, because their keeper is this server's child."""
+    if value == "leave":
+        raise BriefError(
+            f"setting {name} cannot be leave: a desk burns with the keeper of whoever opened it, and that is the "
+            "server; keep what is worth it in a snapshot or the drive"
+        )
+    return one_of(("burn",))(name, value)
+
+
+SETTINGS: dict[str, Read] = {
+    "host": address,
+    "port": number(0, 65535, whole=True),
+    "tls_port": number(0, 65535, whole=True),
+    "certificate": path,
+    "private_key": path,
+    "names": host_names,
+    "domain": host_name,
+    "egress": one_of(get_args(Egress)),
+    "shutdown": burn_only,
+    "ready": counts,
+    "longest": number(1, LONGEST),
+    "mcp_image": image_name,
+    "mcp_idle": number(1, LONGEST),
+    "mcp_grace": number(0, 3600),
+    "requester_may_approve": yes_or_no,
+    "templates": paths,
+    "quota": quotas.read,
+}
+"""What `[serve]` has."""
+assert SETTINGS.keys() == {each.name for each in fields(Serving)}

@@ -1,0 +1,115 @@
+"""What a desk wrote, at an origin of its own: by a link that lasts a minute, without cookies, without script.
+
+A link is all there is: whoever has it sees one thing, for a moment. Only pictures, plain text and our own report are
+shown; anything else is a download.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+SECONDS = 60.0
+"""How long a link lasts."""
+MOST = 4096
+"""Links at a time: the oldest end first."""
+LABEL = "content"
+PICTURES = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
+}  # fmt: skip
+TEXTS = frozenset({
+    ".txt", ".md", ".csv", ".tsv", ".log", ".json", ".toml", ".yaml", ".yml", ".xml", ".html", ".htm", ".svg", ".css",
+    ".js", ".py", ".sh", ".sql", ".patch", ".diff", ".ini", ".cfg",
+})  # fmt: skip
+"""What is shown as the text it is, whatever a browser would make of it."""
+REPORT = "text/html; charset=utf-8"
+RULES = {
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "cross-origin",
+    "cache-control": "no-store",
+}
+
+Reading = Callable[[], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One thing that may be looked at."""
+
+    read: Reading
+    name: str
+    report: bool
+    """Whether we wrote it: a page of ours is shown as one."""
+    until: float
+
+
+class Content:
+    """Links that were given out, and what they lead to."""
+
+    def __init__(self, domain: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.domain = domain
+        self.clock = clock
+        self.links: dict[str, Link] = {}
+
+    def offer(self, read: Reading, name: str, report: bool = False) -> str:
+        """Give the path of a new link, below the second origin."""
+        now = self.clock()
+        for key in [key for key, link in self.links.items() if link.until <= now]:
+            del self.links[key]
+        while len(self.links) >= MOST:
+            del self.links[next(iter(self.links))]
+        key = secrets.token_urlsafe(32)
+        self.links[key] = Link(read, name, report, now + SECONDS)
+        return f"/content/{key}"
+
+    def find(self, path: str) -> Link | None:
+        """Give what a path leads to, while it lasts."""
+        link = self.links.get(path.removeprefix("/content/"))
+        return link if link is not None and link.until > self.clock() else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request at the second origin."""
+        link = self.find(scope["path"]) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
+        answer = Response("This link is over. Open it again.", 404, RULES, "text/plain; charset=utf-8")
+        await (answer if link is None else shown(link, await link.read()))(scope, receive, send)
+
+
+def shown(link: Link, data: bytes) -> Response:
+    """Answer with what was written, harmlessly."""
+    media, inline = kind_of(link.name, link.report)
+    how = "inline" if inline else "attachment"
+    headers = {**RULES, "content-disposition": f"{how}; filename*=UTF-8''{quote(link.name, safe='')}"}
+    return Response(data, 200, headers, media)
+
+
+def kind_of(name: str, report: bool) -> tuple[str, bool]:
+    """Say as what something is served, and whether it is shown."""
+    suffix = PurePosixPath(name).suffix.lower()
+    if report:
+        return REPORT, True
+    if suffix in PICTURES:
+        return PICTURES[suffix], True
+    if suffix in TEXTS:
+        return "text/plain; charset=utf-8", True
+    return "application/octet-stream", False
+
+
+def content_name(domain: str) -> str:
+    """Give the name of the second origin."""
+    return f"{LABEL}.{domain}"
+
+
+def content_origin(scheme: str, host: str, domain: str) -> str:
+    """Give the second origin, as whoever reached the first one at `host` reaches it."""
+    _, colon, port = host.rpartition(":")
+    return f"{scheme}://{content_name(domain)}{f':{port}' if colon and port.isdecimal() else ''}"

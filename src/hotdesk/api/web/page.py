@@ -1,0 +1,147 @@
+"""The files of the page, read once, so that no request chooses a path; and what a browser may do with them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.web.content import Content, content_name, content_origin
+from hotdesk.errors import HostError
+from hotdesk.hands import novnc
+from hotdesk.hands import page as viewer
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+INDEX = "index.html"
+ELSEWHERE = frozenset({"localhost", "[::1]"})
+"""Names that lead to the one people sign in at: what desks wrote is below `localhost`."""
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "cache-control": "no-cache",
+    "vary": "accept-encoding",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of the page."""
+
+    media: str
+    plain: bytes
+    packed: bytes
+    """The same, as gzip."""
+    tag: str
+    """What a browser knows it again by."""
+
+
+class Page:
+    """Serves the page at the server's own name, and what desks wrote at the other."""
+
+    def __init__(self, content: Content, lib: Path, name: str = "127.0.0.1") -> None:
+        self.content = content
+        self.name = name
+        """The one name people sign in at, from this machine."""
+        self.files = own_files()
+        self.lib = lib
+        """Where noVNC lies."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        host = Headers(scope=scope).get("host", "")
+        name, port = parted(host)
+        if name == content_name(self.content.domain):
+            await self.content(scope, receive, send)
+        elif name in ELSEWHERE:
+            home = f"{scope['scheme']}://{self.name}{port}/"
+            await RedirectResponse(home, 307, self.rules(scope, host))(scope, receive, send)
+        else:
+            await (await self.answer(scope, host))(scope, receive, send)
+
+    async def answer(self, scope: Scope, host: str) -> Response:
+        """Give the file that is asked for."""
+        rules = self.rules(scope, host)
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+            return JSONResponse({"code": "page.method", "message": "the page is only read"}, 405, rules)
+        path: str = scope["path"]
+        file = await self.find(INDEX if path == "/" else path.removeprefix("/web/"))
+        if file is None:
+            return JSONResponse({"code": "page.none", "message": "there is no such file"}, 404, rules)
+        asked = Headers(scope=scope)
+        rules["etag"] = file.tag
+        if asked.get("if-none-match") == file.tag:
+            return Response(None, 304, rules)
+        if "gzip" in asked.get("accept-encoding", ""):
+            return Response(file.packed, 200, {**rules, "content-encoding": "gzip"}, file.media)
+        return Response(file.plain, 200, rules, file.media)
+
+    def rules(self, scope: Scope, host: str) -> dict[str, str]:
+        """Give the headers of every answer."""
+        return {**ALWAYS, "content-security-policy": policy(scope["scheme"], host, self.content.domain)}
+
+    async def find(self, name: str) -> File | None:
+        """Give a file by its name; what shows screens is large, and made of many, when it is first asked for."""
+        if name == viewer.LIBRARY and name not in self.files:
+            made = await anyio.to_thread.run_sync(library, novnc.folder(self.lib))
+            self.files |= {} if made is None else {name: made}
+        return self.files.get(name)
+
+
+def parted(host: str) -> tuple[str, str]:
+    """Give the name in a Host header, and its port with the colon."""
+    name, colon, port = host.rpartition(":")
+    return (name.lower(), f":{port}") if colon and port.isdecimal() else (host.lower(), "")
+
+
+def policy(scheme: str, host: str, domain: str) -> str:
+    """Say what a browser may load for the page, and from where."""
+    streams = f"{'wss' if scheme == 'https' else 'ws'}://{host}"
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "img-src 'self' data:",
+            f"connect-src 'self' {streams}",
+            f"frame-src {content_origin(scheme, host, domain)}",
+            "base-uri 'none'",
+            "form-action 'self'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def own_files() -> dict[str, File]:
+    """Read every file of the page."""
+    found = (each for each in (files(__package__) / "static").iterdir() if each.is_file())
+    return {each.name: as_file(TYPES[Path(each.name).suffix], each.read_bytes()) for each in found}
+
+
+def library(folder: Path) -> File | None:
+    """Read noVNC, which shows a desk's screen; None when it is not installed."""
+    try:
+        return as_file(viewer.SCRIPT, viewer.load(folder)[viewer.LIBRARY].data)
+    except HostError:
+        return None
+
+
+def as_file(media: str, data: bytes) -> File:
+    """Make a file ready to be served."""
+    return File(media, data, gzip.compress(data, mtime=0), f'"{hashlib.sha256(data).hexdigest()[:32]}"')

@@ -1,0 +1,25 @@
+// Everything that waits for a person, the most urgent first.
+import { empty, fill, h } from "./dom.js";
+import { list } from "./api.js";
+import { card } from "./card.js";
+
+export default async function view(here) {
+  const place = h("div", { class: "cards" });
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Approvals")), place);
+  const load = async () => show(place, await list("/approvals"), load);
+  here.live(load);
+  await load();
+}
+
+// Cards that are still open stay as they are, with what was typed into them.
+export function show(place, found, again, none = () => empty("Nothing waits", "When a job needs a decision, it stands here.")) {
+  const known = new Map([...place.querySelectorAll(":scope > .card")].map((each) => [each.dataset.id, each]));
+  const cards = found.map((each) => known.get(each.id) || card(each, again));
+  const now = [...place.children];
+  if (!cards.length) {
+    fill(place, none());
+  } else if (now.length !== cards.length || cards.some((each, at) => each !== now[at])) {
+    now.filter((each) => !cards.includes(each)).forEach((each) => each.remove());
+    cards.forEach((each, at) => place.children[at] !== each && place.insertBefore(each, place.children[at] || null));
+  }
+}

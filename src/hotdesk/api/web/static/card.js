@@ -1,0 +1,67 @@
+// What waits for a person: facts worked out by the server first, the worker's words last and marked as such.
+import { block, button, date, facts, field, form, h, say, span } from "./dom.js";
+import { may, post, to } from "./api.js";
+
+const KINDS = {
+  plan: "Plan", step: "Step", amendment: "Change of plan", repeat: "Repeat", question: "Question", door: "Way out",
+};
+
+export function card(asked, settled = () => {}) {
+  const told = asked.card || {};
+  const decide = async (answer, more = {}) => {
+    await post(`/approvals/${to(asked.id)}`, { answer, digest: asked.digest, ...more });
+    say({ approve: "Approved.", edit: "Approved as edited.", refuse: "Refused.", answer: "Answered." }[answer]);
+    await settled();
+  };
+  const title = h("h3", { id: `card-${asked.id}` }, told.title || KINDS[asked.kind] || "A question");
+  const words = told.words || told.reason;
+  const acts = h("div", { class: "acts" });
+  const made = h("article", { class: "card", "aria-labelledby": title.id, "data-kind": asked.kind, "data-id": asked.id }, [
+    h("header", null, h("span", { class: "kind" }, KINDS[asked.kind] || asked.kind), title, left(asked)),
+    asked.job && h("p", { class: "quiet job" }, "Job ", h("a", { href: `#/jobs/${to(asked.job)}` }, asked.task || asked.job),
+      asked.by && ` of ${asked.by}`),
+    !asked.job && asked.desk && h("p", { class: "quiet" }, "Desk ", h("a", { href: `#/desks/${to(asked.desk)}` }, asked.desk)),
+    facts(Object.entries(told.facts || {}).filter(([name]) => !name.startsWith("digest") && name !== "brief")),
+    told.lines?.length ? block(told.lines.join("\n"), { class: "lines", "aria-label": "What it would do" }) : null,
+    words && h("figure", { class: "words" },
+      h("figcaption", null, asked.kind === "door" ? "The desk says" : "The worker says"), h("blockquote", null, words)),
+    acts,
+    asked.digest && h("p", { class: "quiet digest" }, "You decide about exactly this: ", h("code", null, asked.digest.slice(0, 16))),
+  ]);
+  acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Somebody who may approve decides.")]));
+  return made;
+}
+
+function left(asked) {
+  const until = date(asked.until);
+  return until && h("span", { class: "quiet" }, `${span(until - Date.now())} left`);
+}
+
+function choices(asked, decide, acts) {
+  if (asked.kind === "question") {
+    const words = h("textarea", { rows: "3", required: true });
+    return [
+      form("wide", () => decide("answer", { words: words.value }), field("Your answer", words), h("div", { class: "row" }, h("button", { class: "primary" }, "Send answer"), refusal(decide, acts))),
+    ];
+  }
+  return [
+    button("Approve", () => decide("approve"), { class: "primary" }),
+    asked.plan_text && button("Edit", () => edit(asked, decide, acts)),
+    refusal(decide, acts),
+  ].filter(Boolean);
+}
+
+const refusal = (decide, acts) =>
+  button("Refuse", () => {
+    const words = h("input", { type: "text", maxlength: "1000" });
+    acts.replaceChildren(form("wide", () => decide("refuse", words.value ? { words: words.value } : {}), field("Why not? The worker is told.", words), h("button", { class: "danger" }, "Refuse")));
+    words.focus();
+  });
+
+function edit(asked, decide, acts) {
+  const text = h("textarea", { rows: "18", spellcheck: "false", class: "code" });
+  text.value = asked.plan_text;
+  acts.replaceChildren(form("wide", () => decide("edit", { plan: text.value }), field("The plan", text, "A step can do what it lists, and nothing else."),
+  h("div", { class: "row" }, h("button", { class: "primary" }, "Approve as edited"), refusal(decide, acts))));
+  text.focus();
+}

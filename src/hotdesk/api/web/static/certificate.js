@@ -1,0 +1,23 @@
+// What was seen of a file when it was verified, signed and bound to its bytes.
+import { block, chip, date, dialog, facts, h, size } from "./dom.js";
+
+export function showCertificate(told, each) {
+  dialog("Certificate", [
+    h("p", { class: "row" }, chip(each.verdict === "passed" ? "verified" : each.verdict || "signed"), h("strong", null, told.file.name)),
+    facts([
+      ["SHA-256", h("code", null, told.file.sha256)],
+      ["size", size(told.file.size)],
+      ["signed", date(told.at)?.toLocaleString()],
+      ["by the key", h("code", null, told.public_key)],
+      ["worker", [told.brain.name, ...told.brain.models].filter(Boolean).join(", ")],
+      ["approved by", told.plan.approvals.map((one) => `${one.by} (${one.kind}: ${one.answer})`).join(", ")],
+    ]),
+    told.checks.map((check) => h("section", null, h("h3", null, `Check: ${check.check}`), h("ul", { class: "plainlist" }, [
+      check.held.map((line) => h("li", null, line)),
+      check.not_checked.map((line) => h("li", { class: "quiet" }, `not checked: ${line}`)),
+    ]))),
+    h("p", { class: "hint" }, "It says what was checked, and that the file is that file. Anybody can verify it offline: ",
+      h("code", null, "hotdesk verify"), "."),
+    h("details", null, h("summary", null, "All of it"), block(JSON.stringify(told, null, 2), { class: "lines" })),
+  ], true);
+}

@@ -1,0 +1,85 @@
+// Desks that are open now, and one of them.
+import { button, chip, confirm, empty, facts, fill, form, h, keep, moment, say, size, tabs } from "./dom.js";
+import { get, list, may, post, remove, to } from "./api.js";
+import { screen } from "./screen.js";
+import { terminal } from "./terminal.js";
+import { files } from "./files.js";
+
+export default async function view(here) {
+  return here.rest.length ? one(here) : all(here);
+}
+
+async function all(here) {
+  const place = h("div");
+  const image = h("select", { id: "image" }, ["base", "desktop", "office"].map((each) => h("option", null, each)));
+  const open = async () => {
+    const desk = await post("/desks", { image: image.value });
+    location.hash = `#/desks/${to(desk.id)}`;
+  };
+  const order = form("row", open, h("label", { for: "image" }, "Image"), image, h("button", { class: "primary" }, "Open a desk"));
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Desks"), may("desks") && order), place);
+  const load = async () => keep(place, await list("/desks"), (found) => (found.length ? rows(found)
+    : empty("No desk is open", "A desk is a computer that lasts as long as its task, and is destroyed after.")));
+  here.live(load);
+  const timer = setInterval(() => load().catch(() => {}), 5000);
+  here.onEnd(() => clearInterval(timer));
+  await load();
+}
+
+export const rows = (found) => h("ul", { class: "rows" }, found.map((each) =>
+  h("li", null, h("a", { href: `#/desks/${to(each.id)}` }, [
+    chip(each.state),
+    h("code", { class: "name" }, each.id),
+    h("span", { class: "quiet" }, each.image),
+    h("span", { class: "quiet" }, each.job ? `job ${each.job}` : ""),
+    moment(each.opened),
+  ]))));
+
+async function one(here) {
+  const [id, chosen = "screen"] = here.rest;
+  const desk = await get(`/desks/${to(id)}`);
+  here.title(`Desk ${id}`);
+  const usage = h("div");
+  const body = h("div");
+  const burn = async () => {
+    if (await confirm("Burn this desk?", "It and everything in it is destroyed now.", "Burn")) {
+      await remove(`/desks/${to(id)}`);
+      location.hash = "#/desks";
+    }
+  };
+  const pause = async () => {
+    await post(`/desks/${to(id)}/${desk.state === "paused" ? "resume" : "pause"}`);
+    desk.state = desk.state === "paused" ? "running" : "paused";
+    hold.textContent = desk.state === "paused" ? "Resume" : "Pause";
+    say(desk.state === "paused" ? "Paused." : "It goes on.");
+  };
+  const hold = button(desk.state === "paused" ? "Resume" : "Pause", pause, { class: "plain" });
+  fill(here.main, h("p", { class: "crumb" }, h("a", { href: "#/desks" }, "Desks")),
+    h("div", { class: "top" }, h("h1", null, "Desk ", h("code", null, id)),
+      may("desks") && h("div", { class: "row" }, hold, button("Burn", burn, { class: "danger" }))),
+    usage, body);
+  const look = async () => {
+    const told = await get(`/desks/${to(id)}/usage`).catch(() => null);
+    keep(usage, told, () => facts([
+      ["image", desk.image],
+      ["processor", told ? `${Number(told.cpu).toFixed(1)} s` : ""],
+      ["memory", told ? size(told.memory) : ""],
+      ["disk", told ? size(told.disk) : ""],
+    ]));
+  };
+  const graphical = desk.image !== "base" && desk.image !== "office";
+  const parts = [
+    ["screen", "Desktop", (panel) => screen(panel, id)],
+    ["terminal", "Terminal", (panel) => terminal(panel, id)],
+    ["files", "Files", (panel) => files(panel, id)],
+  ].filter(([name]) => name !== "screen" || graphical);
+  const made = tabs("Desk", parts, chosen, (name) => history.replaceState(null, "", `#/desks/${to(id)}/${name}`));
+  fill(body, made.node);
+  const timer = setInterval(look, 5000);
+  here.onEnd(() => {
+    clearInterval(timer);
+    made.end();
+  });
+  await look();
+}
+

@@ -1,0 +1,51 @@
+// What outlives desks: files under names, with their certificates.
+import { busy, button, chip, confirm, empty, field, fill, h, keep, moment, say, size } from "./dom.js";
+import { list, put, remove } from "./api.js";
+import { certificate, path } from "./job.js";
+import { preview, save } from "./preview.js";
+
+export default async function view(here) {
+  const place = h("div");
+  const upload = h("input", { type: "file", multiple: true });
+  const load = async () => keep(place, await list("/drive"), (found) => draw(found, load));
+  upload.addEventListener("change", () => busy(upload, async () => {
+    try {
+      for (const each of upload.files) {
+        await put(`/drive/${path(each.name)}`, each);
+      }
+      say("Kept.");
+    } finally {
+      upload.value = "";
+      await load();
+    }
+  }));
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Drive"), field("Keep a file", upload)), place);
+  here.live(load);
+  await load();
+}
+
+function draw(found, load) {
+  if (!found.length) {
+    return empty("Nothing is kept", "Nothing survives a desk by default. What a job delivers and was checked is kept here.");
+  }
+  return h("ul", { class: "rows files" }, found.map((each) => {
+    const { name } = each;
+    return h("li", null, h("div", { class: "item" }, [
+      each.certificate ? chip("verified") : chip("unchecked"),
+      h("span", { class: "name" }, name),
+      h("span", { class: "quiet number" }, size(each.size)),
+      moment(each.at),
+      h("span", { class: "row" }, [
+        save(`/drive/${path(name)}`, name),
+        each.certificate && button("Certificate", () => certificate({ verdict: "passed", ...each, path: name })),
+        button("Look", () => preview({ kind: "drive", path: name }, name), { class: "plain" }),
+        button("Remove", async () => {
+          if (await confirm("Remove this from the drive?", `${name} is no longer kept. The journal notes it.`, "Remove")) {
+            await remove(`/drive/${path(name)}`);
+            await load();
+          }
+        }, { class: "plain" }),
+      ]),
+    ]));
+  }));
+}

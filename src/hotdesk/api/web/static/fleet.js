@@ -1,0 +1,43 @@
+// Everything that runs, what it costs, what stands out, and one button that ends it all.
+import { button, chip, confirm, count, fill, h, keep, money, say } from "./dom.js";
+import { get, list, may, post, to } from "./api.js";
+import { rows as jobRows } from "./jobs.js";
+import { rows as deskRows } from "./desks.js";
+
+export default async function view(here) {
+  const place = h("div");
+  const stop = async () => {
+    if (await confirm("Stop everything?", "Every running job is stopped and every open desk is burnt. Jobs can be resumed; open desks cannot.", "Stop everything")) {
+      await post("/fleet/stop");
+      say("Everything is stopped.");
+      await load();
+    }
+  };
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Fleet"), may("admin") && button("Stop everything", stop, { class: "danger" })), place);
+  const load = async () => {
+    const [fleet, jobs, desks] = await Promise.all([get("/fleet"), list("/jobs"), may("desks") ? list("/desks") : []]);
+    keep(place, { fleet, jobs: jobs.filter((each) => ["running", "waiting"].includes(each.state)), desks }, draw);
+  };
+  here.live(load);
+  const timer = setInterval(() => load().catch(() => {}), 5000);
+  here.onEnd(() => clearInterval(timer));
+  await load();
+}
+
+function draw({ fleet, jobs, desks }) {
+  const tiles = [
+    ["Jobs running", jobs.filter((each) => each.state === "running").length],
+    ["Waiting for people", jobs.filter((each) => each.state === "waiting").length],
+    ["Desks open", fleet.desks],
+    ["Spent on models", money(fleet.spend.dollars)],
+    ["Tokens", count(fleet.spend.tokens)],
+  ];
+  return [
+    h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    fleet.outliers.length > 0 && h("section", { "aria-label": "Stands out" }, h("h2", null, "Stands out"),
+      h("ul", { class: "rows" }, fleet.outliers.map((each) => h("li", null, h("a", { href: each.job ? `#/jobs/${to(each.job)}` : `#/desks/${to(each.desk || "")}` },
+        chip("look"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, each.job || each.desk)))))),
+    h("section", { "aria-label": "Jobs now" }, h("h2", null, "Jobs now"), jobs.length ? jobRows(jobs) : h("p", { class: "quiet" }, "None.")),
+    h("section", { "aria-label": "Desks now" }, h("h2", null, "Desks now"), desks.length ? deskRows(desks) : h("p", { class: "quiet" }, "None.")),
+  ];
+}

@@ -1,0 +1,178 @@
+// One job: what waits, its plan, what happened, its desk, what left through the door, what it delivered.
+import { button, chip, confirm, count, empty, facts, fill, h, keep, moment, money, say, size, span, tabs, date } from "./dom.js";
+import { get, list, may, post, remove, to } from "./api.js";
+import { show as showCards } from "./approvals.js";
+import { preview, save } from "./preview.js";
+import { timeline } from "./timeline.js";
+import { screen } from "./screen.js";
+import { terminal } from "./terminal.js";
+import { files } from "./files.js";
+
+const OVER = new Set(["done", "failed", "broken", "interrupted"]);
+
+export default async function view(here) {
+  const [id, chosen = "overview"] = here.rest;
+  const head = h("div");
+  const waits = h("div", { class: "cards own" });
+  const body = h("div");
+  fill(here.main, head, waits, body);
+  let job = null;
+  let overview = null;
+  const load = async () => {
+    const [told, open] = await Promise.all([get(`/jobs/${to(id)}`), may("approve") ? list("/approvals") : []]);
+    if (here.gone()) {
+      return;
+    }
+    job = told;
+    here.title(job.task);
+    keep(head, brief(job), () => header(job, load));
+    showCards(waits, open.filter((each) => each.job === id), load, () => null);
+    overview?.(job);
+  };
+  await load();
+  const made = tabs("Job", [
+    ["overview", "Overview", (panel) => {
+      overview = (now) => keep(panel, now, summary);
+      overview(job);
+      return () => (overview = null);
+    }],
+    ["timeline", "Timeline", (panel) => timeline(panel, id)],
+    ["desktop", "Desktop", (panel) => withDesk(panel, job, (desk) => screen(panel, desk))],
+    ["terminal", "Terminal", (panel) => withDesk(panel, job, (desk) => terminal(panel, desk))],
+    ["files", "Files", (panel) => withDesk(panel, job, (desk) => files(panel, desk))],
+    ["door", "Door", (panel) => door(panel, id, here)],
+  ], chosen, (name) => history.replaceState(null, "", `#/jobs/${to(id)}${name === "overview" ? "" : `/${name}`}`));
+  here.onEnd(made.end);
+  fill(body, made.node);
+  here.live(load);
+}
+
+const brief = (job) => [job.state, job.task, job.by, job.begun, job.ended, job.why];
+
+function header(job, load) {
+  const act = (name, words) => async () => {
+    await post(`/jobs/${to(job.id)}/${name}`);
+    say(words);
+    await load();
+  };
+  const forget = async () => {
+    if (await confirm("Forget this job?", "Its papers and kept workspace are destroyed. Deliverables stay in the drive, the journal stays.", "Forget")) {
+      await remove(`/jobs/${to(job.id)}`);
+      location.hash = "#/jobs";
+    }
+  };
+  const acts = !may("jobs") ? [] : OVER.has(job.state)
+    ? [button("Report", () => preview({ kind: "report", job: job.id }, "Report")), button("Forget", forget, { class: "plain" })]
+    : [["paused", "killed"].includes(job.state) && button("Resume", act("resume", "It goes on."), { class: "primary" }),
+      ["running", "waiting", "starting"].includes(job.state) && button("Stop", act("stop", "It stops."), { class: "danger" })];
+  return [
+    h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "Jobs")),
+    h("div", { class: "top" }, h("h1", null, job.task), h("div", { class: "row" }, acts)),
+    h("p", { class: "row quiet" }, chip(job.state), h("code", null, job.id), job.by && h("span", null, `by ${job.by}`),
+      job.begun && h("span", null, "begun ", moment(job.begun)),
+      job.ended && job.begun && h("span", null, `took ${span(date(job.ended) - date(job.begun))}`)),
+    job.why && h("p", { class: OVER.has(job.state) && job.state !== "done" ? "wrong" : "quiet" }, job.why),
+  ];
+}
+
+function summary(job) {
+  return [
+    h("section", { "aria-label": "Deliverables" }, h("h2", null, "Deliverables"), deliverables(job)),
+    h("section", { "aria-label": "Plan" }, h("h2", null, "Plan"), plan(job)),
+    h("section", { "aria-label": "Cost" }, h("h2", null, "Cost"), facts([
+      ["models", money(job.cost) || "no price known"],
+      ["tokens", count(job.tokens)],
+      ["acts", count(job.acts)],
+    ])),
+    job.receipt && receipt(job.receipt),
+  ];
+}
+
+function deliverables(job) {
+  const found = job.deliverables;
+  if (!found.length) {
+    return h("p", { class: "quiet" }, "Nothing yet. What a job delivers is opened and checked at a second, clean desk first.");
+  }
+  return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
+    chip(each.verdict === "passed" ? "verified" : each.verdict || "unchecked"),
+    h("span", { class: "name" }, each.path),
+    h("span", { class: "quiet number" }, each.size != null && size(each.size)),
+    h("span", { class: "row" }, [
+      each.name && save(`/drive/${path(each.name)}`, each.path),
+      each.name && each.certificate && button("Certificate", () => certificate(each)),
+      each.name && button("Look", () => preview({ kind: "drive", path: each.name }, each.path), { class: "plain" }),
+    ]),
+    each.findings.length > 0 && h("ul", { class: "findings", "data-is": each.verdict }, each.findings.map((one) => h("li", null, one))),
+  ]))));
+}
+
+export const path = (name) => name.split("/").map(encodeURIComponent).join("/");
+
+export async function certificate(each) {
+  const told = await get(`/drive/${path(each.name)}?certificate=1`);
+  const { showCertificate } = await import("./certificate.js");
+  showCertificate(told, each);
+}
+
+function plan(job) {
+  const { steps } = job;
+  if (!steps.length) {
+    return h("p", { class: "quiet" }, "It is being planned.");
+  }
+  return h("ol", { class: "steps" }, steps.map((step) => {
+    const words = { begun: "now", "": "to come" }[step.outcome] ?? step.outcome;
+    return h("li", { "data-is": step.outcome }, h("div", null, h("strong", null, step.name), " ",
+      h("span", { class: "quiet" }, words, step.attempts > 1 && `, attempt ${step.attempts}`)),
+    h("p", null, step.intent), step.note && h("p", { class: step.outcome === "failed" ? "wrong" : "quiet" }, step.note));
+  }));
+}
+
+const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null, "Receipt"),
+  [["destroyed", told.destroyed], ["kept on purpose", told.kept], ["found left", told.left]].map(([name, lines]) =>
+    h("details", { open: name === "found left" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
+      h("ul", { class: "plainlist" }, lines.map((line) => h("li", null, line))))));
+
+function withDesk(panel, job, open) {
+  const desk = job.desks.filter((each) => !each.gone).at(-1)?.id;
+  if (!desk || OVER.has(job.state)) {
+    fill(panel, empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk is there while a step is taken, and destroyed after."));
+    return null;
+  }
+  return open(desk);
+}
+
+function door(panel, id, here) {
+  const place = h("div");
+  fill(panel, h("p", { class: "hint" }, "All that its desks asked of the network. A desk reaches nothing else."), place);
+  const load = async () => {
+    const found = await list(`/jobs/${to(id)}/door`);
+    keep(place, found, (rows) => doorTable(rows, id, load));
+  };
+  load().catch((error) => say(error.message, true));
+  here.live(load);
+}
+
+function doorTable(rows, id, load) {
+  if (!rows.length) {
+    return empty("Nothing was asked", "No request came to the door yet.");
+  }
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Door log" }, h("table", null,
+    h("thead", null, h("tr", null, ["When", "Verdict", "Request", "Answer", "Up", "Down", ""].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", null, rows.map((each) => h("tr", null, [
+      h("td", null, moment(each.at)),
+      h("td", null, chip({ allow: "admitted", deny: "refused", ask: "asked" }[each.verdict] || each.verdict)),
+      h("td", { class: "long" }, h("code", null, `${each.method} ${each.host}${each.path}`), each.reason && h("div", { class: "quiet" }, each.reason)),
+      h("td", null, each.status || ""),
+      h("td", { class: "number" }, each.up ? size(each.up) : ""),
+      h("td", { class: "number" }, each.down ? size(each.down) : ""),
+      h("td", null, each.rule_to_allow && may("approve") && allow(each, id, load)),
+    ])))));
+}
+
+function allow(each, id, load) {
+  return button("Allow for this job", async () => {
+    await post(`/jobs/${to(id)}/allow`, { rule: each.rule_to_allow });
+    say("Allowed, for this job only.");
+    await load();
+  }, { "aria-label": `Allow ${each.host} for this job` });
+}

@@ -1,0 +1,46 @@
+// Every job, and how it stands; one job is in job.js.
+import { chip, empty, fill, h, keep, moment, money } from "./dom.js";
+import { list, may } from "./api.js";
+import job from "./job.js";
+
+const OPEN = new Set(["running", "waiting", "paused", "killed", "starting"]);
+
+export default async function view(here) {
+  if (here.rest.length) {
+    return job(here);
+  }
+  const lists = h("div");
+  fill(here.main, h("div", { class: "top" }, h("h1", null, "Jobs"),
+    may("jobs") && h("a", { class: "button primary", href: "#/new" }, "New job")), lists);
+  const load = async () => {
+    const found = (await list("/jobs")).sort((a, b) => (b.begun || 0) - (a.begun || 0));
+    keep(lists, found, draw);
+  };
+  here.live(load);
+  await load();
+  return null;
+}
+
+function draw(found) {
+  if (!found.length) {
+    return empty("No job yet", "A job is a task that is planned, approved, carried out on a computer of its own, and checked. ",
+      h("a", { href: "#/new" }, "Start one"), ".");
+  }
+  const now = found.filter((each) => OPEN.has(each.state));
+  const past = found.filter((each) => !OPEN.has(each.state));
+  return [now.length && section("Now", now), past.length && section("Before", past)];
+}
+
+const section = (title, found) => h("section", { "aria-label": title }, h("h2", null, title), rows(found));
+
+export const rows = (found) =>
+  h("ul", { class: "rows" }, found.map((each) =>
+    h("li", null, h("a", { href: `#/jobs/${encodeURIComponent(each.id)}` }, [
+      chip(each.state),
+      h("span", { class: "name" }, each.task),
+      h("span", { class: "quiet" }, place(each)),
+      h("span", { class: "quiet number" }, each.cost ? money(each.cost) : ""),
+      moment(each.begun),
+    ]))));
+
+const place = (each) => (each.step ? `step ${each.step} of ${each.of}` : "");

@@ -1,0 +1,156 @@
+// A new job: from a template with a form, from plain words, or from a brief as it is written for the command line.
+import { busy, button, clean, empty, field, fill, h, size, tabs } from "./dom.js";
+import { call, list, to } from "./api.js";
+
+export default async function view(here) {
+  const templates = await list("/templates").catch(() => []);
+  const made = tabs("How to begin", [
+    ["template", "From a template", (panel) => fill(panel, choose(templates, here))],
+    ["words", "In your words", (panel) => fill(panel, words())],
+    ["brief", "A written brief", (panel) => fill(panel, written())],
+  ], here.query.get("as") || (templates.length ? "template" : "words"));
+  fill(here.main, h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "Jobs")), h("div", { class: "top" }, h("h1", null, "New job")), made.node);
+  here.onEnd(made.end);
+}
+
+function choose(templates, here) {
+  if (!templates.length) {
+    return empty("No templates", "Whoever runs this server can install some. Say it in your words instead.");
+  }
+  const place = h("div");
+  const open = (each) => fill(place, fillIn(each, () => fill(place, cards)));
+  const cards = h("ul", { class: "choices" }, templates.map((each) => h("li", null, h("button", {
+    type: "button", class: "choice", onclick: () => open(each),
+  }, h("strong", null, each.title), h("span", null, each.text)))));
+  const asked = templates.find((each) => each.name === here.query.get("template"));
+  asked ? open(asked) : fill(place, cards);
+  return place;
+}
+
+function fillIn(template, back) {
+  const controls = template.values.map((each) => [each, control(each)]);
+  const sent = uploads(template.files.length > 0 || template.uploads);
+  const options = choices();
+  return job([
+    h("h2", null, template.title), h("p", { class: "hint" }, template.text),
+    controls.map(([each, made]) => field(each.title || each.name, made, each.text)),
+    template.files.length > 0 && h("p", { class: "hint" }, `Files wanted: ${template.files.map((each) => each.name).join(", ")}`),
+    sent.node, options.node,
+  ], async () => ({
+    template: template.name,
+    ...(controls.length ? { values: Object.fromEntries(controls.map(([each, made]) => [each.name, valueOf(each, made)])) } : {}),
+    ...(await sent.take()), ...options.take(),
+  }), button("Other templates", back, { class: "plain" }));
+}
+
+function control(each) {
+  const common = { required: each.required !== false && each.default == null };
+  if (each.choices) {
+    return h("select", null, each.choices.map((one) => h("option", { selected: one === each.default }, one)));
+  }
+  if (each.kind === "boolean") {
+    return h("input", { type: "checkbox", checked: each.default === true });
+  }
+  if (each.kind === "long") {
+    const made = h("textarea", { rows: "4", ...common });
+    made.value = each.default ?? "";
+    return made;
+  }
+  return h("input", { type: each.kind === "number" ? "number" : "text", value: each.default ?? "", ...common });
+}
+
+function valueOf(each, made) {
+  return each.kind === "boolean" ? made.checked : made.type === "number" ? Number(made.value) : made.value;
+}
+
+function words() {
+  const goal = h("textarea", { rows: "5", required: true });
+  const out = h("input", { type: "text", required: true, placeholder: "Report.xlsx" });
+  const hosts = h("textarea", { rows: "3", class: "code", spellcheck: "false", placeholder: "GET https://example.com/*" });
+  const sent = uploads(true);
+  const options = choices();
+  return job([
+    field("What shall be done?", goal, "As you would say it to a colleague: what to look at, what to find out, how the result shall look."),
+    field("Which file do you want back?", out, "It is opened and checked before you get it."),
+    sent.node,
+    field("Where may it go on the internet?", hosts, "One rule a line, or nothing. It reaches nothing else."),
+    options.node,
+  ], async () => {
+    const files = await sent.take();
+    const toml = asBrief(goal.value, out.value, hosts.value, files.files || []);
+    return { brief: toml, ...files, ...options.take() };
+  });
+}
+
+// A brief as TOML; what JSON writes as a text TOML reads as the same text.
+function asBrief(goal, out, hosts, files) {
+  const text = (value) => JSON.stringify(value).replace(/\x7f/g, "\\u007f");
+  const many = (values) => `[${values.map(text).join(", ")}]`;
+  const rules = hosts.split("\n").map((each) => each.trim()).filter(Boolean);
+  const lines = [`goal = ${text(goal)}`];
+  if (files.length) {
+    lines.push(`inputs = ${many(files.map((each) => each.name))}`);
+  }
+  if (rules.length) {
+    lines.push(`egress = ${many(rules)}`);
+  }
+  return `${lines.join("\n")}\n\n[[deliverables]]\npath = ${text(out)}\n`;
+}
+
+function written() {
+  const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
+  const sent = uploads(true);
+  const options = choices();
+  return job([field("The brief, in TOML", text, "As `hotdesk work` takes it; files it names are uploaded below."), sent.node, options.node],
+    async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
+}
+
+function job(inside, take, more = null) {
+  const begin = h("button", { class: "primary" }, "Start");
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  const made = h("form", { class: "new" }, inside, wrong, h("div", { class: "row" }, begin, more));
+  made.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    wrong.textContent = "";
+    await busy(begin, async () => {
+      const { id } = await call("POST", "/jobs", await take());
+      location.hash = `#/jobs/${to(id)}`;
+    }, (text) => (wrong.textContent = clean(text)));
+  });
+  return made;
+}
+
+// Files to bring; they are sent when the job is started.
+function uploads(shown) {
+  const input = h("input", { type: "file", multiple: true });
+  const chosen = h("ul", { class: "plainlist", "aria-live": "polite" });
+  input.addEventListener("change", () => fill(chosen, [...input.files].map((each) => h("li", null, `${each.name}, ${size(each.size)}`))));
+  const take = async () => {
+    const files = [];
+    for (const each of input.files) {
+      const { id } = await call("POST", `/uploads?name=${encodeURIComponent(each.name)}`, each);
+      files.push({ upload: id, name: each.name });
+    }
+    return files.length ? { files } : {};
+  };
+  return { node: shown ? h("div", { class: "drop" }, field("Files it needs", input), chosen) : null, take };
+}
+
+function choices() {
+  const approve = h("select", null, [
+    ["plan", "Ask me before it begins"], ["risky", "Ask me when something is at stake"],
+    ["every", "Ask me before every step"], ["auto", "Do not ask"],
+  ].map(([value, title]) => h("option", { value }, title)));
+  const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "no limit but the server's" });
+  const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "as the brief says" });
+  const models = h("input", { type: "text", placeholder: "as the server is set up", spellcheck: "false" });
+  const node = h("details", null, h("summary", null, "Limits and approval"),
+    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), field("Models", models, "Names with commas between them."));
+  const take = () => {
+    const limits = { ...(dollars.value && { dollars: Number(dollars.value) }), ...(minutes.value && { seconds: Number(minutes.value) * 60 }) };
+    const named = models.value.split(",").map((each) => each.trim()).filter(Boolean);
+    return { approve: approve.value, ...(Object.keys(limits).length && { limits }), ...(named.length && { models: named }) };
+  };
+  return { node, take };
+}
+

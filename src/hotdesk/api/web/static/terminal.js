@@ -1,0 +1,165 @@
+// A terminal at a desk: what is typed goes there as bytes, what it writes is drawn as text.
+import { fill, h } from "./dom.js";
+import { may, socket, to } from "./api.js";
+import { Screen } from "./vt.js";
+
+const KEPT = 2000;
+const KEYS = {
+  Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", Delete: "\x1b[3~", Insert: "\x1b[2~", PageUp: "\x1b[5~",
+  PageDown: "\x1b[6~", F1: "\x1bOP", F2: "\x1bOQ", F3: "\x1bOR", F4: "\x1bOS", F5: "\x1b[15~", F6: "\x1b[17~",
+  F7: "\x1b[18~", F8: "\x1b[19~", F9: "\x1b[20~", F10: "\x1b[21~", F11: "\x1b[23~", F12: "\x1b[24~",
+};
+const ARROWS = { ArrowUp: "A", ArrowDown: "B", ArrowRight: "C", ArrowLeft: "D", Home: "H", End: "F" };
+
+export function bytesOf(event, application) {
+  const { key } = event;
+  if (key === "Tab" && event.shiftKey) {
+    return "\x1b[Z";
+  }
+  if (ARROWS[key]) {
+    const held = (event.shiftKey ? 1 : 0) + (event.altKey ? 2 : 0) + (event.ctrlKey ? 4 : 0);
+    return held ? `\x1b[1;${held + 1}${ARROWS[key]}` : `\x1b${application ? "O" : "["}${ARROWS[key]}`;
+  }
+  if (KEYS[key]) {
+    return (event.altKey ? "\x1b" : "") + KEYS[key];
+  }
+  if (event.ctrlKey && !event.altKey && /^[a-z@[\\\]^_ ]$/i.test(key)) {
+    return String.fromCharCode(key === " " ? 0 : key.toUpperCase().charCodeAt(0) & 31);
+  }
+  if (event.altKey && !event.ctrlKey && key.length === 1) {
+    return `\x1b${key}`;
+  }
+  return "";
+}
+
+export function terminal(panel, desk) {
+  if (!may("desks")) {
+    fill(panel, h("p", { class: "quiet" }, "Your key may not use desks."));
+    return null;
+  }
+  const state = h("span", { class: "chip", role: "status" }, "connecting");
+  const past = h("div");
+  const now = h("div");
+  const input = h("textarea", {
+    class: "keys", "aria-label": "Terminal input. Shift and Escape leave it.", autocapitalize: "off", autocomplete: "off", spellcheck: "false", rows: "1",
+  });
+  const probe = h("span", { class: "probe", "aria-hidden": "true" }, "MMMMMMMMMM");
+  const view = h("div", { class: "terminal", role: "log", "aria-label": "Terminal", "aria-live": "off" }, probe, past, now, input);
+  fill(panel, h("p", { class: "row" }, state, h("span", { class: "hint" }, "Shift+Escape leaves the terminal.")), view);
+  const lines = new WeakMap();
+  const encoder = new TextEncoder();
+  const [rows, columns] = measure();
+  const link = socket(`/desks/${to(desk)}/terminal?rows=${rows}&columns=${columns}`);
+  const send = (text) => text && link.readyState === WebSocket.OPEN && link.send(encoder.encode(text));
+  const screen = new Screen(rows, columns, { reply: send, scrolled: keepLine });
+  let drawing = 0;
+
+  function measure() {
+    const { width, height } = probe.getBoundingClientRect();
+    const across = Math.floor((view.clientWidth - 20) / ((width || 84) / 10));
+    const down = Math.floor((view.clientHeight - 16) / (height || 18));
+    return [Math.max(5, Math.min(200, down)), Math.max(20, Math.min(400, across))];
+  }
+
+  function keepLine(line) {
+    past.append(drawn(line));
+    while (past.children.length > KEPT) {
+      past.firstChild.remove();
+    }
+  }
+
+  function drawn(line, cursor = -1) {
+    const made = document.createElement("div");
+    let last = null;
+    line.forEach(({ text, look }, at) => {
+      const wanted = at === cursor ? `${look} cursor` : look;
+      if (!last || last.className !== wanted) {
+        last = document.createElement("span");
+        last.className = wanted;
+        made.append(last);
+      }
+      last.textContent += text;
+    });
+    return made;
+  }
+
+  function draw() {
+    drawing = 0;
+    const below = view.scrollHeight - view.scrollTop - view.clientHeight < 40;
+    screen.grid.forEach((line, at) => {
+      const cursor = screen.modes.cursor && at === screen.row ? screen.column : -1;
+      const key = `${cursor}|${line.map((each) => each.look + each.text).join("")}`;
+      const there = now.children[at];
+      if (!there || lines.get(there) !== key) {
+        const made = drawn(line, cursor);
+        lines.set(made, key);
+        there ? there.replaceWith(made) : now.append(made);
+      }
+    });
+    while (now.children.length > screen.rows) {
+      now.lastChild.remove();
+    }
+    if (below) {
+      view.scrollTop = view.scrollHeight;
+    }
+  }
+
+  const later = () => (drawing ||= requestAnimationFrame(draw));
+  const tell = (text) => {
+    state.textContent = text;
+    state.dataset.is = text;
+  };
+  link.onopen = () => {
+    tell("live");
+    input.focus({ preventScroll: true });
+  };
+  link.onmessage = ({ data }) => {
+    if (data instanceof ArrayBuffer) {
+      screen.write(new Uint8Array(data));
+      later();
+    }
+  };
+  link.onclose = () => tell("gone");
+  view.addEventListener("click", () => String(getSelection()) || input.focus({ preventScroll: true }));
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.shiftKey) {
+      input.blur();
+      panel.focus();
+      return;
+    }
+    if (event.isComposing || event.metaKey || (event.ctrlKey && (event.shiftKey || event.key === "v"))) {
+      return;
+    }
+    const bytes = bytesOf(event, screen.modes.application);
+    if (bytes) {
+      event.preventDefault();
+      send(bytes);
+    }
+  });
+  input.addEventListener("input", (event) => {
+    if (!event.isComposing) {
+      send(input.value.replace(/\n/g, "\r"));
+      input.value = "";
+    }
+  });
+  input.addEventListener("paste", (event) => {
+    event.preventDefault();
+    const text = event.clipboardData.getData("text").replace(/\x1b/g, "").replace(/\r?\n/g, "\r");
+    send(screen.modes.paste ? `\x1b[200~${text}\x1b[201~` : text);
+  });
+  const watched = new ResizeObserver(() => {
+    const [down, across] = measure();
+    if (down !== screen.rows || across !== screen.columns) {
+      screen.resize(down, across);
+      if (link.readyState === WebSocket.OPEN) {
+        link.send(JSON.stringify({ rows: down, columns: across }));
+      }
+      later();
+    }
+  });
+  watched.observe(view);
+  return () => {
+    watched.disconnect();
+    link.close();
+  };
+}

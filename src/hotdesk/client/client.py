@@ -1,0 +1,198 @@
+"""A server, as its callers use it: desks, jobs, approvals, drive."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Literal, TypeVar
+
+import anyio
+
+from hotdesk.client.data import Approval, DeskShown, Happened, Job, Kept, read
+from hotdesk.client.desk import FarDesk
+from hotdesk.client.http import Line
+from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.errors import BriefError
+
+T = TypeVar("T")
+BURN_SECONDS = 30.0
+SPEC = ("image", "cpus", "memory", "disk", "deadline", "idle", "root")
+"""What of a spec a client may say."""
+
+
+class Client:
+    """A server. `async with Client(url, key) as client:`."""
+
+    def __init__(self, url: str, key: str, *, trust: ssl.SSLContext | None = None) -> None:
+        self.line = Line(url, key, trust)
+
+    async def __aenter__(self) -> Client:
+        await self.line.call("GET", "/session")  # a key that is none is told at once
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        return
+
+    # -- desks ------------------------------------------------------------------------------------------------
+
+    async def open(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> FarDesk:
+        """Open a desk that lasts until it is burnt or its time is up; `allow` are rules, as in a brief."""
+        wanted = spec or Spec()
+        order = {name: getattr(wanted, name) for name in SPEC} | {"env": dict(wanted.env), "allow": list(allow)}
+        told = await self.line.call("POST", "/desks", order, again=secrets.token_hex(16))
+        return FarDesk(self.line, DeskId(told["id"]))
+
+    @asynccontextmanager
+    async def open_desk(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> AsyncIterator[FarDesk]:
+        """Open a desk for the length of a block."""
+        desk = await self.open(spec, allow=allow)
+        try:
+            yield desk
+        finally:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                await self.burn(desk.id)
+
+    async def find(self, desk: DeskId) -> FarDesk:
+        """Give an open desk by id."""
+        await self.line.call("GET", f"/desks/{desk}")
+        return FarDesk(self.line, desk)
+
+    async def desks(self) -> list[DeskShown]:
+        """List open desks."""
+        return [read(DeskShown, each) for each in await self.every("/desks")]
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk and everything of it. Twice is no error."""
+        if any(each.id == desk for each in await self.desks()):
+            await self.line.call("DELETE", f"/desks/{desk}")
+
+    # -- jobs -------------------------------------------------------------------------------------------------
+
+    async def work(
+        self,
+        brief: str | None = None,
+        *,
+        template: str | None = None,
+        values: Mapping[str, object] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        models: Sequence[str] = (),
+        approve: Literal["auto", "risky", "plan", "every"] | None = None,
+        limits: Mapping[str, float] | None = None,
+    ) -> Job:
+        """Have a brief carried out, as TOML or a template that is filled in; files lie beside it."""
+        sent = [{"upload": await self.upload(name, data), "name": name} for name, data in (files or {}).items()]
+        order: dict[str, Any] = {"files": sent, "models": list(models), "limits": dict(limits or {})}
+        order |= {"brief": brief} if brief is not None else {"template": template, "values": dict(values or {})}
+        order |= {"approve": approve} if approve is not None else {}
+        return read(Job, await self.line.call("POST", "/jobs", order, again=secrets.token_hex(16)))
+
+    async def upload(self, name: str, data: bytes) -> str:
+        """Send a file for a job; give its id."""
+        async with self.line.ask("POST", "/uploads", data, query={"name": name}) as answer:
+            return str(json.loads(await answer.body())["id"])
+
+    async def jobs(self) -> list[Job]:
+        """List jobs, the newest first."""
+        return [read(Job, each) for each in await self.every("/jobs")]
+
+    async def job(self, job: str) -> Job:
+        """Say how a job stands."""
+        return read(Job, await self.line.call("GET", f"/jobs/{job}"))
+
+    async def stop(self, job: str) -> Job:
+        """Have a job stop where it can go on."""
+        return read(Job, await self.line.call("POST", f"/jobs/{job}/stop"))
+
+    async def resume(self, job: str, limits: Mapping[str, float] | None = None) -> Job:
+        """Go on with a job."""
+        return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", {"limits": dict(limits or {})}))
+
+    async def forget(self, job: str) -> None:
+        """Destroy what is kept of a job beside the journal."""
+        await self.line.call("DELETE", f"/jobs/{job}")
+
+    async def events(self, job: str = "", *, after: int = 0, follow: bool = True) -> AsyncIterator[Happened]:
+        """Give what happened, of a job or of all, and then what happens; `after` goes on from an id."""
+        query = {"after": after, "follow": str(follow).lower()}
+        async with self.line.ask("GET", f"/jobs/{job}/events" if job else "/events", query=query) as answer:
+            rest = b""
+            async for piece in answer.pieces():
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data: "):
+                        yield read(Happened, json.loads(line[6:]))
+
+    async def wait(self, job: str, *, every: float = 0.5) -> Job:
+        """Wait until a job is over or stopped, or waits for a person; say how it stands."""
+        told = await self.job(job)
+        while told.state in ("starting", "running"):
+            await anyio.sleep(every)
+            told = await self.job(job)
+        return told
+
+    # -- approvals --------------------------------------------------------------------------------------------
+
+    async def approvals(self) -> list[Approval]:
+        """List what waits for people."""
+        return [read(Approval, each) for each in await self.every("/approvals")]
+
+    async def approve(self, asked: Approval, *, plan: str = "") -> None:
+        """Say yes to exactly what was shown; with `plan`, to a plan as it was edited."""
+        more = {"answer": "edit", "plan": plan} if plan else {"answer": "approve"}
+        await self.line.call("POST", f"/approvals/{asked.id}", {"digest": asked.digest, **more})
+
+    async def refuse(self, asked: Approval, why: str = "") -> None:
+        """Say no."""
+        told = {"digest": asked.digest, "answer": "refuse", "words": why}
+        await self.line.call("POST", f"/approvals/{asked.id}", told)
+
+    async def answer(self, asked: Approval, words: str) -> None:
+        """Answer a question."""
+        told = {"digest": asked.digest, "answer": "answer", "words": words}
+        await self.line.call("POST", f"/approvals/{asked.id}", told)
+
+    # -- drive ------------------------------------------------------------------------------------------------
+
+    async def ls(self, prefix: str = "") -> list[Kept]:
+        """List names in the drive, each with its newest version."""
+        return [read(Kept, each) for each in await self.every("/drive", prefix=prefix)]
+
+    async def get(self, name: str) -> bytes:
+        """Give what is kept under NAME or NAME@VERSION."""
+        async with self.line.ask("GET", f"/drive/{checked(name)}") as answer:
+            return await answer.body()
+
+    async def certificate(self, name: str) -> Mapping[str, Any]:
+        """Give the certificate of what is kept under a name."""
+        found: Mapping[str, Any] = await self.line.call("GET", f"/drive/{checked(name)}", query={"certificate": 1})
+        return found
+
+    async def put(self, name: str, data: bytes) -> Kept:
+        """Keep bytes as the next version of a name."""
+        async with self.line.ask("PUT", f"/drive/{checked(name)}", data) as answer:
+            return read(Kept, json.loads(await answer.body()))
+
+    async def rm(self, name: str) -> None:
+        """Remove a name with all its versions, or NAME@VERSION."""
+        await self.line.call("DELETE", f"/drive/{checked(name)}")
+
+    async def every(self, path: str, **query: object) -> list[dict[str, Any]]:
+        """Give all of a list, page after page."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            told = await self.line.call("GET", path, query={**query, "limit": 1000, "after": after})
+            found += told["items"]
+            if (following := told["next"]) is None:
+                return found
+            after = following
+
+
+def checked(name: str) -> str:
+    """Refuse what is no name in the drive."""
+    if not name or name.startswith("/"):
+        raise BriefError(f"{name[:80]!r} is no name in the drive; write it like 'reports/june.xlsx'")
+    return name

@@ -1,0 +1,118 @@
+"""What a server tells, typed. Unknown fields are a later server's, and passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DeskShown:
+    """A desk that is open."""
+
+    id: str
+    image: str
+    state: str
+    opened: float
+    deadline: float
+    cpus: float
+    memory: int
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverable:
+    """A file a job made."""
+
+    path: str
+    sha256: str
+    verdict: str
+    """`passed`, `failed`, or empty: nothing was asked for."""
+    name: str | None = None
+    """Its name in the drive; None: it is not kept."""
+    size: int | None = None
+    certificate: str = ""
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How a job stands."""
+
+    id: str
+    task: str
+    state: str
+    why: str
+    by: str
+    begun: float | None = None
+    ended: float | None = None
+    cost: float | None = None
+    tokens: int = 0
+    acts: int = 0
+    plan: str = ""
+    plan_text: str = ""
+    pending: tuple[str, ...] = ()
+    steps: tuple[Mapping[str, object], ...] = ()
+    desks: tuple[Mapping[str, object], ...] = ()
+    deliverables: tuple[Deliverable, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Say whether nothing more happens to it."""
+        return self.state in ("done", "failed", "broken", "interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Something that waits for a person."""
+
+    id: str
+    kind: str
+    digest: str
+    until: float
+    job: str | None = None
+    desk: str | None = None
+    task: str = ""
+    by: str = ""
+    plan_text: str = ""
+    card: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A version of a name in the drive."""
+
+    name: str
+    version: int
+    sha256: str
+    size: int
+    at: float
+    job: str = ""
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One event."""
+
+    id: int
+    chain: str
+    at: float
+    name: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+def read(kind: type[T], told: Mapping[str, Any]) -> T:
+    """Read what a server tells, as far as it is known here."""
+    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: plain(name, value) for name, value in told.items() if name in known})
+
+
+def plain(name: str, value: object) -> object:
+    """Read one field; lists are tuples."""
+    if name == "deliverables" and isinstance(value, list):
+        return tuple(read(Deliverable, each) for each in value)
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,80 @@
+"""A desk of a server's, with the library's words."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+
+from hotdesk.client.http import Line
+from hotdesk.desk.seam import DeskId, Done, Entry, SnapshotId, Usage
+
+
+class FarDesk:
+    """One disposable computer at a server; each method is its namesake's in `hotdesk.desk.seam.Desk`."""
+
+    def __init__(self, line: Line, desk: DeskId) -> None:
+        self.line = line
+        self.id = desk
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float = 60.0,
+    ) -> Done:
+        """Run a program to its end. A missing program is a result: exit code 127."""
+        order = {"argv": list(argv), "stdin": base64.b64encode(stdin).decode(), "env": dict(env or {}), "cwd": cwd,
+                 "user": user, "timeout": timeout, "encoding": "base64"}  # fmt: skip
+        told = await self.line.call("POST", f"/desks/{self.id}/run", order)
+        for name in ("stdout", "stderr"):
+            told[name] = base64.b64decode(told[name])
+        return Done(**told)
+
+    async def read(self, path: str) -> bytes:
+        """Give a file's bytes."""
+        async with self.line.ask("GET", f"/desks/{self.id}/file", query={"path": path}) as answer:
+            return await answer.body()
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Write a file in place, making its folders."""
+        async with self.line.ask("PUT", f"/desks/{self.id}/file", data, query={"path": path}):
+            return
+
+    async def list(self, path: str = "", *, depth: int = 1) -> list[Entry]:
+        """List a folder."""
+        query = {"path": path, "depth": depth}
+        told = await self.line.call("GET", f"/desks/{self.id}/entries", query=query)
+        return [Entry(**each) for each in told["items"]]
+
+    async def remove(self, path: str) -> None:
+        """Remove a path with all below it."""
+        await self.line.call("DELETE", f"/desks/{self.id}/file", query={"path": path})
+
+    async def pause(self) -> None:
+        """Stop every program where it is, until `resume`."""
+        await self.line.call("POST", f"/desks/{self.id}/pause")
+
+    async def resume(self) -> None:
+        """Let everything go on."""
+        await self.line.call("POST", f"/desks/{self.id}/resume")
+
+    async def snapshot(self) -> SnapshotId:
+        """Keep the desk's files as they are."""
+        return SnapshotId((await self.line.call("POST", f"/desks/{self.id}/snapshots"))["snapshot"])
+
+    async def rollback(self, snapshot: SnapshotId) -> None:
+        """Have the files exactly as they were."""
+        await self.line.call("POST", f"/desks/{self.id}/rollback", {"snapshot": snapshot})
+
+    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[FarDesk]:
+        """Open desks like this one that begin with its files."""
+        told = await self.line.call("POST", f"/desks/{self.id}/fork", {"count": count, "snapshot": snapshot})
+        return [FarDesk(self.line, DeskId(each["id"])) for each in told["items"]]
+
+    async def usage(self) -> Usage:
+        """Say what the desk uses."""
+        return Usage(**await self.line.call("GET", f"/desks/{self.id}/usage"))

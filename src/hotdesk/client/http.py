@@ -1,0 +1,188 @@
+"""HTTP/1.1 to one server: a connection a request, bodies in pieces, errors as the library has them."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import anyio
+import h11
+from anyio.abc import ByteStream
+
+from hotdesk.errors import (
+    BriefError,
+    DeskError,
+    DeskGone,
+    DoorError,
+    FileError,
+    HostError,
+    HotdeskError,
+    ImageError,
+    KeeperError,
+    LinkError,
+    ModelError,
+)
+
+ERRORS: dict[str, type[HotdeskError]] = {
+    each.code: each
+    for each in (BriefError, DeskError, DeskGone, DoorError, HostError, ImageError, KeeperError, LinkError, ModelError)
+}
+PREFIX = "/api/v1"
+PIECE = 1 << 16
+LARGEST = 1 << 30
+"""Bytes of an answer that is read whole."""
+SECONDS = 3700.0
+"""How long an answer is waited for: a program may run for an hour."""
+
+
+class Refused(BriefError):  # noqa: N818 - an answer, and read as one: `except Refused`
+    """A server said no; `code` and `status` say which."""
+
+    def __init__(self, message: str, code: str, status: int) -> None:
+        super().__init__(message)
+        self.code, self.status = code, status
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a server answers: its head, and a body that comes in pieces."""
+
+    status: int
+    headers: dict[str, str]
+    connection: h11.Connection = field(repr=False)
+    stream: ByteStream = field(repr=False)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Give the body as it comes."""
+        while True:
+            event = await following(self.connection, self.stream)
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                return
+
+    async def body(self) -> bytes:
+        """Give the whole body."""
+        found = bytearray()
+        async for piece in self.pieces():
+            found += piece
+            if len(found) > LARGEST:
+                raise HostError(f"the server answers with more than {LARGEST} bytes; read it in pieces")
+        return bytes(found)
+
+
+class Line:
+    """The way to one server."""
+
+    def __init__(self, url: str, key: str = "", trust: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BriefError(f"{url[:200]!r} is no server's address; write it like http://127.0.0.1:3700")
+        self.host = parts.hostname
+        self.secure = parts.scheme == "https"
+        self.port = parts.port or (443 if self.secure else 80)
+        self.name = parts.netloc.rpartition("@")[2]
+        self.key, self.trust = key, trust
+
+    async def dial(self) -> ByteStream:
+        """Connect."""
+        try:
+            if self.secure:
+                trust = self.trust or ssl.create_default_context()
+                return await anyio.connect_tcp(self.host, self.port, ssl_context=trust, tls_standard_compatible=False)
+            return await anyio.connect_tcp(self.host, self.port)
+        except (OSError, ssl.SSLError) as e:
+            raise HostError(f"the server at {self.name} does not answer: {e}; does `hotdesk serve` run there?") from e
+
+    @asynccontextmanager
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        media: str = "application/octet-stream",
+    ) -> AsyncIterator[Answer]:
+        """Make one request; what the server refuses is raised."""
+        told = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        target = PREFIX + quote(path, safe="/@:") + (f"?{urlencode(told)}" if told else "")
+        sent = {"Host": self.name, "Authorization": f"Bearer {self.key}", "Content-Length": str(len(body)),
+                "Connection": "close", **({"Content-Type": media} if body else {}), **(headers or {})}  # fmt: skip
+        connection = h11.Connection(h11.CLIENT)
+        async with await self.dial() as stream:
+            try:
+                await stream.send(
+                    connection.send(h11.Request(method=method, target=target, headers=list(sent.items())))
+                )
+                for begin in range(0, len(body), PIECE):
+                    await stream.send(connection.send(h11.Data(data=body[begin : begin + PIECE])))
+                await stream.send(connection.send(h11.EndOfMessage()))
+            except (anyio.BrokenResourceError, h11.LocalProtocolError) as e:
+                raise HostError(f"the server at {self.name} hung up, or this cannot be asked: {e}") from e
+            with anyio.fail_after(SECONDS):
+                told_head = await following(connection, stream)
+            assert isinstance(told_head, h11.Response)
+            found = {name.decode().lower(): value.decode("latin-1") for name, value in told_head.headers}
+            answer = Answer(told_head.status_code, found, connection, stream)
+            if answer.status >= 400:
+                raise failure(answer.status, await answer.body())
+            yield answer
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        value: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        again: str = "",
+    ) -> Any:
+        """Make one request in JSON; give the answer's."""  # fmt: skip
+        body = b"" if value is None else json.dumps(value).encode()
+        headers = {"Idempotency-Key": again} if again else {}
+        async with self.ask(method, path, body, query=query, headers=headers, media="application/json") as answer:
+            found = await answer.body()
+        try:
+            return json.loads(found) if found else None
+        except ValueError as e:
+            raise HostError(f"the server at {self.name} answers strangely") from e
+
+
+async def following(connection: h11.Connection, stream: ByteStream) -> object:
+    """Give the next event of an answer."""
+    while True:
+        try:
+            event = connection.next_event()
+        except h11.RemoteProtocolError as e:
+            raise HostError(f"the server speaks another language, or broke off: {e}") from e
+        if event is h11.NEED_DATA:
+            try:
+                connection.receive_data(await stream.receive(PIECE))
+            except anyio.EndOfStream:
+                connection.receive_data(b"")
+            except anyio.BrokenResourceError as e:
+                raise HostError("the server hung up") from e
+        elif isinstance(event, h11.ConnectionClosed):
+            raise HostError("the server hung up")
+        elif not isinstance(event, h11.InformationalResponse):
+            return event
+
+
+def failure(status: int, body: bytes) -> HotdeskError:
+    """Make an error of what a server refused."""
+    try:
+        told = json.loads(body)
+        code, message = str(told["code"]), str(told["message"])
+    except (ValueError, KeyError, TypeError):
+        return HostError(f"the server answers {status}, and not why")
+    if code.startswith("desk.file."):
+        return FileError(message, code.removeprefix("desk.file."))
+    kind = ERRORS.get(code)
+    return kind(message) if kind is not None else Refused(message, code, status)
