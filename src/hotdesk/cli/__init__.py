@@ -23,12 +23,14 @@ GROUPS = {
         "work": "Carry out a brief: planned, approved, done, checked, kept, burnt.",
         "jobs": "List jobs, and how each stands.",
         "show": "Show a job: plan, steps, approvals, what left, what was kept.",
+        "report": "Write a job's report: one page for people, in one file.",
         "approve": "Let a desk or job do what it asks for; without an id, list what waits.",
         "refuse": "Refuse what a desk or job asks for.",
         "answer": "Answer a question that a job asks.",
         "resume": "Go on with a job that stopped or was killed, or with paused desks.",
         "replay": "Repeat a job's recorded decisions at a fresh desk.",
         "forget": "Destroy what is kept of a job beside the journal.",
+        "verify": "Say whether a file is the one its certificate is of, and what was checked.",
         "drive": "List, get, put and remove what outlives desks.",
     },
     "Desks": {
@@ -49,6 +51,9 @@ GROUPS = {
     },
     "This machine, and what happened on it": {
         "vault": "Keep secrets by name; desks never see them.",
+        "mcp": "Give an MCP client a computer, over standard input and output.",
+        "key": "Make, list and revoke a server's keys; show who signs certificates.",
+        "serve": "Serve this machine to programs and people: E2B, MCP, an API and a page.",
         "image": "Build, save, list, remove and import images.",
         "journal": "Read what happened, and prove that it is all there.",
         "door": "Read what went through the door.",
@@ -82,8 +87,8 @@ def carry_out(argv: list[str]) -> int:
     if argv[0] not in COMMANDS:
         raise BriefError(f"there is no command {argv[0]!r}; `hotdesk --help` lists them")
     own, command = split(argv[1:])
-    if argv[0] == "run" and command:
-        early.begin()
+    if command if argv[0] == "run" else argv[0] == "work" and not set(own) & {"-h", "--help"}:
+        early.begin(keys=argv[0] == "work")
     module = import_module(f"hotdesk.cli.{argv[0]}")
     return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, own, command)))
 

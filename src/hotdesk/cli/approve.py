@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-
-import anyio
 
 from hotdesk import config
 from hotdesk.cli import decision, options
@@ -19,24 +15,14 @@ from hotdesk.cli.decision import Case
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.confine import confine
-from hotdesk.desk.remote import Unanswered, remote_runtime
-from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.errors import BriefError, printable
 from hotdesk.event import Asked
-from hotdesk.host import server
+from hotdesk.job import questions
 from hotdesk.job.card_text import shown
+from hotdesk.job.questions import Waiting, chosen, everything
 from hotdesk.job.waiting import WORDS
 
-SECONDS = 5.0
-"""How long one owner may take to say what waits: others have questions, too."""
 NOTHING = "nothing waits for an answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A question and the owner that holds it."""
-
-    owner: Path
-    asked: Asked
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +66,7 @@ def list_all(settings: Config, as_data: bool) -> int:
 
     async def work() -> int:
         confine([])
-        found = [(each.asked.seconds, each) for each in await everything(settings)]
+        found = [(each.asked.seconds, each) for each in await everything(settings, complain)]
         mixed: list[tuple[float, Waiting | Case]] = [*found, *(((c.pending.until - now) / 1000, c) for c in cases)]
         every = [each for _, each in sorted(mixed, key=lambda one: one[0])]
         if as_data:
@@ -118,9 +104,8 @@ def decide_question(settings: Config, arguments: argparse.Namespace, approved: b
 
     async def work() -> int:
         confine([])
-        waiting = chosen(await everything(settings), arguments.question, arguments.digest)
-        async with remote_runtime(waiting.owner) as owner:
-            done = await owner.answer(waiting.asked, approved)
+        waiting = chosen(await everything(settings, complain), arguments.question, arguments.digest)
+        done = await questions.answer(waiting, approved)
         answer = "approved" if approved else "refused"
         print(json.dumps({"answer": answer, **asdict(done)}) if arguments.json else f"{answer}:\n{card(done)}")
         return 0
@@ -128,43 +113,9 @@ def decide_question(settings: Config, arguments: argparse.Namespace, approved: b
     return run_interruptible(work)
 
 
-async def everything(settings: Config) -> list[Waiting]:
-    """Ask every owner of this state directory; an ordinary user's is the server."""
-    found: list[Waiting] = []
-    for path in owners(settings):
-        with suppress(Unanswered):  # it died, and its socket was not cleared up
-            found += [Waiting(path, asked) for asked in await questions(path)]
-    return sorted(found, key=lambda each: each.asked.seconds)
-
-
-def owners(settings: Config) -> list[Path]:
-    """List the control sockets, each once."""
-    if os.geteuid() != 0:
-        return [server(settings)]
-    return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
-
-
-async def questions(path: Path) -> list[Asked]:
-    """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
-    try:
-        with anyio.fail_after(SECONDS):
-            async with remote_runtime(path) as owner:
-                return await owner.questions()
-    except Unanswered:
-        raise
-    except (HotdeskError, TimeoutError) as e:
-        print(f"hotdesk: the owner at {path} cannot be asked: {printable(str(e)) or 'no answer'}", file=sys.stderr)
-        return []
-
-
-def chosen(found: list[Waiting], number: str, digest: str = "") -> Waiting:
-    """Give the one question of that id, about what begins with that digest."""
-    matching = [each for each in found if each.asked.id == number and each.asked.digest.startswith(digest)]
-    if not matching:
-        raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
-    if len(matching) > 1:
-        raise BriefError(f"several questions have the id {number}; no honest door gives one twice: burn those desks")
-    return matching[0]
+def complain(owner: Path, why: str) -> None:
+    """Say that an owner cannot be asked."""
+    print(f"hotdesk: the owner at {owner} cannot be asked: {printable(why)}", file=sys.stderr)
 
 
 def listing(found: list[Waiting]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -13,9 +13,10 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.brief import parse_rule
 from hotdesk.brief.ceiling import admitted
-from hotdesk.brief.job import Deliverable, Job, Wanted
+from hotdesk.brief.job import Deliverable, Job
 from hotdesk.brief.reading import find_brief, read_job
 from hotdesk.checks import find
+from hotdesk.checks.asked import checks_of
 from hotdesk.cli import options
 from hotdesk.cli.meaning import as_json, shown
 from hotdesk.cli.parser import add_acts
@@ -103,18 +104,18 @@ def checked(path: Path, settings: Config) -> Job:
     job, file = read_job(path, scope_of), printable(str(find_brief(path)))
     try:
         for item in job.deliverables:
-            for wanted in item.checks:
-                find_check(item, wanted)
+            for name, expect in checks_of(item):
+                find_check(item, name, expect)
         check_hosts(job, settings)
         return admitted(job, settings.limits)
     except BriefError as e:
         raise BriefError(f"{file}: {e}") from None
 
 
-def find_check(item: Deliverable, wanted: Wanted) -> None:
+def find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> None:
     """Refuse a check that is not there, or cannot expect that."""
     try:
-        find(wanted.check, wanted.expect)
+        find(name, expect)
     except BriefError as e:
         raise BriefError(f"deliverable {item.path!r}: {e}; for no check at all write checks = []") from None
 

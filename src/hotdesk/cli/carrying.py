@@ -23,7 +23,8 @@ from hotdesk.brain.models.seam import Model
 from hotdesk.brief.job import Job, Models
 from hotdesk.brief.reading import find_brief, parse_job, read_job
 from hotdesk.checks import find
-from hotdesk.cli import unlock
+from hotdesk.checks.asked import checks_of
+from hotdesk.cli import early, unlock
 from hotdesk.cli.run import show
 from hotdesk.config import Config
 from hotdesk.desk import image, sterilize
@@ -168,9 +169,9 @@ async def machine_for(settings: Config, job: Job, writable: Sequence[Path], dial
         return
     key = unlock.find(settings, job.scope)
     if os.geteuid() == 0:
-        for name in {find(each.check, each.expect).image for item in job.deliverables for each in item.checks}:
+        for name in {find(*each).image for item in job.deliverables for each in checks_of(item)}:
             sterilize.make(settings.images, image.find(settings.images, name), say)
-    async with Host(settings) as host:
+    async with Host(settings, keeper=early.keeper()) as host:
         confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)
         host.doors.asked = show
         if key:

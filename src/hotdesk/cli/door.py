@@ -9,9 +9,9 @@ from hotdesk.cli.journal import as_json, cell, chosen_rows, moment, pairs, strea
 from hotdesk.cli.parser import add_acts
 from hotdesk.drive.chain import Row
 from hotdesk.errors import printable
-from hotdesk.event import Alarm, Answered, Asked, Event, Exchange, Revoked
+from hotdesk.event import Alarm, Answered, Asked, Event, Exchange, Rescoped, Revoked
 
-SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, Revoked))
+SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, Rescoped, Revoked))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +75,8 @@ def described(event: Event) -> tuple[str, str]:
             return desk, f"asked   {pairs({'id': number, 'rule': rule, 'reason': reason})}"
         case Answered(desk, number, _, answer, by):
             return desk, f"{answer:7} {pairs({'id': number, 'by': by})}"
+        case Rescoped(desk, _, rules, grants, by):
+            return desk, f"scope   {pairs({'rules': rules, 'grants': grants, 'by': by})}"
         case Revoked(desk, grant, why):
             return desk, f"revoked {pairs({'grant': grant, 'why': why})}"
         case _:

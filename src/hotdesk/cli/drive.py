@@ -20,6 +20,7 @@ from hotdesk.cli.terminal import aligned, run_interruptible, write_all
 from hotdesk.desk.build import require_root
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version
+from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import check_owner, described, me
 from hotdesk.drive.keep import Drive, Intent
 from hotdesk.drive.names import check_name, parse_reference
@@ -49,6 +50,7 @@ def add_get(parser: argparse.ArgumentParser) -> None:
     """Describe what `get` takes."""
     parser.add_argument("name", help="NAME or NAME@VERSION")
     parser.add_argument("to", nargs="?", help="a file or a folder; `-` is standard output (here, by its last part)")
+    parser.add_argument("--certificate", action="store_true", help="its certificate instead: NAME.certificate.json")
 
 
 def add_put(parser: argparse.ArgumentParser) -> None:
@@ -110,18 +112,21 @@ def get(arguments: argparse.Namespace) -> None:
       hotdesk drive get reports/june.xlsx
       hotdesk drive get reports/june.xlsx@2 ./copies/
       hotdesk drive get prices.csv - | head
+      hotdesk drive get $JOB/report.xlsx --certificate
 
     A file that is there is replaced only when it is itself a copy from the drive.
     """
     name, number = parse_reference(arguments.name)
     drive = required_drive(name)
     version = drive.version(name, number, who=me(), owner=arguments.owner)
+    proof = drive.certificate(version) if arguments.certificate else None
     if arguments.to == "-":
-        to_stdout(drive, version)
+        to_stdout(drive, version, proof)
         return
-    target = target_of(name, arguments.to)
+    target = target_of(name if proof is None else name + SUFFIX, arguments.to)
     with Out(target.parent, [target.name]) as out:
-        pieces = metered(drive.blobs.read(version.sha256, version.size), version.size)
+        read = drive.blobs.read(version.sha256, version.size)
+        pieces = metered(read, version.size) if proof is None else [proof]
         path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
     told = {**as_json(version), "to": str(path)}
     print(json.dumps(told, indent=1) if arguments.json else printable(str(path)))
@@ -234,8 +239,11 @@ def target_of(name: str, to: str | None) -> Path:
     return Path(to) / last if to.endswith("/") or os.path.isdir(to) else Path(to)
 
 
-def to_stdout(drive: Drive, version: Version) -> None:
-    """Print a file's bytes, once all of them are known to be right."""
+def to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> None:
+    """Print a file's bytes, once all of them are known to be right, or its certificate."""
+    if proof is not None:
+        write_all(1, proof)
+        return
     if sys.stdout.isatty():
         raise BriefError("a terminal is no place for a file's bytes; name a file, or pass them on: `| less`")
     for _ in drive.blobs.read(version.sha256, version.size):
@@ -294,9 +302,16 @@ def show(versions: list[Version], as_data: bool) -> None:
     if as_data:
         print(json.dumps([as_json(each) for each in versions], indent=1))
         return
-    rows = [("NAME", "VERSION", "SIZE", "WHEN", "OWNER", "JOB", "SHA256")]
-    rows += [(v.name, str(v.number), str(v.size), moment(v.at), v.owner, v.job, v.sha256[:12]) for v in versions]
+    rows = [("NAME", "VERSION", "SIZE", "WHEN", "OWNER", "JOB", "CERTIFIED", "SHA256")]
+    rows += [
+        (v.name, str(v.number), str(v.size), moment(v.at), v.owner, v.job, proven(v), v.sha256[:12]) for v in versions
+    ]
     print("\n".join(aligned(rows)))
+
+
+def proven(version: Version) -> str:
+    """Say whether a version has a certificate."""
+    return "yes" if version.certificate else "no"
 
 
 def as_json(version: Version) -> dict[str, object]:

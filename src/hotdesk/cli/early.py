@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import replace
 
 from hotdesk import config
 from hotdesk.config import Config
@@ -11,11 +13,19 @@ from hotdesk.desk.spawn import Started, start
 _started: list[tuple[Config, Started]] = []
 
 
-def begin() -> None:
-    """Start a keeper, if this user may; a command that then opens no desk lets it end by itself."""
+def begin(*, keys: bool = False) -> None:
+    """Start a keeper, and keys if they will be needed; a command that opens no desk lets them end by themselves."""
     if os.geteuid() == 0:
         chosen = config.load()
-        _started.append((chosen, start(chosen)))
+        keeper = start(chosen)
+        _started.append((chosen, send_ahead(keeper, "keys") if keys else keeper))
+
+
+def send_ahead(keeper: Started, verb: str) -> Started:
+    """Send a keeper a request that is about no desk, before anybody is there to wait for its answer."""
+    told = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
+    keeper.sock.send(json.dumps(told).encode())
+    return replace(keeper, ahead=verb)
 
 
 def settings() -> Config:

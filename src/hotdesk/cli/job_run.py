@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
+from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import OPERATOR, described
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.receipt import Receipt
-from hotdesk.errors import printable
-from hotdesk.event import Decided, Event, Pending
-from hotdesk.job import papers
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.event import Decided, Event, JobBegun, Pending
+from hotdesk.job import papers, report
 from hotdesk.job.out import Out
 from hotdesk.job.waiting import Card, decide
 from hotdesk.work import Order, work
@@ -49,6 +51,10 @@ class Run:
     board: Board | None = None
     stream: JsonLines | None = None
     terminal: int | None = None
+    report: bytes = b""
+    """What became of it, for people, once it is over."""
+    left: str = ""
+    """Where that was written to."""
 
     def carry_out(self) -> int:
         """Carry it out; give the exit code."""
@@ -66,20 +72,50 @@ class Run:
         self.show_on(Limits(job.seconds, job.budget))
         exact = self.chosen.is_recorded
         dials = bool(job.look) or not exact
-        with Out(folder, [item.path for item in job.deliverables]) as out:
-            async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
-                await machine.ready()
-                brain = brain_of(self.chosen, job, self.settings, self.record)
-                self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
-                self.order.kept, self.order.by = self.chosen.as_bytes(), described()
-                try:
-                    async with anyio.create_task_group() as tasks:
-                        tasks.start_soon(self.tick)
-                        receipt = await work(self.order, brain)
-                        tasks.cancel_scope.cancel()
-                finally:
-                    await brain.close()
-            return self.finish(receipt, out)
+        names = [name for item in job.deliverables for name in (item.path, item.path + SUFFIX)]
+        page = report.name_beside(names)
+        with Out(folder, [*names, page]) as out:
+            try:
+                async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
+                    await machine.ready()
+                    brain = brain_of(self.chosen, job, self.settings, self.record)
+                    self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
+                    self.order.kept, self.order.by = self.chosen.as_bytes(), described()
+                    try:
+                        async with anyio.create_task_group() as tasks:
+                            tasks.start_soon(self.tick)
+                            receipt = await work(self.order, brain)
+                            tasks.cancel_scope.cancel()
+                    finally:
+                        self.make_report()
+                        await brain.close()
+                self.leave_report(out, page)
+                return self.finish(receipt, out)
+            finally:
+                self.leave_report(out, page)
+                say(*([f"report   {self.left}"] if self.left else []))
+
+    def make_report(self) -> None:
+        """Make the job's report, however it ended, while its journal is open; none is no reason to fail the job."""
+        journal = self.settings.lib / "keys" / JOURNAL
+        try:
+            if any(read(journal, self.id, names=[JobBegun.__name__])):
+                self.report = report.make(journal, self.settings.lib / "jobs", self.id)
+        except (HotdeskError, OSError) as e:
+            self.no_report(e)
+
+    def leave_report(self, out: Out, name: str) -> None:
+        """Write the report among the results, once."""
+        made, self.report = self.report, b""
+        try:
+            if made:
+                self.left = str(report.write(out, name, made))
+        except (HotdeskError, OSError) as e:
+            self.no_report(e)
+
+    def no_report(self, why: Exception) -> None:
+        """Say that there is no report, and how to have one."""
+        say(f"hotdesk: no report was written: {why}; `hotdesk report {self.id} --out FILE` writes one")
 
     def show_on(self, limits: Limits) -> None:
         """Have a board, which knows what happened before."""
@@ -133,21 +169,25 @@ class Run:
         assert self.board is not None
         drive = Drive(self.settings.lib / "drive")
         paths: dict[str, str] = {}
+        proofs: dict[str, str] = {}
         for item in receipt.kept:
-            pieces = drive.open_stream(f"{receipt.job}/{item.path}", who=OPERATOR)
-            paths[item.path] = str(out.copy(item.path, pieces, lambda sha256: drive.holds(sha256, who=OPERATOR)))
+            version = drive.version(f"{receipt.job}/{item.path}", who=OPERATOR)
+            known = partial(drive.holds, who=OPERATOR)
+            paths[item.path] = str(out.copy(item.path, drive.blobs.read(version.sha256, version.size), known))
+            if version.certificate:
+                proofs[item.path] = str(out.copy(item.path + SUFFIX, [drive.certificate(version)], known))
         self.board.close()
         say(*receipt_lines(receipt))
         if self.stream is not None:
-            self.stream.finish(receipt, paths)
+            self.stream.finish(receipt, paths, proofs, self.left)
         else:
             print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
         return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)
 
 
-def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None) -> int:
+def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None, job: str | None = None) -> int:
     """Carry out what was chosen."""
-    return Run(settings, chosen, new_id(), json=json, record=record).carry_out()
+    return Run(settings, chosen, job or new_id(), json=json, record=record).carry_out()
 
 
 def go_on(settings: Config, job: str, limits: dict[str, Any], *, json: bool) -> int:

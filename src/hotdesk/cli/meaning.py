@@ -64,7 +64,9 @@ def measured(path: Path) -> tuple[int, int]:
 def told_deliverable(item: Deliverable) -> str:
     """Write a deliverable, and what it must pass."""
     told = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
-    return f"{item.path} ({item.kind}), " + (f"checked by {', '.join(told)}" if told else "not checked: no verdict")
+    active = f", and may hold {', '.join(item.active)}" if item.active else ""
+    checked = f"checked by {', '.join(told)}" if told else "not checked: no verdict"
+    return f"{item.path} ({item.kind}), {checked}{active}"
 
 
 def told_models(job: Job) -> list[str]:

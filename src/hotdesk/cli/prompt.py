@@ -20,10 +20,10 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from hotdesk.cli.board.amounts import clock
 from hotdesk.cli.board.cells import Look, cells, cut, wrap
 from hotdesk.cli.board.words import KINDS
 from hotdesk.event import Pending
+from hotdesk.job.amounts import clock
 from hotdesk.job.waiting import WORDS, Card
 
 TERMINAL = "/dev/tty"

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from hotdesk.cli.board.receipt import certificate_of
 from hotdesk.cli.jobs import cut
 from hotdesk.cli.journal import moment
 from hotdesk.drive.course import Taken, step_dict
 from hotdesk.errors import printable
-from hotdesk.event import Answered, Asked, Exchange
+from hotdesk.event import Answered, Asked, Exchange, Kept
 from hotdesk.job.card_text import KINDS, left
 from hotdesk.job.tale import Tale
 
@@ -35,7 +36,7 @@ def page(
         [*decisions(tale, now), *at_the_door(asked)],
         passed(exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
-        [f"  {each.path}, version {each.version}, {each.size} bytes, sha256 {each.sha256}" for each in tale.kept],
+        [line for each in tale.kept for line in told_kept(each, tale)],
         receipt(tale),
     ]
     titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
@@ -43,6 +44,12 @@ def page(
     for title, part in zip(titles, parts, strict=True):
         lines += [*(["", title] if title and part else []), *part]
     return [printable(line) for line in lines]
+
+
+def told_kept(kept: Kept, tale: Tale) -> list[str]:
+    """Say what was kept, and whether it has a certificate."""
+    told = f"  {kept.path}, version {kept.version}, {kept.size} bytes, sha256 {kept.sha256}"
+    return [told, f"    {certificate_of(kept, tale.certified)}"]
 
 
 def head(tale: Tale, state: tuple[str, str]) -> list[str]:

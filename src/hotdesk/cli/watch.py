@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -21,12 +21,11 @@ import anyio
 from hotdesk import config
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk.confine import confine
-from hotdesk.desk.remote import RemoteRuntime
-from hotdesk.desk.seam import DeskId, as_id
+from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import novnc, page
 from hotdesk.hands.entry import CODE_SECONDS, Entry
-from hotdesk.hands.watching import PROTOCOL
+from hotdesk.hands.far import Far
 from hotdesk.hands.web import Web
 from hotdesk.host import reach
 
@@ -99,28 +98,6 @@ async def ended(web: Web) -> DeskGone | None:
     except DeskGone as e:
         return e
     return None
-
-
-class Far:
-    """The owner of a desk, over its control socket."""
-
-    def __init__(self, runtime: RemoteRuntime, desk: DeskId) -> None:
-        self.runtime = runtime
-        self.desk = desk
-
-    async def screen(self, viewer: str, control: bool) -> socket.socket:
-        """Give a stream of the desk's screen."""
-        target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
-        return await self.runtime.upgrade(target, PROTOCOL)
-
-    async def wheel(self) -> Mapping[str, object]:
-        """Say who looks and who drives."""
-        return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
-
-    async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
-        """Take the wheel, keep it, hand it back, or have a secret's placeholder typed."""
-        told = {"act": act, "viewer": viewer, "secret": secret}
-        return await self.runtime.call("POST", f"/desks/{self.desk}/wheel", told)
 
 
 @contextlib.contextmanager

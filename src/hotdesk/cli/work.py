@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hotdesk import config
-from hotdesk.cli import options
+from hotdesk.cli import early, options
 from hotdesk.cli.carrying import add_limits, choose
 from hotdesk.cli.job_run import begin
+from hotdesk.desk.seam import as_id
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was kept there (./out/JOB)")
+    parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
     add_limits(parser)
     options.add_json(parser, options.STREAM)
 
@@ -29,7 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Carry out a brief: think, have the plan approved, act at a desk, check the result in a second one, keep, burn.
 
-    Progress goes to standard error, the path of each result to standard output. Exit code 0 means that every check
+    Progress goes to standard error, the path of each result to standard output; beside it lie its certificate and
+    report.html, the job for people. The last line of --json names all three. Exit code 0 means that every check
     passed, 1 that the work or a check failed, 75 that it stopped and can be resumed, 125 that hotdesk failed.
     Ctrl-C once finishes the act and stops so that `hotdesk resume` goes on; twice burns the desks at once.
 
@@ -40,6 +42,6 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk work brief.toml --model anthropic:claude-sonnet-5
       hotdesk work brief.toml --planner anthropic:claude-opus-5 --model ollama:qwen3 --approve plan
       hotdesk work examples/invoices-small --script examples/invoices-small/brain.py --out ./results
-      hotdesk work brief.toml --json | jq 'select(.event == "Observed")'
+      hotdesk work brief.toml --json | jq 'select(.event == "Receipt").data | .paths, .certificates, .report'
     """
-    return begin(config.load(), choose(arguments), json=arguments.json, record=arguments.record)
+    return begin(early.settings(), choose(arguments), json=arguments.json, record=arguments.record, job=arguments.id)

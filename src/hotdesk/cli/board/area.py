@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from hotdesk.cli.board.amounts import clock, lasting, money, plural, size, tokens
 from hotdesk.cli.board.cells import Line, Look, Span, cells, cut
 from hotdesk.cli.board.state import State
 from hotdesk.cli.board.words import KINDS, how_to_answer, target
 from hotdesk.drive.course import Stand, Taken
+from hotdesk.job.amounts import clock, lasting, money, plural, size, tokens
 
 WIDEST = 120
 """Columns: what is far apart is not read together."""

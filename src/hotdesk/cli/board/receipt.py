@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from hotdesk.cli.board.amounts import lasting, money, plural, size
+from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.course import Share, Taken
 from hotdesk.drive.receipt import Receipt, Requests
 from hotdesk.errors import printable
+from hotdesk.event import Certified, Kept
+from hotdesk.job.amounts import lasting, money, plural, size
 
 MOST = 20
 """Lines of one kind of request: a desk may try any number of hosts."""
@@ -25,8 +27,17 @@ def made(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of what was made."""
     for item in receipt.kept:
         yield "kept", f"{item.path}, {item.size} bytes, sha256 {item.sha256}"
+        yield "proof", certificate_of(item, receipt.certified)
     for check in receipt.checks:
         yield "checked", f"{check.path} by {check.check}: {check.outcome}"
+
+
+def certificate_of(kept: Kept, certified: Sequence[Certified]) -> str:
+    """Say whether what was kept has a certificate."""
+    found = [each for each in certified if (each.path, each.sha256) == (kept.path, kept.sha256)]
+    if not found:
+        return f"{kept.path} has no certificate: its brief asks for no check"
+    return f"{kept.path}{SUFFIX}, sha256 {found[-1].certificate}"
 
 
 def went(receipt: Receipt) -> Iterator[tuple[str, str]]:

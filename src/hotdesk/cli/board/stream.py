@@ -24,10 +24,11 @@ class JsonLines:
         """Write one event."""
         self.write(type(event).__name__, as_dict(event))
 
-    def finish(self, receipt: Receipt, paths: Mapping[str, str]) -> None:
-        """Write the receipt, and where its results are."""
-        told = asdict(replace(receipt, steps=()))
-        self.write("Receipt", {**told, "steps": [step_dict(step) for step in receipt.steps], "paths": dict(paths)})
+    def finish(self, receipt: Receipt, paths: Mapping[str, str], proofs: Mapping[str, str], report: str) -> None:
+        """Write the receipt, and where results, their certificates and the report are; no report is null."""
+        told = {**asdict(replace(receipt, steps=())), "steps": [step_dict(step) for step in receipt.steps]}
+        left = {"paths": dict(paths), "certificates": dict(proofs), "report": report or None}
+        self.write("Receipt", {**told, **left})
 
     def write(self, name: str, data: Mapping[str, object]) -> None:
         """Write one line of plain ASCII; nobody who reads it is no reason to stop a job."""

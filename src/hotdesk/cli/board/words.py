@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hotdesk.cli.board.amounts import lasting, plural
 from hotdesk.cli.board.state import State
 from hotdesk.event import (
     Alarm,
     Amended,
     Answered,
     Asked,
+    Certified,
     Decided,
     DeskEvent,
     Event,
@@ -27,11 +27,13 @@ from hotdesk.event import (
     Resumed,
     Revoked,
     RolledBack,
+    SentBack,
     StepBegun,
     StepEnded,
     TookOver,
     Verified,
 )
+from hotdesk.job.amounts import lasting, plural
 from hotdesk.plan import OURS
 
 LONGEST = 2000
@@ -82,6 +84,10 @@ def say_job(event: Event, state: State) -> Iterator[tuple[str, str, str]]:
         case Verified():
             style = "good" if event.outcome == "passed" else "bad"
             yield style, event.outcome, f"{event.path}: {'; '.join(event.findings)}"
+        case SentBack():
+            yield "warn", "back", f"to step {event.step}, which is told what {event.path} lacks"
+        case Certified():
+            yield "good", "signed", f"the certificate of {event.path}, sha256 {event.certificate}"
         case Kept():
             yield "good", "kept", f"{event.path}, sha256 {event.sha256}"
         case JobPaused():

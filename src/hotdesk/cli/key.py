@@ -1,0 +1,173 @@
+"""`hotdesk key`: keys for a server's programs and people, and the key that signs this machine's certificates."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from hotdesk import config
+from hotdesk.api.caller import POWERS as ALL
+from hotdesk.api.keys import Key, Keys, is_valid
+from hotdesk.cli import options
+from hotdesk.cli.parser import add_acts
+from hotdesk.cli.terminal import aligned
+from hotdesk.config import DEFAULT_TENANT, parse_seconds
+from hotdesk.drive.certificate import raw
+from hotdesk.drive.signing import PUBLIC, fingerprint, public_of
+from hotdesk.errors import BriefError, printable
+
+POWERS = tuple(sorted(ALL))
+DAY = "%Y-%m-%d %H:%M"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    add_acts(parser, ACTS, ARGUMENTS)
+
+
+def add_new(parser: argparse.ArgumentParser) -> None:
+    """Describe what `new` takes."""
+    parser.add_argument("--name", required=True, help="the person or program it is for: approvals and jobs carry it")
+    parser.add_argument("--tenant", default=DEFAULT_TENANT, help=f"whose desks, jobs and files ({DEFAULT_TENANT})")
+    parser.add_argument("--power", action="append", choices=POWERS, help="what it may be used for; again: more (all)")
+    parser.add_argument("--expires", type=lasting, metavar="TIME", help="how long it lasts, as 12h or 30d (no end)")
+    options.add_json(parser)
+
+
+def add_ls(parser: argparse.ArgumentParser) -> None:
+    """Describe what `ls` takes."""
+    parser.add_argument("--tenant", help="one tenant's only")
+    options.add_json(parser)
+
+
+def add_revoke(parser: argparse.ArgumentParser) -> None:
+    """Describe what `revoke` takes."""
+    parser.add_argument("ids", nargs="+", metavar="ID", help="eight digits, as `ls` prints them")
+
+
+def add_show(parser: argparse.ArgumentParser) -> None:
+    """Describe what `show` takes."""
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--pem", action="store_true", help="the public key alone, as a file for --signer has it")
+    shown.add_argument("--json", action="store_true", help="print JSON")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Make, list and revoke keys for `hotdesk serve`, and show the key that signs what this machine certifies.
+
+    A server knows of a new or revoked key at once. Nothing of a key is kept by which it could be used.
+
+    For example:
+
+      hotdesk key new --name ci --tenant acme --expires 30d
+      hotdesk key ls
+      hotdesk key revoke 0f3a9c21
+      hotdesk key show --pem > signer.pub
+    """
+    arguments.main(arguments)
+    return 0
+
+
+def new(arguments: argparse.Namespace) -> None:
+    """Make a key for a server, and print it: this once.
+
+    Powers: sandboxes (E2B's surface), desks, jobs, approve, drive, vault, journal, admin (keys, everything stopped).
+
+    For example:
+
+      export E2B_API_KEY=$(hotdesk key new --name ci --power sandboxes)
+      hotdesk key new --name anna --tenant acme --power jobs --power approve --expires 30d
+    """
+    keys = known()
+    made = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
+    if arguments.json:
+        print(json.dumps({**described(keys.known[made[4:12]]), "key": made}, indent=1))
+    else:
+        print(made)
+
+
+def ls(arguments: argparse.Namespace) -> None:
+    """List keys by their ids; what opens anything was printed once and is not kept.
+
+    For example:
+
+      hotdesk key ls
+      hotdesk key ls --tenant acme --json | jq -r '.[] | select(.state == "valid").id'
+    """
+    found = [described(key) for key in known().ls(arguments.tenant)]
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+        return
+    rows = [("ID", "NAME", "TENANT", "STATE", "EXPIRES", "POWERS")]
+    for each in found:
+        powers = "all" if len(each["powers"]) == len(POWERS) else " ".join(each["powers"])
+        until = time.strftime(DAY, time.localtime(each["expires"])) if each["expires"] else "never"
+        rows.append((each["id"], printable(each["name"]), each["tenant"], each["state"], until, powers))
+    print("\n".join(aligned(rows)))
+
+
+def revoke(arguments: argparse.Namespace) -> None:
+    """End keys now, in a running server, too; browser sessions begun with them end as well.
+
+    For example:
+
+      hotdesk key revoke 0f3a9c21
+    """
+    keys = known()
+    for number in arguments.ids:
+        keys.revoke(number)
+
+
+def show(arguments: argparse.Namespace) -> None:
+    """Show this machine's signer: its fingerprint and public key, for others to pin.
+
+    For example:
+
+      hotdesk key show
+      hotdesk key show --pem > signer.pub
+      hotdesk key show --json | jq -r .fingerprint
+    """
+    folder = config.load().lib / "keys"
+    if not folder.exists():
+        raise BriefError(f"this machine has no signer that you may see in {folder}; it is made with the first job")
+    public = public_of(folder)
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    if arguments.json:
+        told = {"fingerprint": fingerprint(public), "public_key": raw(public), "pem": pem, "file": str(folder / PUBLIC)}
+        print(json.dumps(told, indent=1))
+    elif arguments.pem:
+        print(pem, end="")
+    else:
+        print(f"fingerprint  {fingerprint(public)}", f"public key   {raw(public)}", sep="\n")
+        print(f"pin it with  hotdesk verify FILE --signer {fingerprint(public)}")
+
+
+def known() -> Keys:
+    """Give this machine's keys: a tenant has none of its own."""
+    environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
+    return Keys(config.load(environ).lib / "serve")
+
+
+def described(key: Key) -> dict[str, Any]:
+    """Say of a key what may be known."""
+    now = time.time()
+    state = "valid" if is_valid(key, now) else "revoked" if key.revoked else "expired"
+    told = {name: getattr(key, name) for name in ("id", "name", "tenant", "made", "expires", "revoked")}
+    return {**told, "powers": list(key.powers), "state": state}
+
+
+def lasting(text: str) -> float:
+    """Read how long a key lasts."""
+    seconds = parse_seconds(text)
+    if seconds is None or seconds < 1:
+        raise BriefError(f"{printable(text[:40])!r} is no time a key could last; write 12h or 30d")
+    return seconds
+
+
+ACTS = {"new": new, "ls": ls, "revoke": revoke, "show": show}
+ARGUMENTS = {"new": add_new, "ls": add_ls, "revoke": add_revoke, "show": add_show}

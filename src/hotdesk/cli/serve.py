@@ -1,0 +1,127 @@
+"""`hotdesk serve`: this machine for a team."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import sys
+import time
+from dataclasses import replace
+
+import anyio
+
+from hotdesk import config
+from hotdesk.api import serving as settings_of
+from hotdesk.api.keys import Keys, is_valid
+from hotdesk.api.server import serve
+from hotdesk.api.serving import PORT, SETTINGS, Serving
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.errors import BriefError, HostError
+
+LOOPBACK = "127.0.0.1"
+OPTIONS = {
+    "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
+    "domain": "domain", "egress": "egress", "name": "names",
+}  # fmt: skip
+"""Options, and the settings of `[serve]` they stand for."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("--host", metavar="ADDRESS", help="where to listen with TLS (127.0.0.1)")
+    parser.add_argument("--port", type=int, metavar="N", help=f"where to listen on loopback, without TLS ({PORT})")
+    parser.add_argument("--tls-port", type=int, metavar="N", help="where to listen with TLS; none without it")
+    parser.add_argument("--certificate", metavar="FILE", help="certificates in PEM: for each --name and for *.DOMAIN")
+    parser.add_argument("--key-file", metavar="FILE", help="the certificate's private key, in PEM")
+    parser.add_argument("--name", action="append", metavar="NAME", help="a name it answers to; may be repeated")
+    parser.add_argument("--domain", metavar="NAME", help="what sandboxes' ports are reached below (localhost)")
+    parser.add_argument("--egress", metavar="WHAT", help="what sandboxes reach: deny, packages (default) or open")
+    parser.add_argument(
+        "--ready", action="append", metavar="TEMPLATE=N", help="desks kept ready for each tenant (base=2); repeatable"
+    )
+    parser.add_argument("--json", action="store_true", help="print where it listens as JSON, too")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Serve this machine's desks and jobs to programs and people.
+
+    For example:
+
+      hotdesk key new --name ci
+      hotdesk serve
+      hotdesk serve --host 0.0.0.0 --tls-port 443 --certificate chain.pem --key-file key.pem \\
+          --name desk.example.test --domain box.example.test --ready base=8
+
+    Settings of [serve] in config.toml hold unless an option says otherwise. Without TLS it listens on loopback only;
+    beyond it needs TLS and a key. When it ends, so do its desks.
+    """
+    settings = config.load()
+    keys = Keys(settings.lib / "serve")
+    keys.refresh()
+    has_keys = any(is_valid(key, time.time()) for key in keys.known.values())
+    serving = settings_of.check(chosen(settings, arguments), has_keys)
+    plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
+    tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
+    serving = replace(serving, port=plain.getsockname()[1])
+    announce(serving, as_json=arguments.json, has_keys=has_keys)
+    return run(settings, serving, plain, tls)
+
+
+def run(settings: Config, serving: Serving, plain: socket.socket, tls: socket.socket | None) -> int:
+    """Serve until a signal: the first ends it gently, the second at once."""
+    stopping = anyio.Event()
+
+    async def work() -> int:
+        await serve(settings, serving, plain, tls, stopping)
+        return 0
+
+    return run_interruptible(work, stopping.set)
+
+
+def chosen(settings: Config, arguments: argparse.Namespace) -> Serving:
+    """Give the settings that hold: options over the file."""
+    told = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
+    table = {**settings.serve, **{name: value for name, value in told.items() if value is not None}}
+    if arguments.ready:
+        table["ready"] = dict(counted(each) for each in arguments.ready)
+    return settings_of.read(table)
+
+
+def counted(text: str) -> tuple[str, int]:
+    """Read how many desks of a template are kept ready."""
+    name, _, count = text.partition("=")
+    if not name or not count.isascii() or not count.isdecimal():
+        raise BriefError(f"--ready takes a template and a number, as in base=4, not {text[:80]!r}")
+    return name, int(count[:9])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen somewhere."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        made = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as e:
+        raise HostError(f"cannot listen on {host} port {port}: {e.strerror}; choose another with --port") from e
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer's body waits 40 ms for its head's ACK
+    return made
+
+
+def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
+    """Say where the server is, and what is missing for anybody to use it."""
+    host = serving.host if serving.is_local else LOOPBACK
+    url = f"http://{f'[{host}]' if ':' in host else host}:{serving.port}"
+    name = (*serving.names, serving.host)[0]
+    tls = f"https://{name}:{serving.tls_port}" if serving.tls_port else None
+    print(url, file=sys.stderr)
+    if tls:
+        print(tls, file=sys.stderr)
+    if not has_keys:
+        print("hotdesk: nobody has a key yet: `hotdesk key new --name NAME` makes one", file=sys.stderr)
+    sys.stderr.flush()
+    if as_json:
+        print(json.dumps({"url": url, "tls": tls, "domain": serving.reached}), flush=True)
+
+
+assert set(OPTIONS.values()) <= SETTINGS.keys()

@@ -1,0 +1,122 @@
+"""What a certificate says, in plain words."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+
+from hotdesk.drive.certificate import Told
+
+MOST = 40
+"""Lines of one kind for one check."""
+WIDE = 100
+"""Characters of a line of what a check found, in short."""
+CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
+
+
+def page(told: Told, name: str, signer: str, believed: str) -> Iterator[str]:
+    """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
+    for word, text in (*head(told, name, signer, believed), *(row for each in told["checks"] for row in check(each))):
+        yield f"  {word:12} {text}"
+    yield f"  {'note':12} {CAVEAT}"
+
+
+def short(told: Told, name: str, signer: str, believed: str) -> Iterator[str]:
+    """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
+    rows = [*of_file(told["file"], name), ("signed", f"{moment(told['at'])} by {signer}, {believed}")]
+    rows += [("made by", brain(told["brain"])), *(row for each in told["checks"] for row in found(each))]
+    for word, text in rows:
+        yield f"  {word:12} {text}"
+    yield f"  {'note':12} {CAVEAT}"
+
+
+def found(told: Told) -> Iterator[tuple[str, str]]:
+    """Tell of one check in two lines or so, and of all it did not look at."""
+    clean = told["desk"]["sterile"] and not told["desk"]["network"]
+    text = f"{told['check']}, {'in a clean desk' if clean else place(told)}: {'; '.join(told['held']) or 'passed'}"
+    for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
+        yield "" if number else "check", line
+    yield from (("NOT CHECKED", each) for each in unseen(told))
+
+
+def unseen(told: Told) -> Sequence[str]:
+    """Give what a check did not look at."""
+    return told["not_checked"] or ["anything that is not listed as looked for"]
+
+
+def of_file(file: Told, name: str) -> Iterator[tuple[str, str]]:
+    """Say which file it is."""
+    yield "file", f"{file['size']} bytes, sha256 {file['sha256']}"
+    if file["name"].rpartition("/")[2] != name:
+        yield "NAME", f"it was certified as {file['name']}, and is called {name} here"
+
+
+def head(told: Told, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
+    """Tell of everything but the checks."""
+    job, plan, journal = told["job"], told["plan"], told["journal"]
+    yield from of_file(told["file"], name)
+    yield (
+        "when",
+        f"{moment(told['at'])}, by hotdesk {told['hotdesk']['version']} on {told['hotdesk']['architecture']}",
+    )
+    yield "signed by", f"{signer}, {believed}"
+    yield "made by", brain(told["brain"])
+    yield "job", f"{job['id']}, begun by {job['by'] or 'nobody who is known'}"
+    yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
+    yield "plan", f"{plan['digest']}; {approvals(plan['approvals'])}"
+    yield (
+        "journal",
+        f"event {journal['job']['seq']} of the job, {journal['last']['id']} of all: {journal['last']['hash']}",
+    )
+
+
+def brain(told: Told) -> str:
+    """Say who thought."""
+    if told["kind"] == "script":
+        return f"{told['name']}: a SCRIPT; its decisions were recorded beforehand, no model made them"
+    replied = [each for each in told["models"] if each != told["name"]]
+    return f"{told['name']}, a model" + (f"; replies came from {', '.join(told['models'])}" if replied else "")
+
+
+def approvals(told: Sequence[Told]) -> str:
+    """Say who approved what."""
+    words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'nobody'}"
+             for each in told]  # fmt: skip
+    return "; ".join(words) or "approved by nobody"
+
+
+def check(told: Told) -> Iterator[tuple[str, str]]:
+    """Tell of one check."""
+    yield "check", f"{told['check']}, {place(told)}"
+    yield from some("holds", told["held"])
+    yield from some("value", [f"{name}: {value}" for name, value in told["values"].items()])
+    yield from some("page", [f"{each['width']} x {each['height']}, sha256 {each['sha256']}" for each in told["pages"]])
+    yield "looked for", ", ".join(told["looked_for"]) or "nothing"
+    if told["tools"]:
+        yield "with", ", ".join(f"{name} {version}" for name, version in told["tools"].items())
+    yield from (("NOT CHECKED", each) for each in unseen(told))
+
+
+def place(told: Told) -> str:
+    """Say where a check looked."""
+    desk, image = told["desk"], told["image"]
+    if not desk["sterile"] or desk["network"]:
+        return f"NOT in a clean desk: wall {desk['wall']}, {'with' if desk['network'] else 'without'} network"
+    return f"in clean desk {desk['id']} without network, image {image['name']} {image['digest'][:16]}"
+
+
+def some(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """List texts, the first ones where there are many."""
+    for each in texts[:MOST]:
+        yield word, each
+    if len(texts) > MOST:
+        yield word, f"and {len(texts) - MOST} more: see --json"
+
+
+def moment(at: int) -> str:
+    """Write a moment, the same on every machine; one that no clock has is written as it is."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
+    except (ValueError, OverflowError, OSError):
+        return f"{at} ms after 1970"
