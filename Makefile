@@ -18,6 +18,10 @@ setup: .venv/.installed compile  ## Make .venv, install what is missing on this 
 images: .venv/.installed compile
 	@.venv/bin/hotdesk setup --image base --image office --image desktop
 
+.PHONY: e2b-images
+e2b-images: images
+	@.venv/bin/hotdesk setup --image code-interpreter-v1 --image e2b-desktop
+
 .PHONY: check
 check: .venv/.installed  ## Lint, types, import direction.
 	.venv/bin/ruff check .
@@ -27,12 +31,13 @@ check: .venv/.installed  ## Lint, types, import direction.
 	.venv/bin/lint-imports
 
 .PHONY: test
-test: images  ## Every test but the long ones; opens real desks.
+test: e2b-images  ## Every test but the long ones; opens real desks.
 	@command -v npm >/dev/null || $(APT) install --yes --no-install-recommends npm >/dev/null
-	$(SUDO) $(PYTHON) -m pytest -m "not long"
+	@command -v chromium >/dev/null || $(APT) install --yes --no-install-recommends chromium >/dev/null
+	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15
 
 .PHONY: test-long
-test-long: images  ## Soaks, sweeps, many seeds, and desks of every origin.
+test-long: e2b-images  ## Soaks, sweeps, many seeds, and desks of every origin.
 	$(SUDO) $(PYTHON) -m pytest -m long
 
 .PHONY: bench
@@ -47,10 +52,21 @@ endif
 bench-check:  ## The same with every peer; fails and names each promise that is broken or could not be measured.
 	@$(MAKE) --no-print-directory bench PEERS=1 BENCH="--check $(BENCH)"
 
+# SEED=n repeats a run, COUNT=n makes fewer invoices, AGAIN=1 audits them as they are now, RESUME=1 goes on after a kill,
+# BRAIN=hijacked puts a thief at the desk, MODEL=anthropic:… has a model do it.
 .PHONY: demo
-demo: images  ## One minute: a desk is misused and burnt; then five invoices become a checked workbook in out/.
+demo: images  ## 500 invoices are audited against an ERP: a checked workbook in out/, its red rows compared with the truth.
+	@$(SUDO) $(PYTHON) examples/audit/run.py --out out $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+	  $(if $(AGAIN),--again) $(if $(RESUME),--resume) $(if $(BRAIN),--brain $(BRAIN)) $(if $(MODEL),--model $(MODEL))
+
+.PHONY: serve-demo
+serve-demo: images  ## The same from a browser: an ERP and `hotdesk serve`, with a key to sign in; COUNT=n, SEED=n, PORT=n.
+	@$(SUDO) $(PYTHON) examples/audit/serve.py --out out/serve $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+	  $(if $(PORT),--port $(PORT))
+
+.PHONY: demo-desk
+demo-desk: images  ## One minute: a desk is used, misused and burnt.
 	@$(SUDO) $(PYTHON) examples/demo-desk/demo.py
-	@mkdir -p out && $(SUDO) $(PYTHON) examples/invoices-small/run.py --out out
 
 .PHONY: clean
 clean:  ## Remove .venv and caches from this folder; images and packages of the machine stay.

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 from hotdesk import config
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+Right: TypeAlias = Callable[[str], bool]
+"""What a person says yes to, of what is asked: a card as JSON."""
+PAUSE = 0.5
+"""Seconds between two looks at what waits for a person."""
 
 
-def arguments(what: str) -> argparse.Namespace:
-    """Read the command line all examples have."""
+def arguments(what: str, **switches: str) -> argparse.Namespace:
+    """Read the command line all examples have, and switches of one's own with what each means."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument(
         "--out", type=Path, default=Path(), help="the folder results are copied to; this one if not said"
     )
     parser.add_argument("--seed", type=int, default=0, help="another number, another task of the same kind")
+    for name, meaning in switches.items():
+        parser.add_argument(f"--{name}", action="store_true", help=meaning)
     told = parser.parse_args()
     told.out.mkdir(parents=True, exist_ok=True)
     return told
@@ -44,7 +53,8 @@ def state(name: str) -> Iterator[Path]:
 def make_way(brief: Path, out: Path) -> None:
     """Remove what an earlier trial left: its state is gone, and so nobody could say that it was a copy of ours."""
     for item in tomllib.loads((brief / "brief.toml").read_text())["deliverables"]:
-        (out / item["path"]).unlink(missing_ok=True)
+        for name in (item["path"], f"{item['path']}.certificate.json"):
+            (out / name).unlink(missing_ok=True)
 
 
 def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
@@ -58,3 +68,31 @@ def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
         return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode
     except KeyboardInterrupt:
         return 130  # it burns its desks itself
+
+
+def attended(brief: Path, out: Path, env: dict[str, str], right: Right) -> int:
+    """Carry out a brief; say yes meanwhile to what is right of what it asks, no to all else. Give the exit code."""
+    make_way(brief, out)
+    argv = [*HOTDESK, "work", str(brief), "--script", str(brief / "brain.py"), "--out", str(out)]
+    with subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL) as working:
+        try:
+            while working.poll() is None:
+                answer(env, right)
+                time.sleep(PAUSE)
+            return working.returncode
+        except KeyboardInterrupt:
+            return 130  # it was interrupted, too, and burns its desks itself
+
+
+def answer(env: dict[str, str], right: Right) -> None:
+    """Answer what waits, as a person would with another terminal; what is asked comes as JSON."""
+    listed = subprocess.run([*HOTDESK, "approve", "--json"], env=env, capture_output=True, check=False)
+    for each in json.loads(listed.stdout or b"[]"):
+        word = "approve" if right(json.dumps(each)) else "refuse"
+        done = subprocess.run([*HOTDESK, word, str(each["id"])], env=env, capture_output=True, check=False)
+        say(f"another process: hotdesk {word} {each['id']}, exit code {done.returncode}")
+
+
+def say(text: str) -> None:
+    """Tell a person."""
+    print(text, file=sys.stderr, flush=True)

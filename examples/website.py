@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,17 @@ class Talk(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+class Site(ThreadingHTTPServer):
+    """Serves each caller on a thread of its own, and shrugs at those who hang up."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a caller that is gone; all else is a fault."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 def certify(folder: Path, *hosts: str) -> tuple[Path, Path]:
     """Make an authority, and a certificate of its for some hosts, with the key; give both files."""
     now, root, leaf = (
@@ -65,10 +77,9 @@ def certify(folder: Path, *hosts: str) -> tuple[Path, Path]:
 
 
 @contextmanager
-def serving(talk: type[Talk], chain: Path) -> Iterator[int]:
-    """Serve for the length of a block; give the port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), talk)
-    server.daemon_threads = True
+def serving(talk: type[Talk], chain: Path, port: int = 0) -> Iterator[int]:
+    """Serve for the length of a block, at a port if one is told; give the port."""
+    server = Site(("127.0.0.1", port), talk)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chain)
     server.socket = context.wrap_socket(server.socket, server_side=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from examples import pdf as written
 
 INVOICES = (
     ("INV-2031", "PO-7001", "Alder Timber", (("Oak boards", 25, 41.80), ("Delivery", 1, 95.00))),
@@ -23,30 +28,7 @@ def lines(number: str, order: str, vendor: str, positions: Positions) -> list[st
 
 def pdf(texts: list[str]) -> bytes:
     """Lay lines out on one page of A4."""
-    shown = b"".join(b"(%s) Tj T*\n" % escaped(text) for text in texts)
-    page = b"BT /F1 12 Tf 16 TL 72 770 Td\n" + shown + b"ET\n"
-    objects = (
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R"
-        b" /Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%sendstream" % (len(page), page),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
-    )
-    file, places = b"%PDF-1.4\n", []
-    for number, told in enumerate(objects, 1):
-        places.append(len(file))
-        file += b"%d 0 obj\n%s\nendobj\n" % (number, told)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    size = len(objects) + 1
-    end = b"xref\n0 %d\n0000000000 65535 f \n%s" % (size, table)
-    return file + end + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(file))
-
-
-def escaped(text: str) -> bytes:
-    """Write a text as it stands between the brackets of a PDF."""
-    data = text.encode("cp1252")
-    return data.replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
+    return written.column(texts, size=12, left=72)
 
 
 def main() -> None:

@@ -45,7 +45,8 @@ def main() -> int:
     home.chmod(0o711)  # desks' own users must be able to reach their rooms
     out = ["--out", "."] if len(sys.argv) == 1 else sys.argv[1:]
     if out[:1] == ["--out"] and len(out) == 2:  # what an earlier run left there: its state is gone
-        (Path(out[1]) / "Discrepancy_Report.xlsx").unlink(missing_ok=True)
+        for name in ("Discrepancy_Report.xlsx", "Discrepancy_Report.xlsx.certificate.json"):
+            (Path(out[1]) / name).unlink(missing_ok=True)
     try:
         print("Five invoices: a worker signs in with a browser, and never holds the password.", file=sys.stderr)
         with prepared(home, secrets.token_urlsafe(32)) as (erp, env):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,8 +81,7 @@ async def read_back(hands: Hands) -> None:
     await launch(hands)
     days = await calendar(hands)
     await hands.write("read.json", json.dumps({day: seen.text for day, seen in days.items() if seen.text}).encode())
-    if folder := os.environ.get("PICTURES"):
-        Path(folder, "calendar.png").write_bytes(await picture(hands))
+    await hands.write("calendar.png", await picture(hands))
 
 
 async def compare(hands: Hands) -> Done:
@@ -100,7 +98,7 @@ async def compare(hands: Hands) -> Done:
 
 PLAN = (
     step(enter),
-    step(read_back, makes=["read.json"]),
+    step(read_back, makes=["read.json", "calendar.png"]),
     step(compare, files=["read.json"], makes=["Read_Back.xlsx"]),
 )
 

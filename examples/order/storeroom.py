@@ -1,0 +1,62 @@
+"""A storeroom of a seed: what is there, and how much of each there shall be; and what the shop asks for it."""
+
+from __future__ import annotations
+
+import csv
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+NAMES = (
+    "Batteries", "Bulbs", "Cable ties", "Cleaning rags", "Envelopes", "Fuses", "Gloves", "Labels", "Markers",
+    "Paper", "Screws", "Tape",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """One thing in the storeroom."""
+
+    number: str
+    name: str
+    there: int
+    least: int
+    pack: int
+    """Pieces that are sold together."""
+    cents: int
+    """What a pack costs."""
+
+    @property
+    def packs(self) -> int:
+        """Say how many packs are missing."""
+        return -(-max(self.least - self.there, 0) // self.pack)
+
+
+def storeroom(seed: int) -> list[Article]:
+    """Think a storeroom up, in which some things run low."""
+    chance = random.Random(seed)  # noqa: S311 - the same seed gives the same storeroom
+    low = set(chance.sample(range(len(NAMES)), chance.randint(3, 5)))
+    made = []
+    for place, name in enumerate(NAMES):
+        least, pack = chance.randint(20, 90), chance.choice((5, 10, 12, 25))
+        there = chance.randint(0, least - 1) if place in low else chance.randint(least, least * 3)
+        made.append(Article(f"A-{101 + place}", name, there, least, pack, chance.randint(150, 4_000)))
+    return made
+
+
+def wanted(seed: int) -> dict[str, int]:
+    """Give the packs that are to be ordered, by article: the truth, which no desk sees."""
+    return {article.number: article.packs for article in storeroom(seed) if article.packs}
+
+
+def total(seed: int) -> int:
+    """Give what they cost, in cents."""
+    return sum(article.packs * article.cents for article in storeroom(seed))
+
+
+def write(path: Path, seed: int) -> None:
+    """Write what the worker is given."""
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("Article", "Name", "There", "Least"))
+        rows.writerows((each.number, each.name, each.there, each.least) for each in storeroom(seed))

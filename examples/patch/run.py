@@ -1,0 +1,59 @@
+"""Try the example whole: a repository with a red test is made, mended by a patch, and that is tried by a judge.
+
+sudo .venv/bin/python examples/patch/run.py [--out FOLDER] [--seed N]
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from hotdesk import Host, Spec, config
+from hotdesk.desk.transfer import put
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from examples import trial
+from examples.patch import planted
+
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    """Make the repository beside a copy of the brief, have that carried out, and judge what came of it."""
+    told = trial.arguments("A red test becomes a patch, red before and green after.")
+    with trial.state("patch") as home:
+        brief = home / "brief"
+        brief.mkdir()
+        for name in ("brief.toml", "brain.py"):
+            shutil.copy(HERE / name, brief)
+        bug = planted.make(brief / "repo", told.seed)
+        planted.change(brief / "brief.toml", planted.BUGS[0].name, bug.name)
+        trial.say(f"planted in billing/{bug.module}.py; red is {bug.test}")
+        if code := trial.work(home, brief, told.out):
+            return code
+        held = anyio.run(judged, home, brief / "repo", told.out / "fix.patch")
+    trial.say("the judge's own tests are green with the patch, and red without" if held else "the judge says NO")
+    return int(not held)
+
+
+async def judged(home: Path, repository: Path, patch: Path) -> bool:
+    """Try tests the worker never saw, without the patch and with it, at a desk of the judge's own."""
+    settings = replace(config.load(), run=home / "run", lib=home / "lib")
+    tests = ["python3", "-B", "-m", "unittest", "tests.test_unseen"]
+    async with Host(settings, control=False) as host, host.open_desk(Spec()) as desk:
+        await put(desk, repository, "repo")
+        await put(desk, HERE / "unseen/test_unseen.py", "repo/tests/test_unseen.py")
+        await put(desk, patch, "fix.patch")
+        before = await desk.run(tests, cwd="repo", timeout=60)
+        applied = await desk.run(["git", "apply", "../fix.patch"], cwd="repo", timeout=60)
+        after = await desk.run(tests, cwd="repo", timeout=60)
+    return not before.ok and applied.ok and after.ok
+
+
+if __name__ == "__main__":
+    sys.exit(main())
