@@ -231,6 +231,8 @@ async def test_a_snapshot_amid_writing_is_whole(fresh: Open) -> None:
         process = await desk.start(["python3", "-c", WRITER])
         counts = []
         taken = []
+        while not any(entry.name == "journal" for entry in await desk.list()):
+            await anyio.sleep(0.05)
         for _ in range(3):
             await anyio.sleep(0.2)
             taken.append(await desk.snapshot())

@@ -20,7 +20,7 @@ SIZE = "import os; print(*os.get_terminal_size(0), flush=True)"
 SIZES = """
 import os, signal
 def tell(*_):
-    print(*os.get_terminal_size(0), flush=True)
+    os.write(1, b"%d %d\\n" % os.get_terminal_size(0))  # print() may not be interrupted by itself
 signal.signal(signal.SIGWINCH, tell)
 tell()
 while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,8 @@ PROGRAM = str(Path(sys.executable).parent / "hotdesk")
 def environment(settings: Config) -> dict[str, str]:
     """Give the variables that put the program into a state directory."""
     places = {"HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
-    return {"PATH": os.environ["PATH"], "HOME": "/root", "HOTDESK_LINGER": "0.5", **places}
+    own = {"PATH": os.environ["PATH"], "HOME": "/root", "TMPDIR": tempfile.gettempdir()}
+    return {**own, "HOTDESK_LINGER": "0.5", **places}
 
 
 @pytest.fixture

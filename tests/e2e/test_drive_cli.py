@@ -80,7 +80,7 @@ def test_a_file_goes_in_and_comes_out_and_each_change_is_an_event(run: Hotdesk, 
 
 
 def test_names_are_listed_for_people(run: Hotdesk, state: Path) -> None:
-    assert run("ls").stdout.split() == [b"NAME", b"VERSION", b"SIZE", b"WHEN", b"OWNER", b"JOB", b"SHA256"]
+    assert run("ls").stdout.split() == b"NAME VERSION SIZE WHEN OWNER JOB CERTIFIED SHA256".split()
     drive = Drive(state / "lib/drive")
     drive.keep("a/1", b"one", owner="uid:1000", job="i" + "a1b2" * 5)
     drive.keep("a/1", b"two", owner="uid:1000")

@@ -44,6 +44,10 @@ def test_a_table_is_carried_from_one_site_to_another(seed: int, settings: Config
     assert reached == {"shop.example.test", "board.example.test"}
     assert pictures(tmp_path) == {"dashboard.png"}
     assert (tmp_path / "Sums.xlsx").read_bytes()[:2] == b"PK"
+    report = (tmp_path / "report.html").read_text()
+    assert "not from a model" in report
+    assert report.count("<img ") >= 1
+    assert "board.example.test" in report
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=LONG), pytest.param(2, marks=LONG)])

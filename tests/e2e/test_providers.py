@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 from examples import trial
+from examples.trial import answer
 from examples.twenty import pdfs, report
-from examples.twenty.run import HERE, answer, prepared
+from examples.twenty.run import HERE, is_confirmation, prepared
 from examples.twenty.supplier import HOST, Supplier, serving
 from PIL import Image
 
@@ -91,7 +92,7 @@ class Office:
                 end = time.monotonic() + PATIENCE
                 while working.poll() is None and time.monotonic() < end:
                     if approves and b" asks: " in told.read_bytes():
-                        answer(self.env)
+                        answer(self.env, is_confirmation)
                     time.sleep(0.1)
             finally:
                 working.kill() if working.poll() is None else None

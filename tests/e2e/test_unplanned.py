@@ -16,7 +16,7 @@ from tests.providers.chat import chat_server, text
 BRIEF = """\
 goal = "Count."
 wall = "local"
-deliverables = [{path = "count.xlsx", check = "xlsx", expect = {columns = ["Words"], rows = 1}}]
+deliverables = [{path = "count.xlsx", check = "sheet", expect = {columns = ["Words"], rows = 1}}]
 """
 
 

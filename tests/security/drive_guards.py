@@ -94,8 +94,8 @@ GUARDS_OF_DRIVE: tuple[Guard, ...] = (
         (
             Removal(
                 KEEP,
-                "        with self.catalog.writing() as db:\n            return sum(",
-                "        with self.catalog.reading() as db:\n            return sum(",
+                "        with self.catalog.writing() as db:\n            proofs = ",
+                "        with self.catalog.reading() as db:\n            proofs = ",
             ),
         ),
         (f"{DRIVE}::test_a_sweep_takes_nothing_that_is_just_being_kept",),

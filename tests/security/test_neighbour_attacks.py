@@ -15,12 +15,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hotdesk.brief import Grant, Scope
 from hotdesk.config import Config
 from hotdesk.desk import image
 from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.seam import Desk
-from hotdesk.host import control_path
+from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import BriefError
+from hotdesk.host import Host, control_path
 from tests.security.conftest import Attack, Init, Launch
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
@@ -251,3 +254,22 @@ async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control:
             assert (await anyio.to_thread.run_sync(ours.recv, 100)).startswith(b"HTTP/1.1 200")
     finally:
         os.chmod(control, 0o600)
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        pytest.param(Scope(names={"a.test": "127.0.0.1:1"}), id="a name"),
+        pytest.param(Scope(grants=(Grant("token-a", "a.test"),)), id="a secret"),
+        pytest.param(Scope(anywhere=True), id="the whole internet"),
+    ],
+)
+async def test_who_may_open_desks_at_a_shared_socket_opens_none_with_what_is_the_operators(
+    settings: Config, scope: Scope, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared.sock"
+    async with Host(settings, control=False) as host:
+        assert isinstance(host.runtime, ContainerRuntime)
+        async with controlled(host.runtime, shared, mode=0o666), remote_runtime(shared) as far:
+            with pytest.raises(BriefError, match="only whoever runs this machine"):
+                await far.open(Spec(), scope)

@@ -212,8 +212,8 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     guard(
         "a verdict that is no",
         "hotdesk/job/line.py",
-        "        if not verdict.passed:\n",
-        "        if not verdict.findings and not verdict.passed:\n",
+        "        failed = [each for each in proven if not each.passed]\n",
+        "        failed = [each for each in proven if each.lacks]\n",
         "a_liar_gets_no_verdict_and_nothing_is_kept[liar-empty]",
     ),
     guard(

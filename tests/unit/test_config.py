@@ -280,3 +280,18 @@ def test_a_size_is_read(text: str, size: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(BriefError):
         parse_size(text)
+
+
+def test_signers_are_those_of_the_file_and_of_the_environment(tmp_path: Path) -> None:
+    one, two = "0a" * 16, "1b" * 16
+    settings = at(tmp_path, f'[verify]\nsigners = ["{one}", "/etc/signer.pub"]\n', HOTDESK_SIGNERS=f"{two}, /b.pub")
+    assert settings.signers == (one, "/etc/signer.pub", two, "/b.pub")
+    assert at(tmp_path / "none").signers == ()
+
+
+@pytest.mark.parametrize("told", ["5", '"0a"', '["0a"]', '["signer.pub"]', "[5]"])
+def test_a_signer_is_a_fingerprint_or_an_absolute_path(tmp_path: Path, told: str) -> None:
+    with pytest.raises(BriefError, match="signers takes fingerprints"):
+        at(tmp_path, f"[verify]\nsigners = {told}\n")
+    with pytest.raises(BriefError, match="HOTDESK_SIGNERS takes fingerprints"):
+        at(tmp_path, "", HOTDESK_SIGNERS="signer.pub")

@@ -8,6 +8,7 @@ from hotdesk.brain.models.script_hands import Wanted
 from hotdesk.brain.models.scripted import Failed, Hands, step
 
 SERVER = "rm -f twelve; mkfifo twelve; (while :; do echo 12 > twelve; done) > /dev/null 2>&1 &"
+TABLE = "(echo What,Count; tr ' ' , < stock.txt) | head -n $(({rows} + 1)) > list.csv"
 CALL = "timeout 3 head -n 1 twelve"
 T = TypeVar("T")
 
@@ -82,6 +83,13 @@ async def write(hands: Hands) -> str:
     return "written"
 
 
+async def table(hands: Hands) -> str:
+    """Write a table, of too little at first."""
+    rows = 3 if "list.csv failed its checks" in hands.before else 2
+    await surely(hands.run(["sh", "-c", TABLE.format(rows=rows)]))
+    return "tabled"
+
+
 PLAN = (
     step(count, makes=["count.txt"]),
     step(tidy, risk="high"),
@@ -91,6 +99,7 @@ PLAN = (
     step(again, keeps=True, makes=["double"]),
     step(ask, makes=["answer.txt"]),
     step(write, makes=["result.txt"]),
+    step(table, makes=["list.csv"]),
 )
 
 

@@ -213,6 +213,10 @@ def test_a_deliverable_is_of_the_kind_its_suffix_says_and_checked_as_such(folder
     assert read('path = "a"\ncheck = "program"') == Deliverable("a", "file", (Wanted("program"),))
     assert read('path = "a.xlsx"\nexpect = {rows = 1}').checks == (Wanted("xlsx", {"rows": 1}),)
     assert read('path = "a.patch"\nchecks = []') == Deliverable("a.patch", "patch", ())
+    assert read('path = "a.xlsm"\nactive = ["macros"]').active == ("macros",)
+    for wrong in ('"macros"', "[5]", '["no family"]', "5"):
+        with pytest.raises(ValueError, match="active is no list of what the file may do"):
+            read(f'path = "a.xlsm"\nactive = {wrong}')
 
 
 GRID = [

@@ -573,10 +573,9 @@ def test_the_receipt_is_the_last_line_of_json() -> None:
     stream = io.StringIO()
     lines = JsonLines(stream, Clock())
     lines.show(BEGUN)
-    lines.finish(fold(JOB, [BEGUN, Alarm(DESK, "leak", "s", "h")]), {"a.xlsx": "out/a.xlsx"})
+    receipt, proofs = fold(JOB, [BEGUN, Alarm(DESK, "leak", "s", "h")]), {"a.xlsx": "out/a.xlsx.certificate.json"}
+    lines.finish(receipt, {"a.xlsx": "out/a.xlsx"}, proofs, "out/report.html")
     told = json.loads(stream.getvalue().splitlines()[-1])
-    assert (told["event"], told["data"]["goal"], told["data"]["paths"]) == (
-        "Receipt",
-        "Compare.",
-        {"a.xlsx": "out/a.xlsx"},
-    )
+    assert (told["event"], told["data"]["goal"]) == ("Receipt", "Compare.")
+    assert told["data"]["paths"] == {"a.xlsx": "out/a.xlsx"}
+    assert (told["data"]["certificates"], told["data"]["report"]) == (proofs, "out/report.html")

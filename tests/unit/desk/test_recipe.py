@@ -26,7 +26,7 @@ def test_the_base_comes_with_hotdesk() -> None:
     assert base.suite == "trixie"
     assert base.parent is None
     assert {"bash", "python3", "python3-pip", "git", "curl"} <= set(base.include)
-    assert recipes.builtin() == ["base", "desktop", "office"]
+    assert recipes.builtin() == ["base", "code-interpreter-v1", "desktop", "e2b-desktop", "office"]
 
 
 def test_office_stands_on_base_and_desktop_on_office() -> None:
@@ -34,6 +34,25 @@ def test_office_stands_on_base_and_desktop_on_office() -> None:
     assert load("desktop").parent == "office"
     for program in ("session", "browser"):
         assert load("desktop").files[f"/usr/local/lib/hotdesk/{program}"].startswith("#!/bin/bash\n")
+
+
+def test_the_code_interpreter_brings_its_server_along() -> None:
+    made = load("code-interpreter-v1")
+    assert made.parent == "office"
+    assert made.files["/usr/local/lib/hotdesk/ready"].startswith("#!/bin/bash\n")
+    assert {"__main__.py", "python.py", "node.js", "loop.sh"} <= {path.rpartition("/")[2] for path in made.files}
+
+
+@pytest.mark.parametrize("name", ["hotdesk", "os", "hotdesk_nothing", "../hotdesk_guest"])
+def test_only_a_package_of_ours_is_brought_along(name: str) -> None:
+    with pytest.raises(BriefError):
+        parse(f'from = "base"\nours = "{name}"\n', "mine")
+
+
+def test_the_desktop_of_e2b_has_no_screen_of_ours() -> None:
+    made = load("e2b-desktop")
+    assert made.parent == "desktop"
+    assert any("rm -f /usr/local/lib/hotdesk/session" in line for line in made.run)
 
 
 def test_no_image_takes_the_place_of_the_policy_a_door_gives_the_browser() -> None:

@@ -164,7 +164,7 @@ def test_the_largest_frame_passes() -> None:
     assert reader.feed(wire.frame(wire.DATA, 1, bytes(wire.GUEST_LIMIT)))[0][2] == bytes(wire.GUEST_LIMIT)
 
 
-@pytest.mark.parametrize("value", [1.5, {1, 2}, object(), "\ud800", 10**25], ids=repr)
+@pytest.mark.parametrize("value", [1.5, {1, 2}, object(), "\ud800", 10**25], ids=range(5))
 def test_what_cannot_be_sent_is_a_wire_error(value: object) -> None:
     with pytest.raises(WireError):
         wire.encode([value])

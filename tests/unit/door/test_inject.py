@@ -113,7 +113,7 @@ def test_of_two_grants_for_one_place_the_desk_says_which() -> None:
         asks(query=b"q=" + P.replace(b"h", b"%68")),
         asks(method=P.decode()),
     ],
-    ids=str,
+    ids=lambda out: type(out).__name__,
 )
 def test_a_placeholder_anywhere_else_stops_the_request_and_is_an_alarm(out: Outgoing) -> None:
     refusal = refused(out, held(foreign=True))

@@ -264,7 +264,7 @@ def test_what_cannot_be_signed_is_refused_with_the_reason_and_without_an_alarm(o
         asks(signs(), host=BUCKETS, port=8443),
         asks(signs(), host=BUCKETS, scheme="http", port=80),
     ],
-    ids=str,
+    ids=lambda out: type(out).__name__,
 )
 def test_the_placeholder_of_a_key_anywhere_else_is_an_alarm(out: Outgoing) -> None:
     refusal = plan(out, [replace(KEY, grant=replace(KEY.grant, foreign=True))])

@@ -26,13 +26,13 @@ def drive(tmp_path: Path) -> Drive:
 
 
 def test_a_file_is_kept_under_its_hash_and_found_by_its_name(drive: Drive) -> None:
-    kept = drive.keep(f"{JOB}/out/report.xlsx", b"data", owner=ANNA, job=JOB, brief="ab", certificate="c")
+    kept = drive.keep(f"{JOB}/out/report.xlsx", b"data", owner=ANNA, job=JOB, brief="ab", certificate=b"c")
     assert (kept.sha256, kept.size, kept.number) == (hashlib.sha256(b"data").hexdigest(), 4, 1)
-    assert (kept.job, kept.brief, kept.certificate, kept.owner) == (JOB, "ab", "c", ANNA)
+    assert (kept.job, kept.brief, kept.certificate, kept.owner) == (JOB, "ab", hashlib.sha256(b"c").hexdigest(), ANNA)
     assert kept.path.read_bytes() == drive.find(f"{JOB}/out/report.xlsx", who=ANNA) == b"data"
     assert kept.path.stat().st_mode & 0o777 == 0o400
     assert drive.version(f"{JOB}/out/report.xlsx", who=ANNA) == kept
-    assert os.listdir(drive.blobs.folder) == [kept.sha256]
+    assert set(os.listdir(drive.blobs.folder)) == {kept.sha256, kept.certificate}
 
 
 def test_a_name_has_versions_and_the_same_bytes_are_kept_once(drive: Drive) -> None:
@@ -196,3 +196,33 @@ def test_a_drive_that_is_opened_again_has_everything(drive: Drive) -> None:
     assert (again.history("a", who=ANNA), again.find("a", who=BERT)) == ([kept], b"one")
     assert again.holds(kept.sha256, who=ANNA)
     assert not again.holds(kept.sha256, who="uid:7")
+
+
+def test_a_certificate_lies_beside_its_version_and_goes_with_it(drive: Drive) -> None:
+    kept = drive.keep("a", b"one", owner=ANNA, certificate=b"proof")
+    drive.keep("a", b"two", owner=ANNA)
+    assert drive.certificate(kept) == b"proof"
+    assert drive.holds(kept.certificate, who=ANNA)
+    assert not drive.holds(kept.certificate, who=BERT)
+    assert drive.sweep() == 0
+    assert drive.certificate(drive.version("a", 1, who=ANNA)) == b"proof"
+    drive.remove("a", 1, who=ANNA)
+    assert len(drive.blobs.all()) == 1
+    with pytest.raises(BriefError, match="a@2 has no certificate"):
+        drive.certificate(drive.version("a", who=ANNA))
+
+
+def test_a_certificate_that_was_changed_on_disk_is_not_given(drive: Drive) -> None:
+    kept = drive.keep("a", b"one", owner=ANNA, certificate=b"proof")
+    path = drive.blobs.path(kept.certificate)
+    path.chmod(0o600)
+    path.write_bytes(b"Proof")
+    with pytest.raises(HostError, match="was changed since"):
+        drive.certificate(kept)
+
+
+def test_two_versions_of_one_certificate_keep_it_until_both_are_gone(drive: Drive) -> None:
+    for _ in range(2):
+        drive.keep("a", b"one", owner=ANNA, certificate=b"proof")
+    drive.remove("a", 1, who=ANNA)
+    assert drive.certificate(drive.version("a", who=ANNA)) == b"proof"

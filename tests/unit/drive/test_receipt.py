@@ -9,6 +9,7 @@ from hotdesk.event import (
     Event,
     Exchange,
     JobBegun,
+    JobBurnt,
     JobEnded,
     JobPaused,
     Kept,
@@ -62,6 +63,9 @@ def test_a_desk_nobody_saw_burn_is_left_and_a_job_nobody_ended_is_unknown() -> N
     failed = [*EVENTS[:8], StepEnded(JOB, "desk", "failed", "left", DESK), JobEnded(JOB, "failed", "no file")]
     receipt = fold(JOB, failed)
     assert (receipt.left, receipt.outcome, receipt.why) == ((DESK,), "failed", "no file")
+    looked = fold(JOB, [*failed, JobBurnt(JOB, (f"desk {DESK}",), (), ())])
+    assert (DESK in looked.burnt, looked.left) == (True, ())
+    assert fold(JOB, [*failed, JobBurnt(JOB, (), (), (f"desk {DESK}",))]).left == (DESK,)
 
 
 def test_a_job_that_stopped_is_paused_until_it_goes_on() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hotdesk.brain.amending import Amendment, amend
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.job import Job
+from hotdesk.brief.job import Deliverable, Job
 from hotdesk.job.cards import amendment_card, owner_of, plan_card
 from hotdesk.plan import Action, Plan, Step
 
@@ -56,6 +56,12 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
         "preflight failed: secret erp for erp.example.test: no",
     )
     assert card.words == "Because. read: Read it. pay: Pay \\x1b[2Jit."
+
+
+def test_the_card_of_a_plan_says_what_a_file_may_do_beyond_being_read() -> None:
+    job = replace(JOB, deliverables=(Deliverable("a.xlsm", "xlsm", (), ("macros", "queries")),))
+    assert "a.xlsm may hold macros, queries" in plan_card(PLAN, job).lines
+    assert not [line for line in plan_card(PLAN, JOB).lines if "may hold" in line]
 
 
 def test_no_words_make_a_card_longer_than_it_may_be() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hotdesk.event import (
     Acted,
     Amended,
+    Certified,
     Checkpointed,
     Decided,
     Event,
@@ -26,6 +27,7 @@ from hotdesk.event import (
     Preflight,
     Resumed,
     RolledBack,
+    SentBack,
     StepBegun,
     StepEnded,
     Summed,
@@ -104,6 +106,8 @@ EVERY: tuple[JobEvent, ...] = (
     *finished("two"),  # type: ignore[arg-type]
     StepEnded(JOB, "desk", "done", "burnt", "desk-1"),
     Verified(JOB, "desk-2", "r.txt", "ee" * 32, "xlsx", "passed", ()),
+    SentBack(JOB, "three", "r.txt", "ee" * 32, "p"),
+    Certified(JOB, "r.txt", "ee" * 32, "cc" * 32),
     Kept(JOB, "r.txt", "ee" * 32, 4),
     JobEnded(JOB, "done"),
     JobBurnt(JOB, (), (), ()),

@@ -1,0 +1,64 @@
+"""A real Chromium for tests of the page, and what of it must never happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.server.conftest import Served
+
+PROGRAM = "/usr/bin/chromium"
+NOTE = """
+document.addEventListener("securitypolicyviolation", (e) => console.error("CSP", e.violatedDirective, e.blockedURI));
+"""
+
+
+@dataclass
+class Seen:
+    """A page, and what went wrong in it."""
+
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+
+    def sign_in(self, server: Served, key: str = "") -> None:
+        """Open the page, and sign in."""
+        self.page.goto(server.url)
+        self.page.get_by_label("Key").fill(key or server.key)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_role("navigation", name="Main").wait_for()
+
+    def require_peace(self) -> None:
+        """Refuse a page in which a rule was broken, or what a desk wrote ran."""
+        assert self.wrong == []
+        assert self.page.evaluate("window.hit") is None
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run one."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(browser: Browser, width: int = 1280, height: int = 860, dark: bool = False) -> Iterator[Seen]:
+    """Give a page of its own, with nobody signed in."""
+    scheme = "dark" if dark else "light"
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    seen = Seen(context.new_page())
+    seen.page.set_default_timeout(30_000)
+    seen.page.add_init_script(NOTE)
+    seen.page.on("pageerror", lambda error: seen.wrong.append(str(error)))
+    seen.page.on("dialog", lambda dialog: seen.wrong.append(dialog.message))
+    seen.page.on("console", lambda told: seen.wrong.append(told.text) if "CSP" in told.text else None)
+    try:
+        yield seen
+    finally:
+        context.close()

@@ -1,0 +1,75 @@
+"""`hotdesk.Client`: the library's words at a server."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+import hotdesk
+from hotdesk.client import Approval, Client
+from hotdesk.errors import DeskGone, FileError
+from tests.e2e.server import job_template
+from tests.e2e.server.conftest import Served
+
+pytestmark = [pytest.mark.container, pytest.mark.anyio]
+SMALL = hotdesk.Spec(memory=256 << 20)
+
+
+async def test_a_desk_is_used_as_one_of_this_machine_and_burns_with_its_block(server: Served) -> None:
+    async with Client(server.url, server.key) as client:
+        async with client.open_desk(SMALL) as desk:
+            await desk.write("a.bin", bytes(range(256)))
+            done = await desk.run(["sh", "-c", "cat; wc -c < a.bin; exit 3"], stdin=b"\xff\n")
+            assert (done.exit_code, done.stdout) == (3, b"\xff\n256\n")
+            assert await desk.read("a.bin") == bytes(range(256))
+            assert "a.bin" in [each.name for each in await desk.list()]
+            assert (await desk.usage()).pids > 0
+            with pytest.raises(FileError) as refused:
+                await desk.read("none")
+            assert refused.value.reason == "missing"
+            assert desk.id in {each.id for each in await client.desks()}
+        with pytest.raises(DeskGone):
+            await client.find(desk.id)
+
+
+async def test_a_job_is_asked_for_approved_answered_and_delivers(server: Served) -> None:
+    job_template.install(server.settings.lib / "templates", "client")
+    async with Client(server.url, server.key) as client:
+        job = await client.work(template="client", files={"names.txt": b"Bo"}, approve="plan")
+        await client.approve(await asked(client, job.id, "plan"))
+        await client.answer(await asked(client, job.id, "question"), "Hi")
+        with anyio.fail_after(60):
+            while not (told := await client.job(job.id)).over:
+                await anyio.sleep(0.1)
+        assert told.state == "done", told.why
+        [item] = told.deliverables
+        assert item.name is not None
+        assert await client.get(item.name) == b'{"hello": "Hi Bo"}'
+        assert await client.certificate(item.name)
+        names = [each.name async for each in client.events(job.id, follow=False)]
+        assert names[0] == "JobBegun"
+
+
+async def asked(client: Client, job: str, kind: str) -> Approval:
+    """Wait until a job asks for something."""
+    with anyio.fail_after(60):
+        while True:
+            for each in await client.approvals():
+                if (each.job, each.kind) == (job, kind):
+                    return each
+            await anyio.sleep(0.1)
+
+
+async def test_a_key_that_is_none_is_told_at_once(server: Served) -> None:
+    with pytest.raises(hotdesk.HotdeskError, match="no key that is known"):
+        async with Client(server.url, "e2b_" + "0" * 40):
+            pass
+
+
+def test_the_same_without_async(server: Served) -> None:
+    with hotdesk.blocking.Client(server.url, server.key) as client:
+        with client.open_desk(SMALL) as desk:
+            assert desk.run(["echo", "hi"]).text == "hi\n"
+        client.put("notes/a.txt", b"1")
+        assert [each.name for each in client.ls("notes/")] == ["notes/a.txt"]
+        assert client.get("notes/a.txt@1") == b"1"

@@ -1,0 +1,302 @@
+"""E2B's own SDK, unchanged, against this server: sandboxes from their making to their end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from e2b import AsyncSandbox, Sandbox, SandboxQuery, SandboxState
+from e2b.exceptions import AuthenticationException, SandboxException, SandboxNotFoundException
+
+from tests.e2e.conftest import PROGRAM, environment
+from tests.e2e.server.conftest import Served
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+PATIENCE = 30.0
+
+
+@contextmanager
+def made(server: Served, template: str | None = None, **options: Any) -> Iterator[Sandbox]:
+    """Make a sandbox for the length of a block."""
+    sandbox = Sandbox.create(template, **options, **server.e2b)
+    try:
+        yield sandbox
+    finally:
+        with suppress(SandboxException):
+            sandbox.kill()
+
+
+@pytest.fixture
+def api(server: Served) -> Iterator[httpx.Client]:
+    """Give a plain client of the control plane."""
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as client:
+        yield client
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_sandbox_is_made_used_and_killed(server: Served) -> None:
+    sandbox = Sandbox.create(**server.e2b)
+    assert sandbox.commands.run("echo hello").stdout == "hello\n"
+    assert sandbox.is_running()
+    assert sandbox.kill()
+    assert not sandbox.kill()
+    assert not sandbox.is_running()
+
+
+def test_a_sandbox_is_killed_at_the_end_of_its_block(server: Served) -> None:
+    with Sandbox.create(**server.e2b) as sandbox:
+        assert sandbox.is_running()
+    assert not Sandbox.kill(sandbox.sandbox_id, **server.e2b)
+
+
+def test_what_a_program_said_of_its_sandbox_is_told_again(server: Served) -> None:
+    with made(server, metadata={"who": "me"}, envs={"COLOUR": "blue"}, timeout=120) as sandbox:
+        told = sandbox.get_info()
+        assert (told.sandbox_id, told.template_id, told.name) == (sandbox.sandbox_id, "base", "base")
+        assert (told.state, told.metadata) == (SandboxState.RUNNING, {"who": "me"})
+        assert timedelta(seconds=115) < told.end_at - datetime.now(UTC) <= timedelta(seconds=120)
+        assert (told.cpu_count, told.memory_mb, told.envd_version) == (2, 2048, "0.6.13")
+        assert told.lifecycle == {"on_timeout": "kill", "auto_resume": False}
+        assert sandbox.commands.run("echo $COLOUR").stdout == "blue\n"
+
+
+def test_a_sandbox_that_nobody_made_is_not_found(server: Served) -> None:
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.get_info("i" + "0" * 20, **server.e2b)
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.connect("i" + "0" * 20, **server.e2b)
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.set_timeout("i" + "0" * 20, 10, **server.e2b)
+
+
+def test_a_template_that_is_not_here_is_not_found(server: Served) -> None:
+    with pytest.raises(SandboxException, match="template 'nobodys' not found"):
+        Sandbox.create("nobodys", **server.e2b)
+
+
+def test_a_key_nobody_made_opens_nothing(server: Served) -> None:
+    with pytest.raises(AuthenticationException, match="key"):
+        Sandbox.create(**{**server.e2b, "api_key": "e2b_" + "0" * 40})
+
+
+def test_a_sandbox_whose_time_is_up_is_gone(server: Served) -> None:
+    with made(server, timeout=1) as sandbox:
+        wait_for(lambda: not sandbox.is_running())
+        with pytest.raises(SandboxNotFoundException):
+            sandbox.get_info()
+
+
+def test_a_sandbox_lasts_as_long_as_it_is_told_to(server: Served) -> None:
+    with made(server, timeout=60) as sandbox:
+        sandbox.set_timeout(600)
+        assert sandbox.get_info().end_at - datetime.now(UTC) > timedelta(seconds=590)
+        sandbox.set_timeout(0)
+        assert not sandbox.is_running()
+
+
+def test_connecting_only_ever_gives_a_running_sandbox_more_time(server: Served) -> None:
+    with made(server, timeout=600) as sandbox:
+        end = sandbox.get_info().end_at
+        again = Sandbox.connect(sandbox.sandbox_id, timeout=10, **server.e2b)
+        assert again.get_info().end_at == end
+        sandbox.connect(timeout=1200)
+        assert sandbox.get_info().end_at > end + timedelta(seconds=500)
+
+
+def test_sandboxes_are_listed_by_their_metadata_whatever_it_holds(server: Served) -> None:
+    odd = {"a b&c": "ü = 100 %", "plus": "1+1"}
+    with made(server, metadata=odd) as one, made(server, metadata={"plus": "2"}):
+        found = Sandbox.list(query=SandboxQuery(metadata=odd), **server.e2b).next_items()
+        assert [each.sandbox_id for each in found] == [one.sandbox_id]
+
+
+def test_a_list_is_cut_into_pages_and_ordered_as_a_whole(server: Served) -> None:
+    mark = {"pages": "yes"}
+    with made(server, metadata=mark) as one, made(server, metadata=mark) as two, made(server, metadata=mark) as three:
+        wanted = [one.sandbox_id, two.sandbox_id, three.sandbox_id]
+        pages = Sandbox.list(query=SandboxQuery(metadata=mark), limit=2, order="asc", **server.e2b)
+        found = [[each.sandbox_id for each in pages.next_items()]]
+        more = [pages.has_next]
+        found.append([each.sandbox_id for each in pages.next_items()])
+        more.append(pages.has_next)
+        assert (found, more) == ([wanted[:2], wanted[2:]], [True, False])
+        newest = Sandbox.list(query=SandboxQuery(metadata=mark), limit=1, **server.e2b).next_items()
+        assert newest[0].sandbox_id == wanted[2]
+
+
+def test_a_list_has_what_is_asked_for_by_state_start_and_template(server: Served) -> None:
+    with made(server, metadata={"n": "1"}) as one, made(server, metadata={"n": "1"}) as two:
+        two.pause()
+
+        def ids(**query: Any) -> set[str]:
+            asked = SandboxQuery(metadata={"n": "1"}, **query)
+            return {each.sandbox_id for each in Sandbox.list(query=asked, **server.e2b).next_items()}
+
+        assert ids() == {one.sandbox_id, two.sandbox_id}
+        assert ids(state=[SandboxState.RUNNING]) == {one.sandbox_id}
+        assert ids(state=[SandboxState.PAUSED]) == {two.sandbox_id}
+        assert ids(started_after=one.get_info().started_at) == {one.sandbox_id, two.sandbox_id}
+        assert ids(started_after=datetime.now(UTC)) == set()
+        assert ids(template="base") == {one.sandbox_id, two.sandbox_id}
+        assert ids(template="other") == set()
+
+
+def test_what_a_sandbox_uses_is_measured(server: Served) -> None:
+    with made(server) as sandbox:
+        sandbox.commands.run("head -c 20000000 /dev/urandom > noise; sync")
+        found = sandbox.get_metrics()
+        assert found[-1].mem_total == 2 << 30
+        assert 0 < found[-1].mem_used <= found[-1].mem_total
+        assert found[-1].disk_used >= 20_000_000
+        assert sandbox.get_metrics(end=datetime.now(UTC) - timedelta(hours=1)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not json",
+        b"[]",
+        b"{}",
+        b'{"templateID": 7}',
+        b'{"templateID": "base", "timeout": 0}',
+        b'{"templateID": "base", "timeout": -5}',
+        b'{"templateID": "base", "timeout": 1e9}',
+        b'{"templateID": "base", "timeout": 86401}',
+        b'{"templateID": "base", "timeout": "300"}',
+        b'{"templateID": "base", "envVars": {"A": 1}}',
+        b'{"templateID": "base", "envVars": {"A=B": "1"}}',
+        b'{"templateID": "base", "metadata": ["a"]}',
+        b'{"templateID": "base:", "timeout": 5}',
+        b'{"templateID": "base", "autoPauseMemory": false}',
+        b'{"templateID": "base", "autoResume": {"enabled": true}}',
+        b'{"templateID": "base", "autoPause": true, "autoPauseMemory": false, "autoResume": {"enabled": true}}',
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_reason(api: httpx.Client, body: bytes) -> None:
+    told = api.post("/v2/sandboxes", content=body)
+    assert (told.status_code, told.json()["code"]) == (400, 400)
+    assert told.json()["message"]
+
+
+def test_an_older_sdk_gets_a_token_only_for_a_secure_sandbox(api: httpx.Client) -> None:
+    plain = api.post("/sandboxes", json={"templateID": "base"}).json()
+    secure = api.post("/sandboxes", json={"templateID": "base", "secure": True}).json()
+    assert "envdAccessToken" not in plain
+    assert len(secure["envdAccessToken"]) == 64
+    refused = api.post("/sandboxes", json={"templateID": "base", "network": {"allowPublicTraffic": False}})
+    assert refused.status_code == 400
+    for each in (plain, secure):
+        assert api.delete(f"/sandboxes/{each['sandboxID']}").status_code == 204
+
+
+def test_a_request_that_comes_twice_with_one_key_is_carried_out_once(api: httpx.Client) -> None:
+    headers = {"Idempotency-Key": "once-only"}
+    body = {"templateID": "base", "timeout": 60}
+    first = api.post("/v2/sandboxes", json=body, headers=headers)
+    second = api.post("/v2/sandboxes", json=body, headers=headers)
+    assert first.status_code == second.status_code == 201
+    assert first.json() == second.json()
+    assert api.post("/v2/sandboxes", json={**body, "timeout": 61}, headers=headers).status_code == 422
+    assert api.post("/v2/sandboxes", json=body, headers={"Idempotency-Key": "a b"}).status_code == 400
+    api.delete(f"/sandboxes/{first.json()['sandboxID']}")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v3/templates", 501),
+        ("POST", "/v2/templates/x/builds/y", 501),
+        ("GET", "/templates/x/builds/y/status", 501),
+        ("POST", "/templates/tags", 501),
+        ("POST", "/volumes", 501),
+        ("GET", "/volumecontent/x/path", 501),
+        ("POST", "/secrets", 501),
+        ("GET", "/templates/aliases/base", 200),
+        ("GET", "/templates/aliases/nobodys", 404),
+        ("GET", "/nothing", 404),
+        ("PATCH", "/sandboxes/x", 404),
+        ("GET", "/v2/sandboxes?limit=0", 400),
+        ("GET", "/v2/sandboxes?limit=%C2%B2", 400),
+        ("GET", "/v2/sandboxes?order=up", 400),
+        ("GET", "/v2/sandboxes?state=asleep", 400),
+        ("GET", "/v2/sandboxes?startedAfter=soon", 400),
+        ("GET", "/v2/sandboxes?nextToken=%21%21", 400),
+        ("GET", "/snapshots?nextToken=bm9uc2Vuc2U", 400),
+        ("GET", "/sandboxes/metrics?sandbox_ids=nobody", 200),
+    ],
+)
+def test_every_answer_is_json_with_its_number(api: httpx.Client, method: str, path: str, status: int) -> None:
+    told = api.request(method, path)
+    assert told.status_code == status, told.text
+    assert status == 200 or (told.json()["code"] == status and told.json()["message"])
+
+
+def test_volumes_and_workload_tokens_are_refused_with_a_reason(api: httpx.Client) -> None:
+    extras: list[dict[str, Any]] = [{"volumeMounts": [{"name": "v", "path": "/v"}]}, {"iam": {"tokens": {"t": {}}}}]
+    for extra in extras:
+        told = api.post("/v2/sandboxes", json={"templateID": "base", **extra})
+        assert (told.status_code, told.json()["code"]) == (501, 501)
+
+
+def test_what_a_sandbox_reaches_is_told_again_and_can_be_changed(server: Served) -> None:
+    with made(server, allow_internet_access=False) as sandbox:
+        assert sandbox.get_info().allow_internet_access is False
+        sandbox.update_network({"allow_out": ["example.test"], "deny_out": ["0.0.0.0/0"]})
+        told = sandbox.get_info().network
+        assert told is not None
+        assert told["allow_out"] == ["example.test"]
+        with pytest.raises(SandboxException, match="400"):
+            sandbox.update_network({"allow_out": ["127.0.0.0/8"]})
+        sandbox.pause()
+        with pytest.raises(SandboxException, match="paused"):
+            sandbox.update_network({})
+
+
+def test_what_only_rarely_used_clients_ask_for_is_answered(api: httpx.Client, server: Served) -> None:
+    with made(server, timeout=30) as sandbox:
+        path = f"/sandboxes/{sandbox.sandbox_id}"
+        assert api.get(f"{path}/logs").json() == {"logs": [], "logEntries": []}
+        assert api.post(f"{path}/refreshes", json={"duration": 600}).status_code == 204
+        assert sandbox.get_info().end_at - datetime.now(UTC) > timedelta(seconds=590)
+        assert [each["sandboxID"] for each in api.get("/sandboxes").json()] == [sandbox.sandbox_id]
+        many = api.get("/sandboxes/metrics", params={"sandbox_ids": f"{sandbox.sandbox_id},other"}).json()
+        assert list(many["sandboxes"]) == [sandbox.sandbox_id]
+
+
+def test_a_sandbox_whose_desk_was_burnt_by_its_operator_is_gone(server: Served) -> None:
+    with made(server) as sandbox:
+        burn = [PROGRAM, "burn", sandbox.sandbox_id]
+        subprocess.run(burn, check=True, env=environment(server.settings), capture_output=True)
+        wait_for(lambda: not sandbox.is_running())
+        with pytest.raises(SandboxNotFoundException):
+            sandbox.get_info()
+
+
+@pytest.mark.anyio
+async def test_the_asynchronous_sdk_does_the_same(server: Served) -> None:
+    sandbox = await AsyncSandbox.create(metadata={"kind": "async"}, timeout=60, **server.e2b)
+    assert (await sandbox.commands.run("echo hello")).stdout == "hello\n"
+    assert (await sandbox.get_info()).metadata == {"kind": "async"}
+    await sandbox.set_timeout(120)
+    assert await sandbox.pause()
+    assert not await sandbox.is_running()
+    again = await AsyncSandbox.connect(sandbox.sandbox_id, **server.e2b)
+    assert await again.is_running()
+    listed = await AsyncSandbox.list(query=SandboxQuery(metadata={"kind": "async"}), **server.e2b).next_items()
+    assert [each.sandbox_id for each in listed] == [sandbox.sandbox_id]
+    assert await sandbox.get_metrics()
+    assert await sandbox.kill()
+    assert not await AsyncSandbox.kill(sandbox.sandbox_id, **server.e2b)

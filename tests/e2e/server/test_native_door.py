@@ -1,0 +1,176 @@
+"""A job's door over our own API: its log, one click that allows, what it asks; its screen, its wheel and its frames."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from tests.e2e.server import door_template
+from tests.e2e.server.conftest import Served, served
+from tests.e2e.server.door_template import HOST
+from tests.e2e.server.native import client, job_when, waits
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Served]:
+    """Give a server whose doors know a site."""
+    with door_template.site() as settings, served(home / "native-door", config=settings) as found:
+        door_template.install(found.settings.lib / "templates")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def api(server: Served) -> Iterator[httpx.Client]:
+    """Give a client that may do everything."""
+    with client(server) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def job(api: httpx.Client) -> str:
+    """Give a job whose worker was refused a page, and waits."""
+    made = api.post("/jobs", json={"template": "fetching", "approve": "auto"})
+    assert made.status_code == 201, made.text
+    waits(api, made.json()["id"], "question")
+    return str(made.json()["id"])
+
+
+@pytest.fixture(scope="module")
+def over(api: httpx.Client, job: str) -> dict[str, Any]:
+    """Give the job once it is done: what was refused was allowed, what was asked was approved."""
+    answered(api, waits(api, job, "question"))
+    asked = waits(api, job, "door")
+    assert asked["card"]["facts"]["host"] == HOST
+    wrong = api.post(f"/approvals/{asked['id']}", json={"answer": "approve", "digest": "0" * 64})
+    assert (wrong.status_code, wrong.json()["code"]) == (409, "approval.closed")
+    told = api.post(f"/approvals/{asked['id']}", json={"answer": "approve", "digest": asked["digest"]})
+    assert told.json()["answer"] == "approved", told.text
+    answered(api, waits(api, job, "question"))
+    return job_when(api, job, "done")
+
+
+def answered(api: httpx.Client, question: dict[str, Any]) -> None:
+    """Answer a worker's question."""
+    order = {"answer": "answer", "words": "Yes.", "digest": question["digest"]}
+    assert api.post(f"/approvals/{question['id']}", json=order).status_code == 200
+
+
+def desk_of(api: httpx.Client, job: str) -> str:
+    """Give the desk a job works at."""
+    [desk] = [each["id"] for each in api.get(f"/jobs/{job}").json()["desks"] if not each["gone"]]
+    return str(desk)
+
+
+def looking(server: Served, desk: str) -> ClientConnection:
+    """Look at a desk's screen."""
+    url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/screen"
+    return connect(url, additional_headers={"X-API-Key": server.key}, subprotocols=["binary"])  # type: ignore[list-item]
+
+
+def test_a_screen_speaks_rfb_and_who_looks_takes_the_wheel_and_gives_it_back(
+    server: Served, api: httpx.Client, job: str
+) -> None:
+    desk = desk_of(api, job)
+    blind = api.post(f"/desks/{desk}/wheel", json={"act": "take"})
+    assert (blind.status_code, blind.json()["code"]) == (409, "wheel.blind")
+    with looking(server, desk) as screen:
+        assert screen.subprotocol == "binary"
+        assert bytes(screen.recv(10)).startswith(b"RFB 003.")  # type: ignore[arg-type]
+        taken = api.post(f"/desks/{desk}/wheel", json={"act": "take"}).json()
+        assert (taken["viewers"], taken["mine"]) == (1, True)
+        assert taken["holder"].endswith(f"for test key {server.key[4:12]}")
+        given = api.post(f"/desks/{desk}/wheel", json={"act": "give"}).json()
+        assert (given["holder"], given["mine"]) == ("", False)
+    end = time.monotonic() + 10
+    while api.get(f"/desks/{desk}/wheel").json()["viewers"] and time.monotonic() < end:
+        time.sleep(0.05)
+    assert api.get(f"/desks/{desk}/wheel").json()["viewers"] == 0
+
+
+def test_what_was_refused_is_allowed_by_one_click_for_this_job_and_the_journal_says_by_whom(
+    api: httpx.Client, job: str
+) -> None:
+    [refused] = [each for each in api.get(f"/jobs/{job}/door").json()["items"] if each["path"] == "/more"]
+    assert (refused["verdict"], refused["rule_to_allow"]) == ("deny", f"GET http://{HOST}/more")
+    told = api.post(f"/jobs/{job}/allow", json={"rule": refused["rule_to_allow"]})
+    assert told.json()["desks"] == [desk_of(api, job)], told.text
+    rows = api.get("/journal", params={"limit": 1000}).json()["items"]
+    [event] = [row["data"] for row in rows if row["name"] == "Rescoped"]
+    assert "for test key " in event["by"]
+    assert api.post(f"/jobs/{job}/allow", json={"rule": f"GET http://{HOST}/denied"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "rule", ["GET http://127.0.0.1/x", "GET http://10.0.0.0/8", "GET http://169.254.169.254/*", "tunnel a.test", "\n"]
+)
+def test_what_is_near_the_machine_or_no_rule_is_not_allowed(api: httpx.Client, job: str, rule: str) -> None:
+    assert api.post(f"/jobs/{job}/allow", json={"rule": rule}).status_code == 400
+
+
+def test_a_job_that_waits_is_neither_resumed_nor_forgotten(api: httpx.Client, job: str) -> None:
+    assert api.post(f"/jobs/{job}/resume").json()["code"] == "job.running"
+    assert api.delete(f"/jobs/{job}").json()["code"] == "job.running"
+
+
+def test_a_file_of_a_live_desk_is_looked_at_at_the_second_origin(api: httpx.Client, job: str) -> None:
+    desk = desk_of(api, job)
+    assert api.put(f"/desks/{desk}/file", params={"path": "a.txt"}, content=b"<b>hello</b>").status_code == 204
+    url = api.post("/content", json={"kind": "file", "desk": desk, "path": "a.txt"}).json()["url"]
+    assert url.startswith("http://content.localhost:")
+    found = looked_at(api, url)
+    assert found.text == "<b>hello</b>"
+    assert "sandbox" in found.headers["content-security-policy"]
+    assert not found.headers["content-type"].startswith("text/html")
+
+
+def test_what_was_allowed_passes_what_was_denied_does_not_and_what_was_asked_was_approved(
+    api: httpx.Client, over: dict[str, Any]
+) -> None:
+    [item] = over["deliverables"]
+    found = api.get(f"/drive/{item['name']}").json()
+    assert {name: found[name] for name in ("open", "later", "denied", "asked")} == {
+        "open": "200", "later": "200", "denied": "403", "asked": "200"
+    }  # fmt: skip
+
+
+def test_frames_and_the_report_are_looked_at_and_are_nothing_a_desk_wrote(
+    api: httpx.Client, over: dict[str, Any]
+) -> None:
+    rows = api.get(f"/jobs/{over['id']}/events", params={"follow": "false"}).text
+    assert '"frame": ' in rows
+    number = int(rows.split('"frame": ')[1].split(",")[0])
+    picture = api.get(f"/jobs/{over['id']}/frames/{number}")
+    assert picture.headers["content-type"] == "image/jpeg"
+    assert picture.content.startswith(b"\xff\xd8")
+    assert api.get(f"/jobs/{over['id']}/frames/999999").json()["code"] == "frame.missing"
+    for order in ({"kind": "frame", "frame": number}, {"kind": "report"}):
+        url = api.post("/content", json={"job": over["id"], **order}).json()["url"]
+        assert looked_at(api, url).status_code == 200
+    drive = api.post("/content", json={"kind": "drive", "path": over["deliverables"][0]["name"]}).json()["url"]
+    assert looked_at(api, drive).json()["open"] == "200"
+    assert api.post("/content", json={"kind": "report"}).json()["code"] == "content.what"
+
+
+def test_a_job_that_is_over_is_forgotten_and_what_it_delivered_stays(api: httpx.Client, over: dict[str, Any]) -> None:
+    assert api.post(f"/jobs/{over['id']}/stop").json()["code"] == "job.still"
+    assert api.post(f"/jobs/{over['id']}/resume").json()["code"] == "job.over"
+    still = api.post(f"/jobs/{over['id']}/allow", json={"rule": f"GET http://{HOST}/more"})
+    assert (still.status_code, still.json()["code"]) == (409, "job.still")
+    assert api.delete(f"/jobs/{over['id']}").status_code == 204
+    told = api.get(f"/jobs/{over['id']}").json()
+    assert (told["forgotten"], told["plan_text"]) == (True, "")
+    assert api.get(f"/drive/{over['deliverables'][0]['name']}").status_code == 200
+
+
+def looked_at(api: httpx.Client, url: str) -> httpx.Response:
+    """Follow a link to the second origin, as a browser does: without any key."""
+    parts = httpx.URL(url)
+    return httpx.get(parts.copy_with(host="127.0.0.1"), headers={"Host": f"{parts.host}:{parts.port}"})

@@ -1,0 +1,73 @@
+"""Jobs over our own API: asked for, approved, answered, looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.e2e.server import job_template
+from tests.e2e.server.conftest import Served
+from tests.e2e.server.native import client, job_when, waits
+
+pytestmark = pytest.mark.container
+
+
+@pytest.fixture(scope="module")
+def api(server: Served) -> Iterator[httpx.Client]:
+    """Give a client, and a template that is installed."""
+    job_template.install(server.settings.lib / "templates")
+    with client(server) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def done(api: httpx.Client) -> str:
+    """Give a job that was asked for, approved, answered, and is done."""
+    upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()
+    order = {"template": "greeting", "values": {"whom": "Anna"}, "approve": "plan",
+             "files": [{"upload": upload["id"], "name": "names.txt"}]}  # fmt: skip
+    made = api.post("/jobs", json=order)
+    assert made.status_code == 201, made.text
+    job = made.json()["id"]
+    plan = waits(api, job, "plan")
+    assert "greet" in plan["plan_text"]
+    answer = {"answer": "approve", "digest": plan["digest"]}
+    assert api.post(f"/approvals/{plan['id']}", json=answer).json()["answer"] == "approved"
+    question = waits(api, job, "question")
+    assert question["card"]["words"] == "How shall I greet?"
+    answer = {"answer": "answer", "words": "Good day", "digest": question["digest"]}
+    assert api.post(f"/approvals/{question['id']}", json=answer).status_code == 200
+    job_when(api, job, "done")
+    return str(job)
+
+
+def test_a_job_is_done_and_what_it_delivered_is_verified(api: httpx.Client, done: str) -> None:
+    told = api.get(f"/jobs/{done}").json()
+    [item] = told["deliverables"]
+    assert (told["task"], told["by"], told["state"]) == ("Greet Anna: write hello.json.", "test", "done")
+    assert (item["path"], item["verdict"]) == ("hello.json", "passed")
+    assert [(step["name"], step["outcome"]) for step in told["steps"]] == [("greet", "done")]
+
+
+def test_events_go_on_from_the_number_one_saw_last(api: httpx.Client, done: str) -> None:
+    rows = events(api, f"/jobs/{done}/events?follow=false")
+    again = events(api, f"/jobs/{done}/events?follow=false", {"Last-Event-ID": str(rows[3]["id"])})
+    names = [row["name"] for row in rows]
+    assert names[0] == "JobBegun"
+    assert names[-1] == "JobBurnt"
+    assert again == rows[4:]
+
+
+def test_events_from_now_on_begin_with_the_newest_number_and_nothing_old(api: httpx.Client, done: str) -> None:
+    rows = events(api, "/events?follow=false")
+    told = api.get("/events?follow=false&after=now").raise_for_status().text
+    assert told.splitlines() == [f"id: {rows[-1]['id']}", "retry: 2000", ""]
+
+
+def events(api: httpx.Client, path: str, headers: dict[str, str] | None = None) -> list[dict[str, object]]:
+    """Read a stream to its end."""
+    lines = api.get(path, headers=headers).raise_for_status().text.splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]

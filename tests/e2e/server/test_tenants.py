@@ -1,0 +1,131 @@
+"""Two tenants of one server: neither sees, guesses or reaches what is the other's, by any id or path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from hotdesk.api.keys import Keys
+from tests.e2e.server.conftest import Served
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+OPEN = {"/health", "/ready"}
+"""What anybody may ask."""
+SIGN_IN = ("POST", "/api/v1/session")
+FILE = "plans/secret-plan.txt"
+E2B = [
+    ("GET", "/sandboxes/{desk}"), ("DELETE", "/sandboxes/{desk}"), ("POST", "/sandboxes/{desk}/timeout"),
+    ("POST", "/sandboxes/{desk}/pause"), ("POST", "/sandboxes/{desk}/resume"), ("POST", "/sandboxes/{desk}/connect"),
+    ("GET", "/sandboxes/{desk}/metrics"), ("GET", "/sandboxes/{desk}/logs"), ("POST", "/sandboxes/{desk}/snapshots"),
+    ("PUT", "/sandboxes/{desk}/network"), ("POST", "/sandboxes/{desk}/refreshes"), ("POST", "/sandboxes/{desk}/fork"),
+]  # fmt: skip
+BODY = {"timeout": 60, "argv": ["true"], "snapshot": "x", "count": 1, "act": "take", "name": "x"}
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What one tenant has on the server."""
+
+    desk: str
+    sandbox: str
+    key: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """List what nobody else may be told."""
+        return self.desk, self.sandbox, self.key, FILE
+
+
+@pytest.fixture(scope="module")
+def other(server: Served) -> str:
+    """Give another tenant's key."""
+    return Keys(server.settings.lib / "serve").make("eve", "other")
+
+
+@pytest.fixture(scope="module")
+def owned(server: Served) -> Iterator[Owned]:
+    """Give what the first tenant has."""
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
+        desk = client.post("/api/v1/desks", json={"image": "base"}).json()["id"]
+        sandbox = client.post("/sandboxes", json={"templateID": "base", "timeout": 300}).json()["sandboxID"]
+        assert client.put(f"/api/v1/drive/{FILE}", content=b"ours").status_code < 300
+        yield Owned(desk, sandbox, server.key[4:12])
+        assert client.get(f"/api/v1/desks/{desk}").status_code == 200
+        assert client.get(f"/sandboxes/{sandbox}").status_code == 200
+        assert client.get(f"/api/v1/drive/{FILE}").content == b"ours"
+        client.delete(f"/api/v1/desks/{desk}")
+        client.delete(f"/sandboxes/{sandbox}")
+
+
+def routes(server: Served) -> list[tuple[str, str]]:
+    """List every route the server describes, and those of E2B's control plane."""
+    told: dict[str, Any] = httpx.get(f"{server.url}/api/openapi.json", headers={"X-API-Key": server.key}).json()
+    described = [(method.upper(), path) for path, acts in told["paths"].items() for method in acts]
+    assert len(described) > 30
+    return [*described, *E2B]
+
+
+def filled(path: str, owned: Owned) -> str:
+    """Put what the first tenant has into a route."""
+    known = {"desk": owned.sandbox if path.startswith("/sandboxes") else owned.desk, "key": owned.key, "path": FILE}
+    return re.sub(r"\{(\w+)[^}]*\}", lambda found: known.get(found[1], owned.desk), path)
+
+
+def answer(server: Served, key: str, method: str, path: str) -> tuple[int, str]:
+    """Ask; give the status and what was said, but for streams without an end."""
+    with (
+        httpx.Client(base_url=server.url, headers={"X-API-Key": key} if key else {}, timeout=30) as client,
+        client.stream(method, path, json=BODY if method in ("POST", "PUT") else None) as told,
+    ):
+        if told.headers.get("content-type", "").startswith("text/event-stream"):
+            return told.status_code, ""
+        return told.status_code, told.read().decode(errors="replace")
+
+
+def test_no_route_tells_or_does_anything_of_anothers(server: Served, other: str, owned: Owned) -> None:
+    wrong = []
+    for method, route in routes(server):
+        if (method, route) == ("POST", "/api/v1/fleet/stop"):
+            continue  # it stops what is the asker's; the next test asks for it
+        mine = (method, route) == ("PUT", "/api/v1/drive/{path}")
+        path = "/api/v1/drive/mine.txt" if mine else filled(route, owned)
+        status, said = answer(server, other, method, path)
+        names = re.findall(r"\{(\w+)", route)
+        reached = status < 400 and bool({"desk", "key", "path"} & set(names)) and not mine
+        told = status < 400 and any(word in said for word in owned.words)
+        if reached or told or (status >= 500 and status != 501):
+            wrong.append((method, route, status, said[:200]))
+    assert wrong == []
+
+
+def test_who_stops_everything_stops_its_own_alone(server: Served, other: str, owned: Owned) -> None:
+    assert answer(server, other, "POST", "/api/v1/fleet/stop")[0] < 500
+    assert answer(server, server.key, "GET", f"/api/v1/desks/{owned.desk}")[0] == 200
+
+
+def test_without_a_key_there_is_nothing_but_health(server: Served, owned: Owned) -> None:
+    wrong = []
+    for method, route in routes(server):
+        status, _ = answer(server, "", method, filled(route, owned))
+        expected = (200,) if route in OPEN else (401, 403, 422) if (method, route) == SIGN_IN else (401,)
+        if status not in expected:
+            wrong.append((method, route, status))
+    assert wrong == []
+
+
+def test_a_tenants_state_lies_apart(server: Served, other: str, owned: Owned) -> None:
+    answer(server, other, "GET", "/api/v1/desks")
+    assert (server.settings.lib / "tenants" / "other" / "keys").is_dir()
+    assert (server.settings.run / "tenants" / "other" / "desks").is_dir()
+
+
+def test_what_belongs_to_another_looks_like_what_never_was(server: Served, other: str, owned: Owned) -> None:
+    theirs = answer(server, other, "GET", f"/api/v1/desks/{owned.desk}")
+    never = answer(server, other, "GET", "/api/v1/desks/i" + "0" * 20)
+    assert theirs[0] == never[0] == 404
+    assert theirs[1].replace(owned.desk, "") == never[1].replace("i" + "0" * 20, "")

@@ -1,0 +1,145 @@
+"""Which guard stops which attack on our own API; as in `guards.py`."""
+
+from __future__ import annotations
+
+from tests.security.guards import Guard, Removal
+
+NATIVE = "test_native_attacks.py::test_"
+API = "hotdesk/api/native"
+ANOTHERS = f"{NATIVE}what_is_anothers_is_as_unknown_as_what_never_was"
+BESIDE = f"{NATIVE}a_file_for_a_job_goes_nowhere_but_beside_its_brief"
+RESERVED = f"{NATIVE}a_brief_says_nothing_that_is_the_operators"
+SOCKET = f"{NATIVE}no_other_page_opens_a_socket_in_a_browser_that_signed_in"
+LISTS = f"{NATIVE}no_list_has_anything_of_anothers"
+PAGES = ("http://evil.test", "null", "", "http://[", "http://localhost")
+REFUSED = Removal(f"{API}/briefs.py", "        refuse_reserved(text)\n", "        pass\n")
+
+
+def guard(name: str, file: str, old: str, new: str, *attacks: str) -> Guard:
+    """Describe a guard that is one text in one file."""
+    return Guard(name, (Removal(file, old, new),), attacks)
+
+
+GUARDS_OF_NATIVE: tuple[Guard, ...] = (
+    guard(
+        "a tenant's state is its own",
+        "hotdesk/api/tenants.py",
+        "        settings = settings_of(self.settings, name)\n",
+        "        settings = self.settings\n",
+        *(f"{ANOTHERS}[{case}]" for case in ("GET /desks/{desk}", "GET /jobs/{job}", "GET /drive/{path:path}")),
+        *(f"{LISTS}[{case}]" for case in ("/desks", "/jobs", "/drive", "/vault")),
+        f"{NATIVE}nobody_looks_at_or_starts_anything_with_what_is_anothers",
+    ),
+    guard(
+        "whose keys are told",
+        f"{API}/keys.py",
+        "        if each.tenant == asked.tenant.name\n",
+        "        if each.tenant\n",
+        f"{ANOTHERS}[DELETE /keys/{{key}}]",
+        f"{LISTS}[/keys]",
+    ),
+    guard(
+        "routes that ask who is there",
+        f"{API}/asking.py",
+        'ForVault = Annotated[Asked, Depends(Allowed("vault"))]',
+        "ForVault = Annotated[Asked, Depends(lambda: None)]",
+        f"{NATIVE}every_route_asks_who_is_there[GET /vault]",
+    ),
+    guard(
+        "the page a browser's changes come from",
+        f"{API}/browsers.py",
+        '        if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):\n',
+        "        if False:\n",
+        f"{NATIVE}no_other_page_changes_anything_in_a_browser_that_signed_in",
+        f"{NATIVE}no_other_page_signs_a_browser_in",
+        *(f"{SOCKET}[/desks/{{desk}}/terminal-{page}]" for page in PAGES),
+    ),
+    guard(
+        "the token a browser's changes show",
+        f"{API}/browsers.py",
+        "        if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):\n",
+        "        if found is None:\n",
+        f"{NATIVE}a_change_without_the_token_is_none",
+    ),
+    guard(
+        "names of a job's files",
+        f"{API}/briefs.py",
+        "        name = check_name(each.name)\n",
+        "        name = each.name\n",
+        *(f"{BESIDE}[{case}]" for case in range(6)),
+    ),
+    guard(
+        "the brief's own name",
+        f"{API}/briefs.py",
+        '        if name.partition("/")[0] in FILES:\n',
+        "        if False:\n",
+        f"{BESIDE}[6]",
+    ),
+    guard(
+        "names of uploads",
+        f"{API}/uploads.py",
+        "    check_name(name)\n",
+        "",
+        f"{NATIVE}an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere",
+    ),
+    guard(
+        "where a client's desks go",
+        f"{API}/desks.py",
+        "    require_public(scope.rules)\n",
+        "",
+        f"{NATIVE}a_desk_is_opened_towards_nothing_that_is_near_the_machine",
+    ),
+    guard(
+        "where a client's briefs go",
+        f"{API}/briefs.py",
+        "        require_public(job.scope.rules)\n",
+        "        pass\n",
+        f"{NATIVE}a_brief_goes_to_nothing_that_is_near_the_machine",
+    ),
+    guard(
+        "what is allowed by one click",
+        f"{API}/allowing.py",
+        "    require_public([rule])\n",
+        "",
+        f"{NATIVE}a_job_is_allowed_nothing_that_is_near_the_machine",
+    ),
+    Guard("what only an operator's brief says", (REFUSED,), tuple(f"{RESERVED}[{case}]" for case in range(4))),
+    Guard(
+        "a wall around a client's job",
+        (REFUSED, Removal(f"{API}/briefs.py", '    if job.wall == "local":\n', "    if False:\n")),
+        (f"{RESERVED}[4]",),
+    ),
+    guard(
+        "fields an order has",
+        f"{API}/shapes.py",
+        'extra="forbid"',
+        'extra="ignore"',
+        f"{NATIVE}an_order_has_no_field_that_is_the_operators",
+    ),
+    guard(
+        "kinds of secrets a client puts in",
+        f"{API}/vault.py",
+        'Literal["token", "basic", "totp"], Field(',
+        "str, Field(",
+        f"{NATIVE}a_secret_is_nothing_this_machine_would_run_or_call",
+    ),
+    guard(
+        "powers a key gives",
+        f"{API}/keys.py",
+        "    if beyond := sorted(set(told.powers) - asked.caller.powers):\n",
+        "    if beyond := []:\n",
+        f"{NATIVE}a_key_gives_no_power_it_has_not",
+    ),
+)
+OWN = "a tenant's state is its own: the cases that have the guard stand for all"
+NO_GUARD_OF_NATIVE = {
+    ANOTHERS: OWN,
+    **{f"{LISTS}[{path}]": OWN for path in ("/journal", "/approvals", "/events")},
+    f"{NATIVE}no_socket_opens_to_what_is_anothers": OWN,
+    **{
+        f"{SOCKET}[/desks/{{desk}}/screen-{page}]": "it asks as the terminal does, and this desk has no screen"
+        for page in PAGES
+    },
+    f"{NATIVE}every_route_asks_who_is_there": "it reads the table of routes; one case shows that it can fail",
+    f"{NATIVE}no_cookie_token_key_or_secret_is_written_anywhere": "nothing writes them: there is no access log",
+}

@@ -1,0 +1,357 @@
+"""Certificates under attack: of another file, forged, swapped, a stranger's, and for what was never verified."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotdesk.brief.job import Wanted
+from hotdesk.cli import verify
+from hotdesk.cli.verify import Judged, judge
+from hotdesk.config import Config
+from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, canonical, raw
+from hotdesk.drive.chain import statement
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.journal import FILE as JOURNAL
+from hotdesk.drive.journal import Journal, read
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.signing import Signer, fingerprint
+from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.event import Certified, Event, JobEnded, Opened, Resumed, SentBack, to_json
+from hotdesk.job.local import LocalMachine, local_machine
+from hotdesk.keys.certifying import certify
+from hotdesk.keys.process import HEARD
+from tests.security.certificate_room import (
+    BEGUN,
+    DESK,
+    EXPECT,
+    FILE,
+    HELD,
+    JOB,
+    NAME,
+    ROWS,
+    SIGNER,
+    STRANGER,
+    claim,
+    made,
+    passed,
+    stock,
+    workbook,
+    written,
+)
+
+PINNED = {fingerprint(SIGNER.public): "as --signer says"}
+STEERING = "\x1b]0;owned\x07\x1b[2J\u202eDEIFIREV\n  signed by  everybody\r"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """Give a journal that says what was verified."""
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        yield journal
+
+
+@pytest.fixture
+def signed(journal: Journal) -> bytes:
+    """Give a certificate."""
+    return certify(journal, claim())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Give the file."""
+    (tmp_path / NAME).write_bytes(FILE)
+    return tmp_path / NAME
+
+
+def judged(place: Path, proof: bytes, signers: dict[str, str] | None = None) -> Judged:
+    """Hold the file against a certificate."""
+    path = place.with_name(NAME + SUFFIX)
+    path.write_bytes(proof)
+    return judge(place, path, PINNED if signers is None else signers)
+
+
+def signed_anew(told: dict[str, Any], signer: Signer, domain: bytes = DOMAIN) -> bytes:
+    """Sign whatever is asked, as a forger would, or a signer that was taken over."""
+    return sealed(canonical({**told, "public_key": raw(signer.public)}), signer, domain)
+
+
+def sealed(body: bytes, signer: Signer, domain: bytes = DOMAIN) -> bytes:
+    """Put a signature under any bytes."""
+    return body[:-1] + b',"signature":"' + signer.sign(domain + body).hex().encode() + b'"}\n'
+
+
+def content(proof: bytes) -> dict[str, Any]:
+    """Give what a certificate says, without its signature."""
+    told: dict[str, Any] = json.loads(proof)
+    del told["signature"]
+    return told
+
+
+def leaves(told: object, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Give where every value of some JSON is."""
+    if isinstance(told, dict):
+        for key, inner in told.items():
+            yield from leaves(inner, (*at, key))
+    elif isinstance(told, list):
+        for place, inner in enumerate(told):
+            yield from leaves(inner, (*at, place))
+    else:
+        yield at
+
+
+def changed(told: Any, at: tuple[str | int, ...]) -> Any:
+    """Give JSON with another value at a place."""
+    if not at:
+        return f"{told}x" if isinstance(told, str) else (told or 0) + 1
+    copy: Any = dict(told) if isinstance(told, dict) else list(told)
+    copy[at[0]] = changed(told[at[0]], at[1:])
+    return copy
+
+
+# -- the file, the certificate, the signature ----------------------------------------------------------------------
+
+
+def test_the_file_with_its_certificate_is_verified(place: Path, signed: bytes) -> None:
+    assert judged(place, signed).verdict == "verified"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [FILE[:-1] + bytes([FILE[-1] ^ 1]), FILE[:-1], FILE + b"\0", b"", workbook(total=13.0)],
+    ids=["a bit", "a byte less", "a byte more", "nothing", "another workbook"],
+)
+def test_another_file_is_not_the_certified_one(place: Path, signed: bytes, data: bytes) -> None:
+    place.write_bytes(data)
+    found = judged(place, signed)
+    assert (found.verdict, found.told) == ("failed", None)
+
+
+def test_no_value_of_a_certificate_can_be_changed(place: Path, signed: bytes) -> None:
+    told = json.loads(signed)
+    places = list(leaves(told))
+    assert len(places) > 50
+    for at in places:
+        found = judged(place, canonical(changed(told, at)) + b"\n")
+        assert (found.verdict, found.told) == ("failed", None), at
+
+
+def test_no_byte_of_a_certificate_can_be_changed(place: Path, signed: bytes) -> None:
+    for at in range(0, len(signed), 7):
+        forged = signed[:at] + bytes([signed[at] ^ 1]) + signed[at + 1 :]
+        assert judged(place, forged).verdict == "failed", at
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 147, 148, 500, -2, -1])
+def test_a_certificate_that_was_cut_is_none(place: Path, signed: bytes, size: int) -> None:
+    assert judged(place, signed[:size]).verdict == "failed"
+
+
+def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Journal, signed: bytes) -> None:
+    body = canonical(content(signed))
+    other = certify(journal, claim(hotdesk={"architecture": "x86_64", "version": "0.1.0"}))
+    head = SIGNER.sign(statement(JOB, 1, b"\0" * 32)).hex().encode()
+    for signature in (other[-131:-3], head, b"0" * 128, SIGNER.sign(body).hex().encode()):
+        assert judged(place, body[:-1] + b',"signature":"' + signature + b'"}\n').verdict == "failed"
+
+
+@pytest.mark.parametrize("domain", [b"", b"hotdesk-identity 1 ", b"hotdesk-certificate 2\n"], ids=range(3))
+def test_what_the_same_key_signed_as_something_else_is_no_certificate(
+    place: Path, signed: bytes, domain: bytes
+) -> None:
+    assert judged(place, signed_anew(content(signed), SIGNER, domain)).verdict == "failed"
+
+
+def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: bytes) -> None:
+    found = judged(place, signed_anew(content(signed), STRANGER))
+    assert (found.verdict, found.told) == ("unknown signer", None)
+    assert fingerprint(STRANGER.public) in found.why
+    assert "VERIFIED" not in "".join(verify.lines(place, found))
+
+
+def test_a_key_put_into_a_certificate_does_not_make_its_signature_hold(place: Path, signed: bytes) -> None:
+    for old, new in ((SIGNER, STRANGER), (STRANGER, SIGNER)):
+        proof = signed_anew(content(signed), old)
+        forged = proof.replace(raw(old.public).encode(), raw(new.public).encode())
+        assert judged(place, forged).verdict == "failed"
+
+
+def test_who_believes_nobody_believes_no_certificate(place: Path, signed: bytes) -> None:
+    assert judged(place, signed, {}).verdict == "unknown signer"
+
+
+def twice(body: bytes) -> bytes:
+    """Say one thing twice, differently."""
+    return body.replace(b'"format":1', b'"format":1,"format":1')
+
+
+def hidden(body: bytes) -> bytes:
+    """Say another hash first, where a reader may take the one or the other."""
+    return body.replace(b'"file":{', b'"file":{"sha256":"' + b"0" * 64 + b'",')
+
+
+STRANGE: dict[str, Callable[[bytes], bytes]] = {
+    "a key twice": twice,
+    "a hash twice": hidden,
+    "spaces": lambda body: body.replace(b'":', b'": ', 1),
+    "a line's end": lambda body: b"\n" + body,
+    "another order": lambda body: re.sub(rb'("name":"Stock.xlsx"),("sha256":"\w{64}")', rb"\2,\1", body),
+    "one field more": lambda body: b'{"a":1,' + body[1:],
+    "one field less": lambda body: body.replace(b'"hotdesk":{"architecture":"aarch64","version":"0.1.0"},', b""),
+    "another format": lambda body: body.replace(b'"format":1', b'"format":2'),
+    "a format that is true": lambda body: body.replace(b'"format":1', b'"format":true'),
+    "a number for a text": lambda body: body.replace(b'"version":"0.1.0"', b'"version":1'),
+    "no number": lambda body: body.replace(b'"total":12.0', b'"total":NaN'),
+    "a number beyond all": lambda body: body.replace(b'"total":12.0', b'"total":1e999'),
+    "a number otherwise": lambda body: body.replace(b'"total":12.0', b'"total":12.00'),
+    "no ASCII": lambda body: body.replace(b"Stock.xlsx", "Stöck.xlsx".encode()),
+    "depth": lambda body: body.replace(b'"rows":2,"total"', b'"rows":' + b"[" * 90_000 + b"]" * 90_000 + b',"total"'),
+    "too much": lambda body: body.replace(b'"held":["', b'"held":["' + b"x" * LARGEST),
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
+    place: Path, signed: bytes, strange: str
+) -> None:
+    body = canonical(content(signed))
+    assert judged(place, sealed(body, SIGNER)).verdict == "verified"
+    assert STRANGE[strange](body) != body
+    found = judged(place, sealed(STRANGE[strange](body), SIGNER))
+    assert (found.verdict, found.told) == ("failed", None)
+
+
+def test_nothing_in_a_certificate_steers_a_terminal(place: Path, signed: bytes) -> None:
+    told = content(signed)
+    check = {**told["checks"][0], "held": [STEERING], "values": {STEERING: STEERING}, "tools": {STEERING: STEERING}}
+    told = {**told, "checks": [check], "brain": {**told["brain"], "name": STEERING}}
+    for whole in (True, False):
+        lines = verify.lines(place, judged(place, signed_anew(told, SIGNER)), whole=whole)
+        assert all(line.isprintable() for line in lines)
+        assert sum(line.startswith("  signed") for line in lines) == 1
+
+
+# -- what keys sign ------------------------------------------------------------------------------------------------
+
+OTHER = "i" + "e5f6" * 5
+FAILED = replace(passed(), outcome="failed", findings=("B4 shows 13",))
+UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
+    "no job": ([], {}, "never began"),
+    "another job": ([*BEGUN, passed()], {"job": OTHER}, "never began"),
+    "nothing verified": ([*BEGUN], {}, "does not have"),
+    "a failed check": ([*BEGUN, FAILED], {}, "sheet failed"),
+    "failed afterwards": ([*BEGUN, passed(), FAILED], {}, "does not have"),
+    "one of two failed": (
+        [*BEGUN, FAILED, passed(check="png")],
+        {"checks": [{**claim()["checks"][0], "check": each} for each in ("sheet", "png")]},
+        "sheet failed",
+    ),
+    "only the one that passed": (
+        [*BEGUN, FAILED, passed(check="png")],
+        {"checks": [{**claim()["checks"][0], "check": "png"}]},
+        "does not have",
+    ),
+    "another name": ([*BEGUN, passed(path="Other.xlsx")], {}, "does not have"),
+    "other bytes": ([*BEGUN, passed(sha256="ab" * 32)], {}, "other bytes"),
+    "another check": ([*BEGUN, passed(check="png")], {}, "does not have"),
+    "no check": ([*BEGUN, passed()], {"checks": []}, "does not have"),
+    "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not have"),
+    "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "something else"),
+    "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not have"),
+    "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not have"),
+    "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "is over"),
+    "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "a way out"),
+    "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "a way out"),
+    "a model, where there was a script": ([*BEGUN, passed()], {"brain": {"kind": "model"}}, "were recorded"),
+    "fields of its own": ([*BEGUN, passed()], {"at": 1}, "other fields"),
+    "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "other fields"),
+}
+
+
+@pytest.mark.parametrize("unproven", UNPROVEN)
+def test_keys_sign_nothing_that_the_journal_does_not_have(tmp_path: Path, unproven: str) -> None:
+    events, other, why = UNPROVEN[unproven]
+    with closing(written(tmp_path / "keys", events)) as journal:
+        with pytest.raises(BriefError, match=why):
+            certify(journal, claim(**other))
+        journal.commit()
+        assert not [row for row in read(tmp_path / "keys" / JOURNAL) if row.name == Certified.__name__]
+
+
+@pytest.mark.parametrize("desk", [{"sterile": False}, {"network": True}], ids=["used", "with a network"])
+def test_keys_sign_nothing_that_was_not_looked_at_in_a_clean_desk(journal: Journal, desk: dict[str, bool]) -> None:
+    check = claim()["checks"][0]
+    with pytest.raises(BriefError, match="a clean desk"):
+        certify(journal, claim(checks=[{**check, "desk": {**check["desk"], **desk}}]))
+
+
+def test_keys_sign_nothing_by_a_journal_that_was_changed(tmp_path: Path) -> None:
+    with closing(written(tmp_path / "keys", [*BEGUN, FAILED])) as journal:
+        with closing(sqlite3.connect(tmp_path / "keys" / JOURNAL)) as db, db:
+            db.execute("UPDATE events SET data = ? WHERE name = 'Verified'", (to_json(passed()),))
+        with pytest.raises(HostError, match="is not as it was written"):
+            certify(journal, claim())
+
+
+def test_no_owner_and_no_door_can_write_that_something_was_signed() -> None:
+    assert not [actor for actor, kinds in HEARD.items() if Certified in kinds]
+
+
+def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(journal: Journal) -> None:
+    told = content(certify(journal, claim()))
+    assert told["job"]["id"] == JOB
+    assert told["brain"] == {"kind": "script", "models": [BEGUN[0].brain], "name": BEGUN[0].brain}  # type: ignore[union-attr]
+    assert [each["by"] for each in told["plan"]["approvals"]] == ["uid 1000 pid 42"]
+    assert told["checks"][0]["desk"]["id"] == DESK
+    with pytest.raises(BriefError, match="other fields"):
+        certify(journal, claim(public_key=raw(STRANGER.public)))
+
+
+# -- the line of a job ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
+    """Give a machine without walls."""
+    async with local_machine(Config(tmp_path / "run", tmp_path / "lib", tmp_path / "images")) as made:
+        yield made
+
+
+WRONG = {
+    "wrong": workbook((("nuts", 5.0), ("bolts", 7.0)), total=13.0),
+    "stale": workbook(ROWS[:1], total=5.0),
+    "corrupt": FILE.replace(b"<sheetData>", b"<sheetDatb>"),
+    "truncated": FILE[: len(FILE) // 2],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
+    machine: LocalMachine, tmp_path: Path, wrong: str
+) -> None:
+    receipt = await made(machine, stock(tmp_path, Wanted("sheet", EXPECT)), WRONG[wrong])
+    assert (receipt.outcome, receipt.kept, receipt.certified) == ("failed", (), ())
+    assert receipt.checks[-1].outcome == "failed"  # active content, which comes first, may be fine
+    assert not (machine.config.lib / "drive/blobs").exists() or not list((machine.config.lib / "drive/blobs").iterdir())
+
+
+async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMachine, tmp_path: Path) -> None:
+    receipt = await made(machine, stock(tmp_path), FILE)
+    assert (receipt.outcome, receipt.certified) == ("done", ())
+    (kept,) = Drive(machine.config.lib / "drive").ls(who=OPERATOR)
+    assert kept.certificate == ""
+
+
+async def test_no_deliverable_is_called_like_a_certificate(machine: LocalMachine, tmp_path: Path) -> None:
+    job = stock(tmp_path, Wanted("sheet", EXPECT))
+    forged = replace(job.deliverables[0], path=NAME + SUFFIX, checks=())
+    with pytest.raises(HotdeskError, match="is a certificate's name"):
+        await made(machine, replace(job, deliverables=(*job.deliverables, forged)), FILE)

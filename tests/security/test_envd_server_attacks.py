@@ -1,0 +1,165 @@
+"""What strangers, neighbours and guests try at envd of a real server: tokens, signatures, paths, links, programs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hotdesk.api.e2b import signing
+from tests.security.envd_room import Street, street
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+
+CALLS = [
+    ("GET", "/envs"), ("GET", "/metrics"), ("POST", "/process.Process/List"), ("POST", "/process.Process/Start"),
+    ("POST", "/filesystem.Filesystem/Stat"), ("GET", "/files"), ("POST", "/files"),
+]  # fmt: skip
+CORE = Path("/proc/sys/kernel/core_pattern")
+
+
+@pytest.fixture(scope="module")
+def town(home: Path) -> Iterator[Street]:
+    """Give a server with sandboxes."""
+    with street(home / f"envd-{time.monotonic_ns()}") as found:
+        yield found
+
+
+@pytest.fixture
+def canary(town: Street) -> Iterator[Path]:
+    """Give a file of the host's that no sandbox may read or change."""
+    file = town.server.settings.lib / "canary"
+    file.write_text("the host's own")
+    yield file
+    assert file.read_text() == "the host's own"
+    assert [one.name for one in file.parent.iterdir() if "planted" in one.name] == []
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS, ids=[f"{method} {path}" for method, path in CALLS])
+def test_one_sandboxes_token_opens_no_other(town: Street, method: str, path: str) -> None:
+    query = {"path": "/etc/hostname"} if path == "/files" else None
+    for target in (town.mine, town.theirs):
+        answer = target.call(method, path, town.beside.token, query, b"{}")
+        assert (answer.status_code, answer.json()["code"]) == (401, 401)
+
+
+def test_another_tenants_sandbox_gives_its_token_to_nobody(town: Street) -> None:
+    for path in (f"/sandboxes/{town.mine.id}/connect", f"/v2/sandboxes/{town.mine.id}/connect"):
+        answer = httpx.post(
+            f"{town.server.url}{path}", json={"timeout": 60}, headers={"X-API-Key": town.their_key}, timeout=20
+        )
+        assert answer.status_code == 404
+        assert town.mine.token not in answer.text
+
+
+# -- signed addresses -------------------------------------------------------------------------------------------------
+
+
+def test_an_address_for_one_file_opens_no_other(town: Street) -> None:
+    town.mine.write("/home/user/a", "a")
+    town.mine.write("/home/user/b", "b")
+    query = town.mine.signed("/home/user/a", "read")
+    assert town.mine.call("GET", "/files", params=query).text == "a"
+    assert town.mine.call("GET", "/files", params={**query, "path": "/home/user/b"}).status_code == 401
+
+
+def test_an_address_to_read_by_writes_nothing(town: Street) -> None:
+    town.mine.write("/home/user/a", "a")
+    query = town.mine.signed("/home/user/a", "read")
+    assert town.mine.call("POST", "/files", params=query, content="x").status_code == 401
+    assert town.mine.read("/home/user/a").text == "a"
+
+
+def test_an_address_of_one_sandbox_opens_no_other(town: Street) -> None:
+    town.beside.write("/home/user/a", "not yours")
+    query = town.mine.signed("/home/user/a", "read")
+    assert town.beside.call("GET", "/files", params=query).status_code == 401
+
+
+def test_an_address_that_is_too_old_opens_nothing_by_whatever_way(town: Street) -> None:
+    town.mine.write("/home/user/a", "a")
+    query = town.mine.signed("/home/user/a", "read", expiration=str(int(time.time()) - 2))
+    for answer in (
+        town.mine.call("GET", "/files", params=query),
+        httpx.get(f"{town.server.url}/files", params=query, timeout=20),
+    ):
+        assert (answer.status_code, answer.json()["message"]) == (401, "signature is already expired")
+
+
+def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street) -> None:
+    query = town.mine.signed("/etc/shadow:read:root", "read")
+    split = {**query, "path": "/etc/shadow", "username": "root:read:"}
+    answer = town.mine.call("GET", "/files", params=split)
+    assert (answer.status_code, answer.json()["message"]) == (400, "a username has no colon in it")
+
+
+def test_who_guesses_at_one_sandbox_is_refused_there_and_nowhere_else(town: Street) -> None:
+    town.theirs.write("/home/user/a", "a")
+    town.beside.write("/home/user/a", "a")
+    wrong = {"path": "/home/user/a", "signature": "v1_guessed"}
+    said = [town.theirs.call("GET", "/files", params=wrong).status_code for _ in range(signing.TRIES + 3)]
+    assert said == [401] * signing.TRIES + [429] * 3
+    assert town.beside.call("GET", "/files", params=town.beside.signed("/home/user/a", "read")).text == "a"
+    assert town.theirs.read("/home/user/a").text == "a"
+
+
+# -- paths ------------------------------------------------------------------------------------------------------------
+
+
+WAYS = ["{}", "../../../../../../..{}", "/proc/1/root{}", "/proc/self/root{}", "/proc/1/cwd/../../..{}", "/link{}",
+        "/proc/2/root{}", "/home/user/far{}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_path_or_link_of_a_guests_leads_to_a_file_of_the_hosts(town: Street, canary: Path, way: str) -> None:
+    town.mine.run("ln -sfn /proc/1/root /link; ln -sfn ../../../../../../.. /home/user/far")
+    path = way.format(canary)
+    assert "the host's own" not in town.mine.read(path).text
+    town.mine.write(path, "changed by a guest")
+    town.mine.write(f"{path}-planted", "planted by a guest")
+    named = json.dumps({"source": "/etc/hostname", "destination": f"{path}-planted-too"})
+    town.mine.call("POST", "/filesystem.Filesystem/Move", town.mine.token, content=named)
+    town.mine.call("POST", "/filesystem.Filesystem/Remove", town.mine.token, content=json.dumps({"path": path}))
+
+
+@pytest.mark.parametrize("name", ["../../../../../../..{}", "{}", "/link{}"])
+def test_no_name_in_a_form_leads_to_a_file_of_the_hosts(town: Street, canary: Path, name: str) -> None:
+    town.mine.run("ln -sfn /proc/1/root /link")
+    head = 'Content-Disposition: form-data; name="file"; filename="'
+    parts = [f'--e\r\n{head}{name.format(canary)}{end}"\r\n\r\nplanted\r\n' for end in ("", "-planted")]
+    kind = "multipart/form-data; boundary=e"
+    answer = town.mine.call("POST", "/files", town.mine.token, content="".join(parts) + "--e--\r\n", kind=kind)
+    assert answer.status_code < 500
+
+
+def test_what_the_kernel_reads_of_the_host_is_not_written(town: Street) -> None:
+    before = CORE.read_bytes()
+    assert town.mine.write(str(CORE), "|/tmp/run-me").status_code == 400
+    town.mine.run(f"ln -sfn {CORE} /home/user/plain.txt")
+    assert town.mine.write("/home/user/plain.txt", "|/tmp/run-me").status_code == 400
+    assert CORE.read_bytes() == before
+
+
+# -- the program for files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [r"D\377\377\377\377", r"\0\0\0\0\1x", r"R\0\040\0\0"],
+    ids=["a frame too large", "no letter", "an answer too large"],
+)
+def test_a_guest_that_answers_for_the_program_is_not_believed_nor_waited_for(town: Street, said: str) -> None:
+    guest = town.beside
+    guest.run("test -e /python3 || cp -L /usr/bin/python3 /python3; pkill -f '[e]xec.sys.stdin.buffer' || true")
+    guest.run(f"printf '#!/bin/sh\\nprintf %s\\nexec sleep 100\\n' \"'{said}'\" > /fake; chmod +x /fake")
+    guest.run("rm /usr/bin/python3; cp /fake /usr/bin/python3")
+    try:
+        answer = guest.call("GET", "/files", guest.token, {"path": "/etc/hostname"})
+    finally:
+        guest.run("rm /usr/bin/python3; cp /python3 /usr/bin/python3")
+    assert (answer.status_code, "strangely" in answer.text) == (502, True)
+    assert guest.read("/etc/hostname").status_code == 200

@@ -1,0 +1,289 @@
+"""Attacks on our own API: by other tenants, by other pages in a person's browser, by names that lead elsewhere."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from hotdesk.api.keys import Keys
+from hotdesk.api.native import health
+from hotdesk.api.native.app import NOUNS, PREFIX
+from hotdesk.api.native.asking import Allowed
+from tests.e2e.server.conftest import Served, served
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+ROUTES = [route for noun in (*NOUNS, health) for route in noun.router.routes]
+HTTP = [route for route in ROUTES if isinstance(route, APIRoute)]
+SOCKETS = [route for route in ROUTES if isinstance(route, APIWebSocketRoute)]
+OPEN = {("GET", "/health"), ("GET", "/ready"), ("POST", "/session")}
+"""What anybody may ask; signing in is how one shows a key."""
+OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path:path}")}
+"""What makes something of the asker's own, under whatever name."""
+FILE, SECRET, VALUE = "plans/theirs.txt", "their-token", "hunter2-of-theirs"
+BODIES: dict[str, object] = {
+    "/desks/{desk}/run": {"argv": ["true"]}, "/desks/{desk}/rollback": {"snapshot": "x"}, "/desks/{desk}/fork": {},
+    "/desks/{desk}/wheel": {"act": "take"}, "/jobs/{job}/allow": {"rule": "GET https://a.test/"},
+    "/approvals/{id}": {"answer": "approve", "digest": "0" * 64},
+    "/vault/{name}": {"value": "mine-and-mine-alone"},
+}  # fmt: skip
+"""What a route needs to hear before it asks whose a thing is: one that is not here must need nothing."""
+NEAR = ("http://127.0.0.1/*", "https://10.1.2.3", "192.168.0.0/16", "http://[::1]/x", "https://a.test private")
+BRIEF = 'goal = "x"\nmodels = {plan = "anthropic:x"}\ndeliverables = [{path = "a.json", check = "json"}]\n'
+RESERVED = (
+    'names = {"a.test" = "127.0.0.1:1"}',
+    'brain = "x.py"',
+    'script = "x"',
+    'command = ["sh"]',
+    'wall = "local"',
+)
+ELSEWHERE = ("../../../../escaped", "/tmp/escaped", "a/../../escaped", "a/./b", "a\\\x00b", "a//b")
+ESCAPES = (*ELSEWHERE, "brief.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """What one tenant has, by the names routes have for it."""
+
+    ids: dict[str, str]
+    api: httpx.Client
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Served]:
+    """Give a server to attack."""
+    with served(home / "native-attacked") as found:
+        yield found
+
+
+def client(server: Served, **headers: str) -> httpx.Client:
+    """Give a client with headers."""
+    return httpx.Client(base_url=f"{server.url}{PREFIX}", headers=headers, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def theirs(server: Served) -> Iterator[Theirs]:
+    """Give what the attacked have: a desk, a job, a file, a secret, a key, an upload; all of it is there in the end."""
+    with client(server, Authorization=f"Bearer {server.key}") as api:
+        desk = api.post("/desks", json={"memory": "256M"}).raise_for_status().json()["id"]
+        job = api.post("/jobs", json={"brief": BRIEF}).raise_for_status().json()["id"]
+        while api.get(f"/jobs/{job}").json()["state"] == "starting":
+            time.sleep(0.05)
+        api.put(f"/drive/{FILE}", content=b"theirs").raise_for_status()
+        api.put(f"/vault/{SECRET}", json={"value": VALUE}).raise_for_status()
+        ids = {"desk": desk, "job": job, "act": "1", "id": "abc", "path": FILE, "name": SECRET, "key": server.key[4:12]}
+        yield Theirs(ids, api)
+        assert api.get(f"/desks/{desk}").status_code == 200
+        assert api.get(f"/jobs/{job}").status_code == 200
+        assert api.get(f"/drive/{FILE}").content == b"theirs"
+        assert [each["version"] for each in api.get("/vault").json()["items"]] == [1]
+        api.delete(f"/desks/{desk}")
+
+
+@pytest.fixture(scope="module")
+def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
+    """Give somebody of another tenant, who knows every id."""
+    with client(server, Authorization=f"Bearer {Keys(server.settings.lib / 'serve').make('eve', 'other')}") as made:
+        yield made
+
+
+def method_of(route: APIRoute) -> str:
+    """Give the one method of a route."""
+    assert route.methods
+    return next(iter(route.methods))
+
+
+def named(route: APIRoute) -> list[str]:
+    """List what a route is asked with."""
+    return re.findall(r"\{(\w+)", route.path)
+
+
+def ids(routes: list[APIRoute]) -> list[str]:
+    """Name routes."""
+    return [f"{method_of(route)} {route.path}" for route in routes]
+
+
+ASKED_BY_ID = [route for route in HTTP if named(route) and (method_of(route), route.path) not in OWN]
+
+
+@pytest.mark.parametrize("route", HTTP, ids=ids(HTTP))
+def test_every_route_asks_who_is_there(route: APIRoute) -> None:
+    if (method_of(route), route.path) not in OPEN:
+        assert any(isinstance(each.call, Allowed) for each in dependencies(route.dependant))
+
+
+def dependencies(found: Dependant) -> Iterator[Dependant]:
+    """List everything a route depends on."""
+    for each in found.dependencies:
+        yield each
+        yield from dependencies(each)
+
+
+@pytest.mark.parametrize("route", ASKED_BY_ID, ids=ids(ASKED_BY_ID))
+def test_what_is_anothers_is_as_unknown_as_what_never_was(eve: httpx.Client, theirs: Theirs, route: APIRoute) -> None:
+    path = re.sub(r"\{(\w+)[^}]*\}", lambda found: theirs.ids[found[1]], route.path)
+    query = {"path": "x"} if path.endswith(("/file", "/entries")) else {}
+    query |= {"follow": "false"} if path.endswith("/events") else {}
+    method = method_of(route)
+    told = eve.request(method, path, json=BODIES.get(route.path), params=query)
+    assert told.status_code == 404, told.text
+
+
+@pytest.mark.parametrize("path", ["/desks", "/jobs", "/drive", "/vault", "/keys", "/journal", "/approvals", "/events"])
+def test_no_list_has_anything_of_anothers(eve: httpx.Client, theirs: Theirs, path: str) -> None:
+    text = eve.get(path, params={"follow": "false"} if path == "/events" else {}).raise_for_status().text
+    assert [name for name in ("desk", "job", "path", "name", "key") if theirs.ids[name] in text] == []
+
+
+def test_nobody_looks_at_or_starts_anything_with_what_is_anothers(eve: httpx.Client, theirs: Theirs) -> None:
+    upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"theirs").json()["id"]
+    order = {"brief": f'{BRIEF}inputs = ["a.txt"]\n', "files": [{"upload": upload, "name": "a.txt"}]}
+    orders = (
+        {"kind": "file", "desk": theirs.ids["desk"], "path": "/etc/passwd"},
+        {"kind": "drive", "path": FILE},
+        {"kind": "report", "job": theirs.ids["job"]},
+        {"kind": "frame", "job": theirs.ids["job"], "frame": 1},
+    )
+    assert eve.post("/jobs", json=order).status_code == 404
+    assert [eve.post("/content", json=each).status_code for each in orders] == [404] * 4
+
+
+@pytest.mark.parametrize("route", SOCKETS, ids=[route.path for route in SOCKETS])
+def test_no_socket_opens_to_what_is_anothers(
+    server: Served, eve: httpx.Client, theirs: Theirs, route: APIWebSocketRoute
+) -> None:
+    assert not opens(server, theirs, route, {"Authorization": eve.headers["Authorization"]})
+
+
+@pytest.mark.parametrize("page", ["http://evil.test", "null", "", "http://[", "http://localhost"])
+@pytest.mark.parametrize("route", SOCKETS, ids=[route.path for route in SOCKETS])
+def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
+    server: Served, theirs: Theirs, route: APIWebSocketRoute, page: str
+) -> None:
+    cookie, _ = signed_in(server)
+    headers = {"Cookie": cookie} | ({"Origin": page} if page else {})
+    assert not opens(server, theirs, route, headers)
+
+
+def opens(server: Served, theirs: Theirs, route: APIWebSocketRoute, headers: dict[str, str]) -> bool:
+    """Say whether a socket lets anything through."""
+    path = route.path.replace("{desk}", theirs.ids["desk"])
+    try:
+        with connect(f"{server.url.replace('http', 'ws')}{PREFIX}{path}", additional_headers=headers) as line:
+            line.recv(10)
+    except (InvalidStatus, ConnectionClosed):
+        return False
+    return True
+
+
+def signed_in(server: Served) -> tuple[str, str]:
+    """Sign a browser in; give its cookie and its token."""
+    with client(server, Origin=server.url) as browser:
+        told = browser.post("/session", json={"key": server.key}).raise_for_status()
+        return told.headers["set-cookie"].partition(";")[0], str(told.json()["csrf"])
+
+
+@pytest.mark.parametrize("page", ["http://evil.test", "null", "", "http://[", "http://localhost"])
+def test_no_other_page_changes_anything_in_a_browser_that_signed_in(server: Served, page: str) -> None:
+    cookie, token = signed_in(server)
+    headers = {"Cookie": cookie, "X-CSRF-Token": token} | ({"Origin": page} if page else {})
+    with client(server, **headers) as browser:
+        told = browser.put("/drive/forged.txt", content=b"x")
+        assert (told.status_code, told.json()["code"]) == (403, "session.origin")
+
+
+@pytest.mark.parametrize("token", ["", "x", "é"], ids=["none", "wrong", "strange"])
+def test_a_change_without_the_token_is_none(server: Served, token: str) -> None:
+    cookie, _ = signed_in(server)
+    headers = {"Cookie": cookie, "Origin": server.url, "X-CSRF-Token": token}
+    told = httpx.put(f"{server.url}{PREFIX}/drive/forged.txt", content=b"x", headers={
+        name.encode(): value.encode() for name, value in headers.items()
+    })  # fmt: skip
+    assert (told.status_code, told.json()["code"]) == (403, "session.token")
+
+
+def test_no_other_page_signs_a_browser_in(server: Served) -> None:
+    with client(server, Origin="http://evil.test") as browser:
+        told = browser.post("/session", json={"key": server.key})
+        assert (told.status_code, "set-cookie" in told.headers) == (403, False)
+
+
+@pytest.mark.parametrize("name", ESCAPES, ids=range(len(ESCAPES)))
+def test_a_file_for_a_job_goes_nowhere_but_beside_its_brief(server: Served, theirs: Theirs, name: str) -> None:
+    upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"x").json()["id"]
+    order = {"brief": BRIEF, "files": [{"upload": upload, "name": name}]}
+    before = len(theirs.api.get("/jobs").json()["items"])
+    assert theirs.api.post("/jobs", json=order).status_code == 400
+    assert len(theirs.api.get("/jobs").json()["items"]) == before
+    assert list(server.settings.run.parent.rglob("escaped")) == []
+
+
+@pytest.mark.parametrize("name", ELSEWHERE, ids=range(len(ELSEWHERE)))
+def test_an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere(theirs: Theirs, name: str) -> None:
+    assert theirs.api.post("/uploads", params={"name": name}, content=b"x").status_code == 400
+    path = httpx.URL(f"{theirs.api.base_url}drive/x").copy_with(
+        raw_path=f"{PREFIX}/drive/x/".encode() + "".join(f"%{byte:02x}" for byte in name.encode()).encode()
+    )
+    assert theirs.api.put(path, content=b"x").status_code == 400
+
+
+@pytest.mark.parametrize("rule", NEAR)
+def test_a_desk_is_opened_towards_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
+    assert theirs.api.post("/desks", json={"memory": "256M", "allow": [rule]}).status_code == 400
+
+
+@pytest.mark.parametrize("rule", NEAR)
+def test_a_brief_goes_to_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
+    told = theirs.api.post("/jobs", json={"brief": f'egress = ["{rule}"]\n{BRIEF}'})
+    assert (told.status_code, "not of the internet" in told.text) == (400, True)
+
+
+@pytest.mark.parametrize("rule", NEAR)
+def test_a_job_is_allowed_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
+    assert theirs.api.post(f"/jobs/{theirs.ids['job']}/allow", json={"rule": rule}).status_code == 400
+
+
+@pytest.mark.parametrize("line", RESERVED, ids=range(len(RESERVED)))
+def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -> None:
+    told = theirs.api.post("/jobs", json={"brief": f"{line}\n{BRIEF}"})
+    assert (told.status_code, told.json()["code"]) == (400, "brief.reserved")
+
+
+@pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files", "wall"])
+def test_an_order_has_no_field_that_is_the_operators(theirs: Theirs, field: str) -> None:
+    assert theirs.api.post("/desks", json={"memory": "256M", field: {}}).status_code == 422
+    assert theirs.api.post("/jobs", json={"brief": BRIEF, field: {}}).status_code == 422
+
+
+@pytest.mark.parametrize("kind", ["command", "oauth2", "sigv4"])
+def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind: str) -> None:
+    told = theirs.api.put(f"/vault/x-{kind}", json={"kind": kind, "value": "/bin/touch /tmp/escaped"})
+    assert told.status_code == 422
+
+
+def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None:
+    weak = theirs.api.post("/keys", json={"name": "weak", "powers": ["admin"]}).json()["key"]
+    with client(server, Authorization=f"Bearer {weak}") as api:
+        assert api.post("/keys", json={"name": "strong", "powers": ["vault"]}).status_code == 403
+        assert api.get("/vault").status_code == 403
+
+
+def test_no_cookie_token_key_or_secret_is_written_anywhere(server: Served, theirs: Theirs) -> None:
+    cookie, token = signed_in(server)
+    made = theirs.api.post("/keys", json={"name": "seen", "powers": ["drive"]}).json()["key"]
+    theirs.api.post("/desks", json={"memory": "256M", "env": {"A": VALUE}, "allow": ["no rule at all"]})
+    theirs.api.put("/vault/UPPER", json={"value": VALUE})
+    words = [each.encode() for each in (cookie.partition("=")[2], token, made, server.key, VALUE)]
+    files = [path for path in server.settings.run.parent.rglob("*") if path.is_file() and not path.is_symlink()]
+    found = [path.name for path in files if path.name != "pool.btrfs" for word in words if word in path.read_bytes()]
+    assert server.log in files
+    assert found == []

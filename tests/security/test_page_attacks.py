@@ -1,0 +1,317 @@
+"""Attacks on whoever uses the page: by what desks and models write, by other pages, by other tenants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from hotdesk.api.keys import Keys
+from hotdesk.api.web.content import SECONDS, Content, shown
+from tests.e2e.server.chromium import Seen, chromium, opened
+from tests.e2e.server.conftest import Served, served
+from tests.e2e.server.native import client, job_when, waits
+from tests.security import page_room
+from tests.security.page_room import ESCAPES, MARKUP, SHOWN_ESCAPES
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(180)]
+LONG = 15_000
+RULES = (
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "base-uri 'none'", "form-action 'self'",
+    "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Served]:
+    """Give a server whose users are attacked."""
+    with served(home / "page") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def api(server: Served) -> Iterator[httpx.Client]:
+    """Give a client of the tenant that is attacked, and the hostile worker's template."""
+    page_room.install(server.settings.lib / "templates")
+    with client(server) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def other(server: Served) -> Iterator[httpx.Client]:
+    """Give a client of another tenant."""
+    with client(server, Keys(server.settings.lib / "serve").make("eve", "other")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def seen(server: Served, browser: Browser) -> Iterator[Seen]:
+    """Give a page with somebody signed in."""
+    with opened(browser) as made:
+        made.sign_in(server)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def asking(api: httpx.Client) -> str:
+    """Give a job of the hostile worker, which asks something."""
+    made = api.post("/jobs", json={"template": "hostile", "values": {"whom": MARKUP}, "approve": "plan"})
+    job = str(made.raise_for_status().json()["id"])
+    plan = waits(api, job, "plan")
+    api.post(f"/approvals/{plan['id']}", json={"answer": "approve", "digest": plan["digest"]}).raise_for_status()
+    waits(api, job, "question")
+    return job
+
+
+@pytest.fixture(scope="module")
+def done(api: httpx.Client, asking: str) -> str:
+    """Give the same job, when it has delivered."""
+    asked = waits(api, asking, "question")
+    answer = {"answer": "answer", "words": "as you like", "digest": asked["digest"]}
+    api.post(f"/approvals/{asked['id']}", json=answer).raise_for_status()
+    job_when(api, asking, "done")
+    return asking
+
+
+def ask(server: Served, path: str, name: str = "127.0.0.1", method: str = "GET") -> httpx.Response:
+    """Ask the server under a name."""
+    port = httpx.URL(server.url).port
+    return httpx.request(method, f"http://127.0.0.1:{port}{path}", headers={"Host": f"{name}:{port}"})
+
+
+async def nothing() -> bytes:
+    """Read what is empty."""
+    return b""
+
+
+def look(server: Served, url: str) -> httpx.Response:
+    """Follow a link of the second origin."""
+    found = httpx.URL(url)
+    return ask(server, found.path, found.host)
+
+
+# -- what a browser may do ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("GET", "/", "127.0.0.1"),
+        ("GET", "/web/app.js", "127.0.0.1"),
+        ("GET", "/web/nothing.js", "127.0.0.1"),
+        ("POST", "/", "127.0.0.1"),
+        ("GET", "/", "localhost"),
+    ],
+    ids=["page", "script", "missing", "changed", "elsewhere"],
+)
+def test_every_answer_of_the_page_is_bound_by_rules(server: Served, method: str, path: str, name: str) -> None:
+    told = ask(server, path, name, method)
+    rules = told.headers["content-security-policy"].split("; ")
+    assert [rule for rule in RULES if rule not in rules] == []
+    assert [rule for rule in rules if "unsafe" in rule or "*" in rule] == []
+    assert told.headers["x-content-type-options"] == "nosniff"
+
+
+def test_no_other_page_frames_it(server: Served, browser: Browser) -> None:
+    said: list[str] = []
+    with opened(browser) as seen, page_room.elsewhere(f'<iframe src="{server.url}/"></iframe>') as outer:
+        seen.page.on("console", lambda told: said.append(told.text))
+        seen.page.goto(outer)
+        seen.page.wait_for_timeout(1000)
+        framed = seen.page.frames[1].evaluate("document.title")
+    assert framed != "Sign in · hotdesk", said
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"], ids=["signing-in", "signing-out"])
+def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, method: str) -> None:
+    signed = httpx.post(f"{server.url}/api/v1/session", json={"key": server.key})
+    token = {"Cookie": signed.headers["set-cookie"].partition(";")[0], "X-CSRF-Token": signed.json()["csrf"]}
+    if method == "DELETE":
+        signed = httpx.delete(f"{server.url}/api/v1/session", headers={**token, "Origin": server.url})
+    [cookie] = signed.headers.get_list("set-cookie")
+    assert cookie.startswith("__Host-")
+    said = {part.strip().lower() for part in cookie.split(";")[1:]}
+    assert {"httponly", "secure", "samesite=strict", "path=/"} <= said
+    assert not any(part.startswith("domain") for part in said)
+
+
+@pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/x"])
+def test_a_name_that_was_bound_anew_to_this_machine_is_another_name(server: Served, path: str) -> None:
+    assert ask(server, path, "rebind.evil.test").status_code == 421
+
+
+def test_nobody_signs_in_at_the_name_desks_write_below(server: Served) -> None:
+    told = ask(server, "/", "localhost")
+    assert (told.status_code, told.headers["location"]) == (307, f"{server.url}/")
+
+
+# -- the second origin ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/", f"/content/{'A' * 43}"])
+def test_at_the_second_origin_there_is_nothing_but_links(server: Served, path: str) -> None:
+    told = ask(server, path, "content.localhost")
+    assert told.status_code == 404
+    assert told.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    assert "set-cookie" not in told.headers
+
+
+@pytest.mark.parametrize(
+    ("name", "media", "how"),
+    [
+        ("page.html", "text/plain; charset=utf-8", "inline"),
+        ("drawn.svg", "text/plain; charset=utf-8", "inline"),
+        ("script.js", "text/plain; charset=utf-8", "inline"),
+        ("paper.pdf", "application/octet-stream", "attachment"),
+        ("book.xlsm", "application/octet-stream", "attachment"),
+        ("page.xhtml", "application/octet-stream", "attachment"),
+        ("nothing", "application/octet-stream", "attachment"),
+    ],
+    ids=["html", "svg", "js", "pdf", "xlsm", "xhtml", "none"],
+)
+def test_what_a_desk_wrote_is_no_page(server: Served, api: httpx.Client, name: str, media: str, how: str) -> None:
+    api.put(f"/drive/kinds/{name}", content=b"<script>parent.hit=1</script>").raise_for_status()
+    link = api.post("/content", json={"kind": "drive", "path": f"kinds/{name}"}).raise_for_status().json()["url"]
+    told = look(server, link)
+    assert told.status_code == 200
+    assert told.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    assert told.headers["x-content-type-options"] == "nosniff"
+    assert told.headers["content-type"] == media
+    assert told.headers["content-disposition"].startswith(f"{how};")
+
+
+def test_what_a_desk_wrote_is_saved_not_shown_where_people_sign_in(api: httpx.Client) -> None:
+    api.put("/drive/own.html", content=b"<script>1</script>").raise_for_status()
+    told = api.get("/drive/own.html")
+    assert told.headers["content-disposition"].startswith("attachment;")
+    assert told.headers["content-type"] == "application/octet-stream"
+    assert told.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("name", ['a"; filename="b.exe', "a\r\nSet-Cookie: x=1", "a\u202egnp.exe"])
+def test_a_files_name_writes_no_header(name: str) -> None:
+    content = Content("localhost")
+    link = content.find(content.offer(nothing, name))
+    assert link is not None
+    told = shown(link, b"").headers["content-disposition"]
+    assert re.fullmatch(r"attachment; filename\*=UTF-8''[A-Za-z0-9._%-]+", told)
+
+
+def test_a_link_lasts_a_minute() -> None:
+    now = [1000.0]
+    content = Content("localhost", lambda: now[0])
+    path = content.offer(nothing, "a.txt")
+    now[0] += SECONDS - 1
+    assert content.find(path) is not None
+    now[0] += 1
+    assert content.find(path) is None
+
+
+def test_no_link_is_like_another(api: httpx.Client) -> None:
+    api.put("/drive/same.txt", content=b"same").raise_for_status()
+    order = {"kind": "drive", "path": "same.txt"}
+    links = {api.post("/content", json=order).json()["url"].rpartition("/")[2] for _ in range(20)}
+    assert len(links) == 20
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{43}", link) for link in links)
+    assert len({link[:8] for link in links}) == 20
+
+
+@pytest.mark.parametrize("kind", ["drive", "file", "report", "frame"])
+def test_nobody_gets_a_link_to_what_another_tenant_has(
+    api: httpx.Client, other: httpx.Client, asking: str, kind: str
+) -> None:
+    api.put("/drive/ours.txt", content=b"ours").raise_for_status()
+    desk = api.get(f"/jobs/{asking}").json()["desks"][-1]["id"]
+    orders = {
+        "drive": {"path": "ours.txt"}, "file": {"desk": desk, "path": "/etc/hostname"}, "report": {"job": asking},
+        "frame": {"job": asking, "frame": 1},
+    }  # fmt: skip
+    told = other.post("/content", json={"kind": kind, **orders[kind]})
+    assert told.status_code == 404, told.text
+
+
+def test_nobody_gets_a_link_without_a_key(server: Served) -> None:
+    told = httpx.post(f"{server.url}/api/v1/content", json={"kind": "drive", "path": "ours.txt"})
+    assert told.status_code == 401
+
+
+# -- what is shown --------------------------------------------------------------------------------------------------
+
+
+def open_job(seen: Seen, server: Served, job: str, tab: str) -> Page:
+    """Open a job at one of its tabs."""
+    seen.page.goto(f"{server.url}/#/jobs/{job}/{tab}")
+    seen.page.get_by_role("tab", selected=True).wait_for()
+    return seen.page
+
+
+def test_a_task_is_text(seen: Seen, server: Served, asking: str) -> None:
+    seen.page.goto(f"{server.url}/#/jobs")
+    expect(seen.page.locator(f"a[href='#/jobs/{asking}']")).to_contain_text(MARKUP)
+    expect(open_job(seen, server, asking, "overview").get_by_role("heading", level=1)).to_contain_text(MARKUP)
+    seen.require_peace()
+
+
+def test_a_question_of_a_model_is_text(seen: Seen, server: Served, asking: str) -> None:
+    card = open_job(seen, server, asking, "overview").get_by_role("article", name="The worker asks")
+    expect(card).to_contain_text(MARKUP + SHOWN_ESCAPES)
+    seen.require_peace()
+
+
+def test_a_name_of_a_file_is_text(seen: Seen, server: Served, asking: str) -> None:
+    page = open_job(seen, server, asking, "files")
+    expect(page.locator(".panel").get_by_text(page_room.FILE_SHOWN, exact=True)).to_be_visible(timeout=LONG)
+    seen.require_peace()
+
+
+def test_a_request_to_the_door_is_text(seen: Seen, server: Served, asking: str) -> None:
+    page = open_job(seen, server, asking, "door")
+    expect(page.get_by_role("row").filter(has_text=page_room.REQUEST)).to_be_visible(timeout=LONG)
+    seen.require_peace()
+
+
+def test_what_happened_is_text(seen: Seen, server: Served, asking: str) -> None:
+    page = open_job(seen, server, asking, "timeline")
+    expect(page.get_by_role("list", name="What happened")).to_contain_text(MARKUP, timeout=LONG)
+    seen.require_peace()
+
+
+def test_what_a_program_writes_to_a_terminal_is_text(seen: Seen, server: Served, asking: str) -> None:
+    page = open_job(seen, server, asking, "terminal")
+    expect(page.locator(".panel .chip")).to_have_text("live")
+    page.get_by_label("Terminal input").press_sequentially(f"cat {page_room.SAYS}\n")
+    expect(page.get_by_role("log", name="Terminal")).to_contain_text(f"{MARKUP}\ufffdgnp.exe")
+    seen.require_peace()
+
+
+def test_a_certificate_is_text(seen: Seen, server: Served, done: str) -> None:
+    page = open_job(seen, server, done, "overview")
+    page.get_by_role("button", name="Certificate").click()
+    shown = page.get_by_role("dialog", name="Certificate")
+    expect(shown).to_contain_text(page_room.DELIVERED)
+    page.get_by_role("button", name="Close").click()
+    seen.require_peace()
+
+
+def test_a_report_runs_nothing(seen: Seen, server: Served, done: str) -> None:
+    page = open_job(seen, server, done, "overview")
+    page.get_by_role("button", name="Report").click()
+    expect(page.frame_locator("iframe").locator("body")).to_contain_text(MARKUP, timeout=LONG)
+    page.get_by_role("button", name="Close").click()
+    seen.require_peace()
+
+
+@pytest.mark.parametrize("attribute", ["title", "alt", "aria-label", "download"])
+def test_what_is_read_aloud_or_saved_under_hides_nothing(seen: Seen, attribute: str) -> None:
+    made = "async ([name, text]) => (await import('/web/dom.js')).h('p', { [name]: text }).getAttribute(name)"
+    assert seen.page.evaluate(made, [attribute, ESCAPES]) == SHOWN_ESCAPES

@@ -1,0 +1,304 @@
+"""A report of a job whose every text is hostile: no script runs, nothing is asked for, and text stays text."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+import zlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import example, given, settings, strategies
+from PIL import Image
+
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import BriefError, printable
+from hotdesk.event import Acted, Observed, StepBegun
+from hotdesk.hands.browser import Browser
+from hotdesk.hands.reader.pixels import SIGNATURE, chunk, png
+from hotdesk.host import Host
+from hotdesk.job.out import Out
+from hotdesk.job.report import make, write
+from hotdesk.job.report.gather import gather
+from hotdesk.job.report.markup import block, said, tag, unstacked
+from hotdesk.job.report.page import CSS, page
+from hotdesk.job.report.pictures import screen_of
+from tests.conftest import settings_in
+from tests.ledger import JOB, Ledger
+from tests.reported import reported_job, screen, seen
+
+pytestmark = pytest.mark.timeout(90)
+
+SITE = "http://127.0.0.1:8000"
+HOSTILE = (
+    f"<script>fetch('{SITE}/ran')</script></style></title></textarea><script src={SITE}/ran></script>"
+    f"\"><img src={SITE}/ran onerror=fetch('{SITE}/ran')>'><svg onload=fetch('{SITE}/ran')><style>@import '{SITE}/ran';"
+    f"</style><iframe srcdoc=\"<script>fetch('{SITE}/ran')</script>\"></iframe>"
+    f"<a href=javascript:fetch('{SITE}/ran')>x</a><form action={SITE}/ran>"
+    f"<meta http-equiv=refresh content='0;url={SITE}/ran'><base href={SITE}/ran>"
+    f"--><!--![x]({SITE}/ran) \u202e\u200b\x1b[2J]]><plaintext>"
+)
+SERVER = f"""
+import http.server
+class Site(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *told):
+        with open("/tmp/asked", "a") as file:
+            file.write(self.path + "\\n")
+http.server.ThreadingHTTPServer(("127.0.0.1", {SITE.rpartition(":")[2]}), Site).serve_forever()
+"""
+FOUND = """JSON.stringify({
+tags: [...new Set([...document.querySelectorAll('*')].map(e => e.localName))],
+attributes: [...new Set([...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()))],
+links: [...document.querySelectorAll('[href],[src]')].map(e => (e.getAttribute('href') || e.src).slice(0, 23)),
+styled: getComputedStyle(document.querySelector('.pill')).borderTopLeftRadius,
+pictures: [...document.images].filter(e => e.complete && e.naturalWidth).length,
+loaded: performance.getEntriesByType('resource').map(e => e.name).filter(e => !e.startsWith('data:')),
+text: document.body.innerText})"""
+TAGS = set(
+    "a bdi body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 head header html img li main "
+    "meta nav ol p rect section span strong style summary svg table tbody td th thead time title tr ul".split()
+)
+ATTRIBUTES = set(
+    "alt aria-hidden aria-label aria-labelledby charset class content datetime height href http-equiv id lang name "
+    "preserveaspectratio scope src viewbox width x y".split()
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Give a state directory."""
+    return Ledger(tmp_path)
+
+
+@dataclass
+class Place:
+    """A desk with a browser and a site, which takes down what it is asked for."""
+
+    desk: Desk
+    browser: Browser
+
+    async def show(self, html: bytes) -> dict[str, Any]:
+        """Have the browser show a page of the site; give what it made of it."""
+        await self.desk.write("page.html", html)
+        await self.desk.run(["truncate", "-s", "0", "/tmp/asked"])
+        await self.browser.goto(f"{SITE}/page.html")
+        await anyio.sleep(1.0)
+        told = (await self.browser.evaluate(FOUND, most=2 << 20)).text
+        found: dict[str, Any] = json.loads(json.loads(told))
+        return found
+
+    async def asked(self) -> set[str]:
+        """Give what the site was asked for; a browser asks for an icon by itself."""
+        told = (await self.desk.read("/tmp/asked")).decode()
+        return set(told.split()) - {"/favicon.ico"}
+
+
+@pytest.fixture(scope="module")
+async def place(home: Path) -> AsyncIterator[Place]:
+    """Open a desk with a browser, and a site inside it."""
+    folder = home / "reports"
+    folder.mkdir(mode=0o755)
+    async with Host(settings_in(folder), control=False) as host, host.open_desk(Spec(image="desktop")) as desk:
+        await desk.write("site.py", SERVER.encode())
+        await desk.start(["python3", "site.py"])
+        with anyio.fail_after(20):
+            while not (await desk.run(["curl", "-sf", f"{SITE}/site.py"])).ok:
+                await anyio.sleep(0.05)
+        yield Place(desk, Browser(host.seat(desk)))
+
+
+@pytest.mark.container
+async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place: Place, ledger: Ledger) -> None:
+    reported_job(ledger, HOSTILE, HOSTILE)
+    found = await place.show(make(ledger.path, ledger.jobs, JOB))
+    assert await place.asked() == {"/page.html"}
+    assert found["loaded"] == []
+    assert set(found["tags"]) <= TAGS
+    assert {each.lower() for each in found["attributes"]} <= ATTRIBUTES
+    assert {each for each in found["links"] if not each.startswith("#")} == {"data:image/jpeg;base64,"}
+    assert f"Read the orders {printable(HOSTILE)[:40]}" in found["text"]
+    assert found["styled"] == "999px"
+    assert found["pictures"] == 4
+
+
+@pytest.mark.container
+async def test_even_what_were_not_escaped_could_not_run_or_ask(place: Place, ledger: Ledger) -> None:
+    reported_job(ledger)
+    html = make(ledger.path, ledger.jobs, JOB)
+    loud = f"<script src={SITE}/ran></script><img src={SITE}/ran><style>@import '{SITE}/ran';</style><p onclick=1>"
+    loud += f"<script>fetch('{SITE}/ran')</script><iframe src={SITE}/ran></iframe><link rel=stylesheet href={SITE}/ran>"
+    await place.show(html.replace(b"</main>", loud.encode() + b"</main>"))
+    assert await place.asked() == {"/page.html"}
+
+
+@pytest.mark.container
+async def test_a_page_without_these_measures_runs_and_asks(place: Place) -> None:
+    await place.show(f"<p class=pill>x<script>fetch('{SITE}/ran')</script><img src={SITE}/seen>".encode())
+    assert await place.asked() == {"/page.html", "/ran", "/seen"}
+
+
+class Strict(HTMLParser):
+    """Takes nothing but what a report is made of, each element closed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at an element."""
+        assert tag in TAGS
+        assert {name for name, _ in attrs} <= ATTRIBUTES
+        assert len(dict(attrs)) == len(attrs)
+        assert all(value is not None and printable(value) == value for _, value in attrs)
+        told = dict(attrs)
+        assert (told.get("href") or "#").startswith("#")
+        assert (told.get("src") or "data:image/jpeg;base64,").startswith("data:image/jpeg;base64,")
+        if tag not in ("br", "img", "meta"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at a bar."""
+        assert tag == "rect"
+        assert {name for name, _ in attrs} <= ATTRIBUTES
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close what was opened last."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """See that all of a text can be seen."""
+        if self.open[-1:] == ["style"]:
+            assert data == CSS.read_text()
+            return
+        assert printable(data.strip("\n")) == data.strip("\n")
+        self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        """Take no comment."""
+        raise AssertionError(data)
+
+    def handle_pi(self, data: str) -> None:
+        """Take no instruction."""
+        raise AssertionError(data)
+
+    def unknown_decl(self, data: str) -> None:
+        """Take no declaration."""
+        raise AssertionError(data)
+
+
+def read_strictly(html: str) -> str:
+    """Read a page; give its text."""
+    parser = Strict()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return "".join(parser.text)
+
+
+PIECES = strategies.sampled_from(
+    [
+        "<",
+        ">",
+        '"',
+        "'",
+        "&",
+        "</",
+        "<!--",
+        "-->",
+        "]]>",
+        "<script>",
+        "</style>",
+        "&#60;",
+        "javascript:",
+        "\u202e",
+        "\0",
+        "\n",
+    ]
+)
+TEXTS = strategies.lists(strategies.one_of(PIECES, strategies.text(max_size=8)), max_size=8).map("".join)
+
+
+@settings(max_examples=8, deadline=None)
+@example(HOSTILE)
+@given(TEXTS)
+def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder))
+        reported_job(ledger, word, word)
+        html = page(gather(ledger.path, ledger.jobs, JOB))
+        ledger.journal.close()
+    assert unstacked(printable(f"Read the orders {word[:200]}")) in read_strictly(html)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> None:
+    made = tag("div", word, said(word, 10_000), block(word, 10_000), alt=word, class_=word)
+    assert read_strictly(made.html).count(unstacked(printable(word.strip("\n").split("\n")[0]))) >= 1
+    assert unescape(made.html.split('alt="')[1].split('"')[0]) == unstacked(printable(word))
+
+
+def test_marks_do_not_pile_up_over_the_lines_around_them() -> None:
+    assert tag("p", "z" + "\u0301" * 6).html == "<p>z" + "\u0301" * 4 + "\\u0301\\u0301</p>"
+    assert tag("p", "שָׁלוֹם, tiếng Việt, กำ").html == "<p>שָׁלוֹם, tiếng Việt, กำ</p>"
+
+
+def test_a_picture_that_was_made_in_a_desk_is_not_opened(ledger: Ledger) -> None:
+    kept = ledger.begin()
+    picture = kept.write(seen("a picture", image=screen()))
+    ledger.note(
+        StepBegun(JOB, "read", "read"),
+        Acted(JOB, "read", 1, "browser_screenshot", kept.write("{}")),
+        Observed(JOB, "read", 1, "done", 1, picture),
+    )
+    html = page(gather(ledger.path, ledger.jobs, JOB))
+    assert "<img" not in html
+    assert "1 picture made inside a desk" in html
+
+
+def wrapped(header: bytes, lines: bytes, *more: bytes) -> bytes:
+    """Write a PNG file."""
+    return SIGNATURE + chunk(b"IHDR", header) + b"".join(more) + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+
+
+def head(width: int, height: int, *kind: int) -> bytes:
+    """Write a header."""
+    return struct.pack(">IIBBBBB", width, height, *(kind or (8, 2, 0, 0, 0)))
+
+
+ODD = {
+    "a bomb": wrapped(head(4, 4), zlib.compress(bytes(64 << 20))),
+    "too few lines": wrapped(head(4, 4), zlib.compress(bytes(13))),
+    "sides without end": wrapped(head(1 << 30, 1 << 30), b""),
+    "many pixels": wrapped(head(8192, 8192), zlib.compress(bytes(8192 * (3 * 8192 + 1)))),
+    "a filter": wrapped(head(1, 1), zlib.compress(b"\4\0\0\0")),
+    "a palette": wrapped(head(1, 1, 8, 3, 0, 0, 0), zlib.compress(b"\0\0")),
+    "interlaced": wrapped(head(1, 1, 8, 2, 0, 0, 1), zlib.compress(bytes(4))),
+    "something between": wrapped(head(1, 1), zlib.compress(bytes(4)), chunk(b"iCCP", b"x")),
+    "no packed lines": wrapped(head(1, 1), b"never packed"),
+    "nothing": b"",
+    "no end": png(Image.new("RGB", (4, 4)))[:-12],
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+def test_a_picture_that_is_not_as_we_write_it_is_not_opened(data: bytes) -> None:
+    assert screen_of(data) is None
+
+
+def test_somebody_elses_file_is_not_taken_for_a_report(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.begin()
+    made, folder = make(ledger.path, ledger.jobs, JOB), tmp_path / "out"
+    folder.mkdir()
+    (folder / "report.html").write_bytes(made.replace(b"<h1", b"<!-- mine --><h1"))
+    with Out(folder, ["report.html"]) as out, pytest.raises(BriefError, match="move it away"):
+        write(out, "report.html", made)
+    assert b"mine" in (folder / "report.html").read_bytes()

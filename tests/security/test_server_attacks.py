@@ -1,0 +1,453 @@
+"""Attacks on a server: by whoever reaches its port, and by whoever has taken its process over."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import anyio
+import httpx
+import pytest
+from e2b.sandbox.signature import get_signature
+
+from hotdesk.api import bodies, listening, orders
+from hotdesk.api.e2b import snapshots
+from hotdesk.api.keys import Keys
+from hotdesk.api.starter import started
+from hotdesk.config import Config, for_tenant
+from hotdesk.errors import BriefError
+from tests.e2e.server.conftest import Served, served
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+JOB = "i" + "a" * 20
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Served]:
+    """Give a server to attack."""
+    with served(home / "attacked") as found:
+        yield found
+
+
+def called(server: Served, host: str = "127.0.0.1") -> socket.socket:
+    """Call a server; `host` is where one of its own addresses is called from."""
+    port = int(server.url.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(host, 0))
+
+
+def say(server: Served, head: str) -> str:
+    """Send bytes as they are; give the first line of the answer."""
+    with called(server) as line:
+        line.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n")
+        return line.recv(4096).decode(errors="replace").partition("\r\n")[0]
+
+
+@pytest.mark.parametrize("name", ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "", "xlocalhost"])
+def test_a_request_for_another_name_goes_nowhere(server: Served, name: str) -> None:
+    said = say(server, f"GET /sandboxes HTTP/1.1\nHost: {name}\nX-API-Key: {server.key}\nConnection: close")
+    assert " 421" in said or " 400" in said
+
+
+@pytest.mark.parametrize("header", ["Host: evil.test", "X-API-Key: x", "E2b-Sandbox-Id: a\nE2b-Sandbox-Id: b"])
+def test_a_header_that_two_could_read_differently_is_refused(server: Served, header: str) -> None:
+    said = say(
+        server, f"GET /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\n{header}\nConnection: close"
+    )
+    assert " 400" in said
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/../sandboxes", "/web/%2e%2e/api/v1/desks", "/api/v1/./desks", "/api\\v1\\desks"]
+)
+def test_a_path_that_leads_elsewhere_when_tidied_is_refused(server: Served, path: str) -> None:
+    said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
+    assert " 400" in said
+
+
+def test_two_lengths_are_not_both_believed(server: Served) -> None:
+    said = say(
+        server,
+        f"POST /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nContent-Length: 4\nContent-Length: 5",
+    )
+    assert " 400" in said
+
+
+def test_a_length_beside_chunks_is_refused(server: Served) -> None:
+    head = f"POST /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\n"
+    assert " 400" in say(server, f"{head}Content-Length: 4\nTransfer-Encoding: chunked")
+
+
+@pytest.mark.parametrize("target", ["http://evil.test/sandboxes", "http://127.0.0.1/sandboxes", "*", "evil.test:443"])
+def test_a_target_that_names_a_host_beside_the_header_is_refused(server: Served, target: str) -> None:
+    said = say(server, f"GET {target} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
+    assert " 400" in said
+
+
+@pytest.mark.parametrize("path", ["/%61pi/v1/desks", "/api%2fv1/desks", "/%73andboxes", "/web%2fx"])
+def test_who_answers_is_not_hidden_by_an_encoding(server: Served, path: str) -> None:
+    said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
+    assert " 400" in said
+
+
+def test_an_encoded_slash_or_dot_in_an_id_leads_nowhere_else(server: Served) -> None:
+    for path in ("/sandboxes/x%2f..%2f..%2fapi", "/api/v1/desks/%2e%2e", "/api/v1/drive/a%2f..%2fb"):
+        said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
+        assert " 400" in said or " 404" in said
+
+
+def test_a_flood_of_headers_is_refused(server: Served) -> None:
+    flood = "\n".join(f"x-{number}: y" for number in range(listening.MOST_HEADERS))
+    assert " 400" in say(server, f"GET /health HTTP/1.1\nHost: 127.0.0.1\n{flood}\nConnection: close")
+
+
+@pytest.mark.parametrize("part", ["target", "header", "name"])
+def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
+    begin = {"target": "GET /", "header": "GET / HTTP/1.1\r\nx: ", "name": "GET / HTTP/1.1\r\n"}[part].encode()
+    with called(server) as line:
+        with suppress(ConnectionError):
+            for piece in (begin, *[b"a" * 4096] * 512):
+                line.sendall(piece)
+        end = time.monotonic() + listening.HEAD_SECONDS / 2
+        while not is_cut(line):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/desks", "/mcp", "/web/x"])
+@pytest.mark.parametrize("how", ["told", "chunked"])
+def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) -> None:
+    data = b'{"templateID": "' + b"a" * bodies.LARGEST + b'"}'
+    content = data if how == "told" else iter([data])
+    headers = {"X-API-Key": server.key, "Authorization": f"Bearer {server.key}"}
+    assert httpx.post(f"{server.url}{path}", content=content, headers=headers, timeout=30).status_code == 413
+
+
+@pytest.mark.parametrize("key", ["", "e2b_" + "0" * 40])
+@pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/session", "/api/v1/desks", "/mcp"])
+def test_whoever_is_not_known_sends_next_to_nothing(server: Served, path: str, key: str) -> None:
+    headers = {"X-API-Key": key, "Cookie": "__Host-hotdesk=x"}
+    told = httpx.post(f"{server.url}{path}", content=b" " * (bodies.SMALL + 1), headers=headers, timeout=30)
+    assert told.status_code == 413
+
+
+NEVER = {
+    "nothing": ("", listening.HEAD_SECONDS),
+    "half a head": ("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", listening.HEAD_SECONDS),
+    "only line ends": ("\r\n", listening.HEAD_SECONDS),
+    "no body": ("POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", bodies.SECONDS),
+    "half a chunk": (
+        "POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\na", bodies.SECONDS,
+    ),
+    "no file": (
+        "PUT /api/v1/drive/x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {key}\r\nContent-Length: 9\r\n\r\n",
+        listening.BODY_SECONDS,
+    ),
+    "a body after its answer": (
+        "POST /x HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n", listening.HEAD_SECONDS,
+    ),
+}  # fmt: skip
+"""What a client may begin and never end, and the seconds after which nobody waits any more."""
+
+
+def is_cut(line: socket.socket) -> bool:
+    """Say whether the other side let go of a connection, an answer before that or not."""
+    line.setblocking(False)
+    try:
+        while line.recv(4096):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+DROPS = {"half a head": b"a", "only line ends": b"\r\n", "half a chunk": b"a"}
+"""What comes of some of it, every half second."""
+
+
+def test_what_never_comes_or_drop_by_drop_is_not_waited_for(server: Served) -> None:
+    lines = {(name, drops): called(server) for name in NEVER for drops in {b"", DROPS.get(name, b"")}}
+    for (name, _), line in lines.items():
+        line.sendall(NEVER[name][0].format(key=server.key).encode())
+    end = time.monotonic() + max(seconds for _, seconds in NEVER.values()) + 10
+    kept = dict(lines)
+    while kept and time.monotonic() < end:
+        time.sleep(0.5)
+        kept = {which: line for which, line in kept.items() if not is_cut(line)}
+        for (_, drops), line in kept.items():
+            with suppress(ConnectionError):
+                line.sendall(drops)
+    for line in lines.values():
+        line.close()
+    assert sorted(kept) == []
+
+
+def test_one_address_does_not_use_up_all_connections(server: Served) -> None:
+    pid, most = server.process.pid, 400
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    lines: list[socket.socket] = []
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        for _ in range(most):
+            with suppress(ConnectionError):
+                lines.append(called(server, "127.0.0.2"))
+        with called(server, "127.0.0.3") as line:
+            line.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert b" 200" in line.recv(4096)
+        assert len(os.listdir(f"/proc/{pid}/fd")) < most
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        for each in lines:
+            each.close()
+
+
+def memory_of(pid: int) -> int:
+    """Give the bytes of its own a process has in memory."""
+    told = Path(f"/proc/{pid}/status").read_text()
+    return int(told.partition("RssAnon:")[2].split()[0]) << 10
+
+
+def flood(server: Served, count: int) -> None:
+    """Send requests nobody knows the sender of, each another one."""
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        for number in range(count):
+            key = f"e2b_{number:040x}"
+            client.get(f"/sandboxes/{number}", headers={"X-API-Key": key, "Idempotency-Key": key})
+            client.post("/api/v1/session", json={"key": key})
+            client.get(f"/api/{number}", headers={"Cookie": f"__Host-hotdesk={key}"})
+            client.post("/mcp", headers={"Authorization": f"Bearer {key}", "Mcp-Session-Id": key}, json={})
+            client.get(f"/{number}", headers={"E2b-Sandbox-Id": f"i{number:020d}"})
+
+
+def test_a_flood_of_requests_without_a_key_does_not_make_a_server_grow(server: Served) -> None:
+    flood(server, 100)
+    before = memory_of(server.process.pid)
+    flood(server, 500)
+    assert memory_of(server.process.pid) < before + (4 << 20)
+
+
+def test_a_flood_of_what_is_no_request_does_not_fill_the_log(server: Served) -> None:
+    before = server.log.stat().st_size
+    for _ in range(20):
+        assert " 400" in say(server, "GET")
+    assert server.log.stat().st_size == before
+
+
+def test_no_key_or_token_is_in_the_log_or_the_state_directory(server: Served) -> None:
+    headers = {"X-API-Key": server.key}
+    made = httpx.post(
+        f"{server.url}/sandboxes", json={"templateID": "base", "secure": True}, headers=headers, timeout=30
+    ).json()
+    wrong = "e2b_" + "5" * 40
+    httpx.get(f"{server.url}/sandboxes/{wrong}", headers={"X-API-Key": wrong})
+    httpx.post(f"{server.url}/sandboxes?key={wrong}", content=b"{", headers=headers)
+    httpx.delete(f"{server.url}/sandboxes/{made['sandboxID']}", headers=headers, timeout=30)
+    secrets = [server.key.encode(), wrong.encode(), made["envdAccessToken"].encode()]
+    folder = server.settings.run.parent
+    files = [
+        path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.name != "pool.btrfs"
+    ]
+    assert server.log in files
+    assert [path.name for path in files for secret in secrets if secret in path.read_bytes()] == []
+
+
+def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> None:
+    keys = Keys(server.settings.lib / "serve")
+    key = keys.make("leaver")
+    url, headers = f"{server.url}/api/v1/desks", {"X-API-Key": key}
+    assert httpx.get(url, headers=headers).status_code == 200
+    keys.revoke(key[4:12])
+    assert httpx.get(url, headers=headers).status_code == 401
+
+
+def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
+    told = Path(f"/proc/{server.process.pid}/status").read_text()
+    found = dict(line.split(":\t", 1) for line in told.splitlines() if line.startswith(("Cap", "NoNewPrivs")))
+    assert {int(found[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0, 1 << 2}
+    assert found["NoNewPrivs"] == "1"
+
+
+TAKEN = """
+import os, socket, sys
+from dataclasses import replace
+from pathlib import Path
+from hotdesk.api import privileges
+from hotdesk.config import Config
+home = Path(sys.argv[1])
+settings = Config(run=home / "run", lib=home / "lib", images=home / "images")
+settings.images.mkdir(parents=True)
+(settings.lib / "keys").mkdir(parents=True)
+privileges.give_up(settings)
+def tried(name, act):
+    try:
+        act()
+    except OSError:
+        return
+    print(name)
+tried("write an image", lambda: (settings.images / "x").write_text("x"))
+tried("write the journal's folder", lambda: (settings.lib / "keys" / "x").write_text("x"))
+tried("write elsewhere", lambda: (home / "x").write_text("x"))
+tried("connect", lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])), 2))
+tried("listen", lambda: socket.create_server(("127.0.0.1", 0)))
+tried("mount", lambda: os.chroot("/"))
+tried("signal", lambda: os.kill(int(sys.argv[3]), 0))
+(settings.lib / "orders" / "x").write_text("x")
+print("over")
+"""
+
+
+def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port, owner = listener.getsockname()[1], Path("/proc/self").resolve().name
+        argv = [sys.executable, "-c", TAKEN, str(tmp_path), str(port), owner]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split("\n") == ["over", ""], done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"script": "/x.py"},
+        {"template": "../../etc"},
+        {"template": "--debug"},
+        {"models": ["--script=/x"]},
+        {"models": ["anthropic:x --script"]},
+        {"planners": "anthropic:x"},
+        {"approve": "--json"},
+        {"seconds": "1"},
+        {"acts": -1},
+        {"requester": "a\nb"},
+        {"record": "/x"},
+    ],
+    ids=range(11),
+)
+def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(BriefError):
+        orders.requester(options) or orders.command("work", tmp_path, JOB, options, (tmp_path,))
+
+
+@pytest.mark.parametrize("tenant", ["../x", "", "A", "x/y", "."])
+def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: Path) -> None:
+    settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
+
+    async def attack() -> None:
+        async with started(settings) as starter:
+            for asked in (starter.keeper(tenant), starter.work(tenant, JOB), starter.forget_secret(tenant, "x")):
+                with pytest.raises(BriefError):
+                    await asked
+
+    anyio.run(attack)
+
+
+def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
+    settings = for_tenant(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme")
+    folder = orders.folder_of(settings, JOB)
+    folder.mkdir(parents=True)
+    target = tmp_path / "target"
+    target.write_text("")
+    (folder / "stdout").symlink_to(target)
+    with pytest.raises(OSError, match="symbolic"), orders.outputs(folder):
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """What one tenant has by E2B's surface, and a client of another's."""
+
+    eve: httpx.Client
+    sandbox: str
+    token: str
+    snapshot: str
+    image: str
+    """What its files lie in; nobody is told its name."""
+
+
+@pytest.fixture(scope="module")
+def theirs(server: Served) -> Iterator[Theirs]:
+    """Give what is another's; in the end it is still there."""
+    eve = Keys(server.settings.lib / "serve").make("eve", "other")
+    with (
+        httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner,
+        httpx.Client(base_url=server.url, headers={"X-API-Key": eve}, timeout=60) as stranger,
+    ):
+        made = owner.post("/v2/sandboxes", json={"templateID": "base", "timeout": 300, "secure": True}).json()
+        place = f"/sandboxes/{made['sandboxID']}"
+        taken = owner.post(f"{place}/snapshots", json={"name": "ours"}).raise_for_status().json()
+        [kept] = json.loads((server.settings.lib / "serve" / snapshots.FILE).read_text())
+        yield Theirs(stranger, made["sandboxID"], made["envdAccessToken"], taken["snapshotID"], kept["image"])
+        assert owner.get(place).json()["state"] == "running"
+        assert [each["snapshotID"] for each in owner.get("/snapshots").json()] == [taken["snapshotID"]]
+        owner.delete(place)
+        owner.delete(f"/templates/{quote(taken['snapshotID'], safe='')}")
+
+
+def test_a_snapshot_is_opened_by_nobody_else_whatever_they_call_it(theirs: Theirs) -> None:
+    word = theirs.snapshot.partition(":")[0]
+    for name in (theirs.snapshot, word, "ours", "default/ours", "ours:default", theirs.image, f"other/{theirs.image}"):
+        told = theirs.eve.post("/v2/sandboxes", json={"templateID": name, "timeout": 60})
+        assert told.status_code == 404, (name, told.text)
+
+
+def test_a_snapshot_is_no_image_for_a_desk(theirs: Theirs) -> None:
+    assert theirs.eve.post("/api/v1/desks", json={"image": theirs.image}).status_code == 404
+
+
+def test_a_snapshot_is_no_image_for_a_job(theirs: Theirs) -> None:
+    brief = f'goal = "Look around."\nimage = "{theirs.image}"\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
+    told = theirs.eve.post("/api/v1/jobs", json={"brief": brief})
+    assert (told.status_code, told.json()["code"]) == (404, "image.missing")
+
+
+def test_a_snapshot_is_seen_and_deleted_by_nobody_else(theirs: Theirs) -> None:
+    for name in (theirs.snapshot, "ours", "default/ours", theirs.image):
+        path = quote(name, safe="")
+        assert theirs.eve.get(f"/templates/aliases/{path}").status_code == 404
+        assert theirs.eve.delete(f"/templates/{path}").status_code == 404
+    for query in ("", f"?sandboxID={theirs.sandbox}", "?name=ours", "?name=default/ours"):
+        assert theirs.eve.get(f"/snapshots{query}").json() == []
+
+
+def test_nobody_elses_sandbox_is_in_a_list_or_among_numbers(theirs: Theirs) -> None:
+    assert theirs.eve.get("/sandboxes").json() == []
+    assert theirs.eve.get("/v2/sandboxes?state=running,paused").json() == []
+    assert theirs.eve.get(f"/sandboxes/metrics?sandbox_ids={theirs.sandbox}").json() == {"sandboxes": {}}
+
+
+def test_a_key_of_another_tenant_is_no_token_of_a_sandbox(theirs: Theirs) -> None:
+    aimed = {"E2b-Sandbox-Id": theirs.sandbox, "E2b-Sandbox-Port": "49983"}
+    key = theirs.eve.headers["x-api-key"]
+    for shown in ({}, {"X-Access-Token": key}, {"X-Access-Token": theirs.token[:-1]}, {"X-API-Key": key}):
+        told = theirs.eve.get("/files?path=/etc/hostname&username=user", headers={**aimed, **shown})
+        assert told.status_code == 401, told.text
+
+
+def test_a_signature_is_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> None:
+    made = theirs.eve.post("/v2/sandboxes", json={"templateID": "base", "timeout": 60, "secure": True}).json()
+    own = get_signature("/etc/hostname", "read", "user", made["envdAccessToken"])["signature"]
+    query = {"path": "/etc/hostname", "username": "user", "signature": own}
+    aimed = {"E2b-Sandbox-Id": theirs.sandbox, "E2b-Sandbox-Port": "49983"}
+    assert theirs.eve.get("/files", params=query, headers=aimed).status_code == 401
+    theirs.eve.delete(f"/sandboxes/{made['sandboxID']}")
+
+
+def test_a_link_to_look_at_something_cannot_be_guessed_or_used_elsewhere(server: Served, theirs: Theirs) -> None:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner:
+        owner.put("/api/v1/drive/plan.txt", content=b"ours").raise_for_status()
+        link = (
+            owner.post("/api/v1/content", json={"kind": "drive", "path": "plan.txt"}).raise_for_status().json()["url"]
+        )
+    path, origin = link.partition("://")[2].partition("/")[2], link.partition("://")[2].partition("/")[0]
+    assert theirs.eve.get(f"/{path}").status_code == 404
+    assert theirs.eve.get(f"/{path[:-1]}", headers={"Host": origin}).status_code == 404
+    assert theirs.eve.post("/api/v1/content", json={"kind": "drive", "path": "plan.txt"}).status_code == 404

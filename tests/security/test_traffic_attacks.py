@@ -1,0 +1,145 @@
+"""Port traffic as a way in, out or around: by callers, by pages elsewhere, and by the servers inside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hotdesk.config import Config
+from tests.security.traffic_room import PORT, Ways, opened
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+
+KEY = f"e2b_{'0a' * 20}"
+
+
+@pytest.fixture
+async def ways(settings: Config) -> AsyncIterator[Ways]:
+    """Give a sandbox in which a server listens, behind a listener on loopback."""
+    async with opened(settings) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X_API_Key": "secret-word"},
+        {"X_Access_Token": "secret-word"},
+        {"E2B_Traffic_Access_Token": "secret-word"},
+        {"Authorization": f"Bearer {KEY}"},
+        {"Cookie": "a=1; __Host-hotdesk=secret-word; b=2"},
+    ],
+    ids=["an API key", "envd's token", "the traffic token", "a key elsewhere", "a session"],
+)
+async def test_no_secret_of_this_server_goes_inside(ways: Ways, headers: Mapping[str, Any]) -> None:
+    heard = await ways.get(**headers)
+    assert heard.startswith(b"HTTP/1.1 200")
+    assert b"secret-word" not in heard
+    assert KEY.encode() not in heard
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Set-Cookie: a=secret; Domain=localhost", "Set-Cookie: __Host-hotdesk=secret; Secure; Path=/",
+     'Clear-Site-Data: "secret"', "Alt-Svc: h2=secret"],
+    ids=["a cookie for all names", "a cookie of ours", "everything cleared", "another way"],
+)  # fmt: skip
+async def test_a_sandbox_says_nothing_for_other_names_than_its_own(ways: Ways, header: str) -> None:
+    said = quote(f"HTTP/1.1 200 OK\r\nX-Seen: yes\r\n{header}\r\nContent-Length: 0\r\n\r\n")
+    heard = await ways.get(f"/?say={said}")
+    assert b"x-seen: yes" in heard
+    assert b"secret" not in heard
+
+
+async def test_a_desks_own_way_out_is_nobodys_way_in(ways: Ways) -> None:
+    assert b"port is not open" in await ways.get(port=3128, path="/")
+
+
+@pytest.mark.parametrize("name", ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test"])
+async def test_a_page_elsewhere_reaches_no_sandbox(ways: Ways, name: str) -> None:
+    heard = await ways.get(host=name, E2b_Sandbox_Id=ways.sandbox.id, E2b_Sandbox_Port=str(PORT))
+    assert heard.startswith(b"HTTP/1.1 421")
+
+
+@pytest.mark.parametrize("shown", [{}, {"E2B_Traffic_Access_Token": "guess"}], ids=["no token", "a wrong token"])
+async def test_private_ports_are_for_those_with_the_token(ways: Ways, shown: Mapping[str, Any]) -> None:
+    ways.sandbox.traffic_token = "right"
+    assert (await ways.get(**shown)).startswith(b"HTTP/1.1 403")
+    assert (await ways.get(E2B_Traffic_Access_Token="right")).startswith(b"HTTP/1.1 200")
+
+
+async def test_where_others_listen_no_port_is_public(ways: Ways) -> None:
+    ways.house.serving = replace(ways.house.serving, host="0.0.0.0")
+    assert (await ways.get()).startswith(b"HTTP/1.1 403")
+
+
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+LENGTH = b"Content-Length: %d\r\n" % len(SMUGGLED)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        LENGTH + b"Connection: close, content-length\r\n",
+        LENGTH + b"Transfer-Encoding: chunked\r\n",
+        b"Content-Length: 0\r\n" + LENGTH,
+        LENGTH + b"Content-Length: 0\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding : chunked\r\n",
+        b"X: a\r\n b\r\n" + LENGTH,
+        b"X: a\nTransfer-Encoding: chunked\r\n" + LENGTH,
+        b"X: a\0b\r\n" + LENGTH,
+    ],
+    ids=["a length named away", "both lengths", "no length first", "no length last", "a strange coding",
+         "two codings", "a space before the colon", "a folded line", "a bare line feed", "a zero"],
+)  # fmt: skip
+async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: " + ways.name.encode() + b"\r\n"
+    close = b"" if b"Connection" in lines else b"Connection: close\r\n"
+    heard = await ways.say(head + lines + close + b"\r\n" + SMUGGLED)
+    if heard.startswith(b"HTTP/1.1 200"):
+        inside = heard.partition(b"\r\n\r\n")[2].partition(b"\r\n\r\n")
+        assert inside[0].lower().count(b"content-length: %d" % len(SMUGGLED)) == 1
+        assert b"transfer-encoding" not in inside[0].lower()
+        assert inside[2] == SMUGGLED
+    else:
+        assert heard.startswith(b"HTTP/1.1 400") or heard in (b"RESET", b"")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\nhello",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX: a\nSet-Cookie: b\r\n\r\n",
+        "nonsense\r\n\r\n",
+    ],
+    ids=["both lengths", "two lengths", "a strange coding", "an upgrade nobody asked for", "a bare line feed",
+         "no answer"],
+)  # fmt: skip
+async def test_an_answer_that_can_be_read_in_two_ways_is_none(ways: Ways, answer: str) -> None:
+    assert (await ways.get(f"/?say={quote(answer)}")).startswith(b"HTTP/1.1 502")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nha",
+    ],
+    ids=["by its length", "in a chunk"],
+)  # fmt: skip
+async def test_an_answer_that_breaks_off_never_looks_whole(ways: Ways, answer: str) -> None:
+    heard = await ways.get(f"/?say={quote(answer)}")
+    assert heard.endswith(b"RESET")
+
+
+def quote(text: str) -> str:
+    """Write bytes for a query."""
+    return "".join(f"%{byte:02x}" for byte in text.encode())

@@ -1,0 +1,317 @@
+"""A deliverable attacks whoever looks at it: it lies for its looker, bursts, stays, or carries something."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import time
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.checks import evidence, runs
+from hotdesk.checks.active import FAMILIES, ActiveCheck
+from hotdesk.checks.asked import checks_of
+from hotdesk.checks.command import CommandCheck
+from hotdesk.checks.csv import CsvCheck
+from hotdesk.checks.custom import CustomCheck
+from hotdesk.checks.evidence import LARGEST, WIDEST, read_json, trouble_of, unpack
+from hotdesk.checks.json import JsonCheck
+from hotdesk.checks.program import ProgramCheck
+from hotdesk.checks.runs import Run
+from hotdesk.checks.seam import Check, Evidence, Verdict
+from hotdesk.checks.xlsx.cover import MOST_LARGE, Cover
+from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.zip import ZipCheck
+from hotdesk.config import Config
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.job.verifying import Made, Place, judged
+from tests.security.conftest import KNOCK
+from tests.verifying import Verifier, verifier
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(100)]
+SECRET = "no check names this: Quokka Nebelhorn"
+PASSED = {"passed": True, "faults": [], "held": ["all of it"], "values": {}, "looked_for": ["everything"]}
+STAYS = """
+import os, subprocess, sys
+subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
+print(42)
+"""
+SEARCH = """
+import http.client, os, socket
+found = []
+for folder in ("/home", "/tmp", "/run", "/var/tmp", "/dev/shm"):
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                data = open(os.path.join(place, name), "rb").read(1 << 20)
+            except OSError:
+                continue
+            if b"Quokka" in data and not name.startswith("deliverable"):
+                found.append(name)
+for host in ("1.1.1.1", "10.0.0.1"):
+    try:
+        socket.create_connection((host, 80), 1)
+        found.append(f"{host} answers")
+    except OSError:
+        pass
+door = http.client.HTTPConnection("127.0.0.1", 3128, timeout=10)
+door.request("GET", "http://example.test/")
+print(sorted(found), sorted(os.listdir("beside")), door.getresponse().status)
+"""
+
+
+@pytest.fixture(scope="module")
+async def machine(settings: Config, home: Path) -> AsyncIterator[Verifier]:
+    """Give a machine that verifies, and a brief's folder with more in it than any check names."""
+    folder = home / "attacked-brief"
+    folder.mkdir()
+    (folder / "input.txt").write_text(SECRET)
+    (folder / "named.txt").write_text("this one is named")
+    async with verifier(settings, home / "attacked", folder) as opened:
+        desk = opened.shared()
+        assert desk is not None
+        await desk.run(KNOCK, timeout=20)
+        yield opened
+    shutil.rmtree(home / "attacked")
+
+
+def told(value: object) -> Evidence:
+    """Give evidence as a desk that was turned makes it up."""
+    return Evidence(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("check", "more"),
+    [
+        (CsvCheck.expecting({"rows": 1}), {"rows": [["a"]], "source": []}),
+        (JsonCheck.expecting({"required": ["a"]}), {"document": {}}),
+        (ZipCheck.expecting({"members": ["a"]}), {"members": [["b", 1, True, "file"]]}),
+        (ActiveCheck(), {"kind": "text", "bytes": 1, "parts": 0, "count": 1, "found": [], "tools": {}}),
+        (ProgramCheck.expecting({"output": "42"}), {"runs": {"program": {"exit_code": 0}}, "made": {}}),
+        (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": {"exit_code": 0}}, "there": True}),
+        (CustomCheck.expecting({"file": "c.py"}), {"runs": {"check": asdict(Run(0, json.dumps(PASSED), ""))}}),
+    ],
+    ids=["csv", "json", "zip", "active", "program", "command", "custom"],
+)  # fmt: skip
+def test_a_looker_that_was_turned_cannot_say_passed(check: Check, more: Mapping[str, Any]) -> None:
+    assert not check.judge(told(PASSED)).passed
+    assert not check.judge(told({**PASSED, **more})).passed
+    assert not check.judge(told(more)).passed
+
+
+def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
+    check = CustomCheck.expecting({"file": "c.py"})
+    lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
+    for said in lies:
+        assert not check.judge(runs.told({"check": Run(0, json.dumps(said), "")})).passed
+
+
+@pytest.mark.parametrize("lie", [json.dumps(PASSED), "42", '{"exit_code": 0, "stdout": "42"}', "\x1b]0;42\x07"])
+async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: str) -> None:
+    text = f"import sys\nprint({lie!r})\nsys.stderr.write('42')\nsys.exit(1)\n"
+    made = await machine.look("a.py", text.encode(), "program", output="42")
+    assert not made.passed
+    assert any("expected exit code 0, found 1" in fault for fault in made.faults)
+    assert all(fault.isprintable() for fault in made.faults)
+
+
+async def test_a_program_that_leaves_something_running_fails(machine: Verifier) -> None:
+    made = await machine.look("a.py", STAYS.encode(), "program", output="42")
+    assert made.faults == [
+        "expected a file that can be looked at, and nothing left running by it, "
+        "found it left 1 more running than it may"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A look in which the file takes over: it says what it should, and goes on running."""
+
+    image: ClassVar[str] = "base"
+    alone: ClassVar[bool] = False
+    beside: ClassVar[tuple[str, ...]] = ()
+    not_checked: ClassVar[tuple[str, ...]] = ()
+    ends: int = 0
+
+    async def gather(self, desk: Desk, path: str) -> Evidence:
+        """Start something that stays, or have the looker killed."""
+        done = await desk.run(
+            ["python3", "-c", STAYS if not self.ends else f"import os; os.kill(os.getpid(), {self.ends})"]
+        )
+        return replace(told(PASSED), trouble=trouble_of(done))
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Believe all of it."""
+        return Verdict(("everything",))
+
+
+@pytest.mark.parametrize("ends", [0, 9], ids=["stays", "killed"])
+async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(machine: Verifier, ends: int) -> None:
+    async with AsyncExitStack() as stack:
+        place: Place = await machine.verifying.opened("base", await stack.enter_async_context(AsyncExitStack()))
+        kept, machine.verifying.shared = machine.verifying.shared, {"base": place}
+        try:
+            item = Deliverable("a.txt", "txt", (Wanted("json"),))
+            owned = Owned(ends)
+            evidence = await machine.verifying.gathered(owned, place, 1, Made(item, b"x"))
+            verdict, _ = judged(owned, evidence, "owned", "base", {})
+            assert not verdict.passed
+            assert [fault.rule for fault in verdict.faults] == ["undisturbed"]
+            assert machine.verifying.shared == {}
+            assert not machine.host.has(place.desk.id)
+        finally:
+            machine.verifying.shared = kept
+
+
+async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(machine: Verifier) -> None:
+    made = await machine.look(
+        "a.py", SEARCH.encode(), "program", output="[] ['named.txt'] 403", beside=["named.txt"], seconds=30
+    )
+    assert made.faults == []
+
+
+async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine: Verifier) -> None:
+    text = b"import sys, os\nos.remove(sys.argv[0]); open(sys.argv[0], 'w').write('other')\nprint(42)\n"
+    made = await machine.look("a.py", text, "program", output="42")
+    assert made.passed
+    assert made.data == text
+    assert {each.sha256 for each in machine.verdicts()[-2:]} == {hashlib.sha256(text).hexdigest()}
+
+
+async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) -> None:
+    text = b"import sys\nfor _ in range(100): sys.stdout.write('x' * (1 << 20))\n"
+    made = await machine.look("a.py", text, "program", contains=["x"], seconds=40)
+    assert any("it said more than is taken" in fault for fault in made.faults)
+    assert len(machine.verifying.log.papers.read(machine.verdicts()[-1].paper)) < 100_000
+
+
+def test_evidence_in_a_million_pieces_is_no_evidence() -> None:
+    said = b'{"drawn": [], "x": [' + b"[]," * (LARGEST // 3 - 20) + b"[]]}"
+    tracemalloc.start()
+    try:
+        assert unpack(said).pages == ()
+        assert not JsonCheck().judge(Evidence(said)).passed
+        assert tracemalloc.get_traced_memory()[1] < 4 * LARGEST
+    finally:
+        tracemalloc.stop()
+
+
+HUGE = 10**400
+UNTOLD: list[tuple[Check, object]] = [
+    (ActiveCheck(), {"kind": "text", "bytes": HUGE, "parts": 0, "count": 0, "found": [], "tools": {}}),
+    (ZipCheck(), {"members": [["a", HUGE, True, "file"]]}),
+    (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": asdict(Run(HUGE, "", ""))}, "there": True}),
+]
+
+
+@pytest.mark.parametrize(("check", "said"), UNTOLD, ids=["active", "zip", "command"])
+def test_a_number_beyond_all_numbers_is_no_error_of_ours(check: Check, said: object) -> None:
+    assert not check.judge(told(said)).passed
+
+
+def test_a_workbook_that_reads_in_a_thousand_places_costs_no_minutes() -> None:
+    cover = Cover([Area("a", 100 + each, 1, 200 + each, 500_000) for each in range(MOST_LARGE)])
+    began = time.process_time()
+    assert not any(cover.has((each, 50)) for each in range(100_000))
+    assert time.process_time() - began < 4
+
+
+@pytest.mark.parametrize(
+    "said", [b" " * LARGEST, b'"' + b"x" * LARGEST + b'"', b"[" * 1_000_000], ids=["spaces", "text", "brackets"]
+)
+def test_evidence_without_end_is_no_evidence(said: bytes) -> None:
+    for check in (ActiveCheck(), CsvCheck(), JsonCheck(), ZipCheck()):
+        assert not check.judge(Evidence(said)).passed
+    with pytest.raises((ValueError, RecursionError)):
+        read_json(said)
+
+
+def page(width: int, height: int, pixels: bytes, size: int | None = None) -> Evidence:
+    """Give evidence with a page as a desk announces and draws it."""
+    packed = zlib.compress(pixels, 9)
+    head = json.dumps({"drawn": [[width, height, size or len(packed)]]}).encode()
+    return unpack(head + b"\n" + packed)
+
+
+def test_a_page_that_bursts_is_no_page() -> None:
+    assert len(page(100, 100, bytes(30_000)).pages) == 1
+    assert len(page(100, 100, bytes(64 << 20)).pages[0].rgb) == 30_000
+    assert page(WIDEST + 1, 1, bytes((WIDEST + 1) * 3)).pages == ()
+    assert page(100, 100, b"few").pages == ()
+    assert unpack(json.dumps({"drawn": [[100, 100, 50]] * 201}).encode() + b"\n").pages == ()
+
+
+def archive(name: str, data: bytes) -> bytes:
+    """Make an archive of one member."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(name, data)
+    return made.getvalue()
+
+
+CARRIED: dict[str, tuple[str, bytes]] = {
+    "a bomb": ("a.zip", archive("a.txt", bytes(64 << 20))),
+    "a way up": ("a.zip", archive("../../a.txt", b"x")),
+    "an absolute name": ("a.zip", archive("/etc/cron.d/a", b"x")),
+    "macros": (
+        "a.xlsx",
+        archive("xl/vbaProject.bin", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "_VBA_PROJECT".encode("utf-16-le")),
+    ),
+    "a formula": ("a.csv", b"a,b\n=HYPERLINK(1),2\n"),
+    "DDE": ("a.csv", b"a,b\n=cmd|'/c calc'!A0,2\n"),
+    "a script in a PDF": ("a.pdf", b"%PDF-1.7\n1 0 obj\n<< /S /J#61vaScript /JS (x) >>\nendobj\n%%EOF\n"),
+    "a script in a drawing": ("a.svg", b"<svg><script>x</script></svg>"),
+    "a program": ("a.docx", b"MZ" + bytes(100)),
+    "a second file": ("a.png", b"GIF89a;" + archive("a.txt", b"x")),
+    "an entity": ("a.xml", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'),
+    "turned letters": ("a.txt", "safe\u202etxt.exe".encode()),
+    "an object": ("a.rtf", rb"{\rtf1{\object\objdata 01}}"),
+    "a table that begins like a picture": ("a.csv", b"BMW,b\n=cmd|'/c calc'!A0,2\n"),
+    "an old document": ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)),
+}
+
+
+@pytest.mark.parametrize("what", CARRIED)
+async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(machine: Verifier, what: str) -> None:
+    name, data = CARRIED[what]
+    made = await machine.look(name, data, "active-content")
+    assert not made.passed
+    item = Deliverable(name, "x", (Wanted("command", {"run": ["true"]}),))
+    assert checks_of(item)[0][0] == "active-content"
+
+
+def test_a_looker_that_did_not_end_by_itself_is_never_silent() -> None:
+    ends = [Done(137, signal=9), Done(1), Done(0, timed_out=True), Done(0, out_of_memory=True), Done(0, truncated=True)]
+    assert all(trouble_of(done) for done in ends)
+    assert trouble_of(Done(0)) == ""
+
+
+def test_nothing_that_could_not_be_looked_into_can_be_named_away() -> None:
+    assert not {"archive-bomb", "unreadable"} & set(FAMILIES)
+    everything = ActiveCheck(tuple(FAMILIES))
+    for family in ("archive-bomb", "unreadable"):
+        found = {"kind": "zip", "bytes": 1, "parts": 0, "count": 1, "found": [[family, "", "x"]], "tools": {}}
+        assert not everything.judge(told(found)).passed
+
+
+async def test_a_module_that_a_file_planted_is_not_what_looks(machine: Verifier) -> None:
+    desk = machine.shared()
+    assert desk is not None
+    said = json.dumps({"rows": [["a"], ["1"]], "source": []})
+    await desk.write(f"{evidence.FOLDER}/csv.py", f"print({said!r}); raise SystemExit".encode())
+    try:
+        made = await machine.look("a.csv", b"a,b\n1\n", "csv", rows=1)
+    finally:
+        await desk.remove(f"{evidence.FOLDER}/csv.py")
+    assert [fault for fault in made.faults if "expected 2 cells, found 1" in fault]

@@ -1,0 +1,107 @@
+"""Paths, users and signatures, as callers give them."""
+
+from __future__ import annotations
+
+import base64
+from types import SimpleNamespace
+
+import pytest
+from e2b.sandbox.signature import get_signature
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.sent_bodies import asked
+
+from hotdesk.api.e2b import signing
+from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.connect import RpcError
+from hotdesk.api.e2b.fields import named_texts, number, octets, resolve, text, texts
+from hotdesk.api.e2b.users import caller
+
+HOME = "/home/user"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("", HOME),
+        (".", HOME),
+        ("~", HOME),
+        ("~/a", f"{HOME}/a"),
+        ("a", f"{HOME}/a"),
+        ("./a//b/", f"{HOME}/a/b"),
+        ("~x", f"{HOME}/~x"),
+        ("/", "/"),
+        ("//etc", "/etc"),
+        ("/a/../b", "/b"),
+        ("../../../../x", "/x"),
+        ("/../..", "/"),
+        ("hä", f"{HOME}/hä"),
+    ],
+)
+def test_a_path_begins_at_the_root(path: str, found: str) -> None:
+    assert resolve(path, HOME) == found
+
+
+@given(st.text(alphabet=st.sampled_from("/.~ab\ud800é")))
+def test_no_path_has_a_step_up_in_it(path: str) -> None:
+    found = resolve(path, HOME)
+    assert found.startswith("/")
+    assert not {".", "..", ""} & set(found.split("/")[1:] if found != "/" else ())
+
+
+@pytest.mark.parametrize("path", ["a\0b", "/" + "a" * 4097, "é" * 2049])
+def test_a_path_no_file_can_have_is_refused(path: str) -> None:
+    with pytest.raises(RpcError) as caught:
+        resolve(path, HOME)
+    assert caught.value.code == "invalid_argument"
+
+
+def basic(text: str) -> str:
+    """Write a user as HTTP does."""
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("shown", "name"),
+    [("", "user"), (basic("root:"), "root"), (basic("user:"), "user"), (basic(":"), "user"), ("Bearer x", "user"),
+     (basic("root:x:y"), "root")],
+)  # fmt: skip
+def test_a_caller_says_as_whom_it_acts(shown: str, name: str) -> None:
+    assert caller(asked(headers={"authorization": shown})).name == name
+
+
+@pytest.mark.parametrize("shown", [basic("x:"), "Basic !", "Basic /w==", basic("root\0:"), basic("0:")])
+def test_an_unknown_user_is_refused(shown: str) -> None:
+    with pytest.raises(RpcError, match="invalid username") as caught:
+        caller(asked(headers={"authorization": shown}))
+    assert caught.value.code == "unauthenticated"
+
+
+@pytest.mark.parametrize("act", ["read", "write"])
+@pytest.mark.parametrize("path", ["/f", "a b/hä", "x:y"])
+@pytest.mark.parametrize("user", ["", "root"])
+@pytest.mark.parametrize("seconds", [None, 100])
+def test_signatures_are_those_of_the_sdk(act: signing.Act, path: str, user: str, seconds: int | None) -> None:
+    made = get_signature(path, act, user, "the token", seconds)
+    expiration = str(made["expiration"] or "")
+    told = signing.Signed(path, act, user, made["signature"], expiration)
+    assert signing.find(told, [SimpleNamespace(token="another"), SimpleNamespace(token="the token")])
+
+
+@pytest.mark.parametrize("expiration", ["x", "-1", "²", "1e9", "9" * 20, " 1"])
+def test_a_time_that_is_none_is_an_invalid_signature(expiration: str) -> None:
+    told = signing.Signed("/f", "read", "", "", expiration)
+    with pytest.raises(Refusal, match="invalid signature"):
+        signing.check_expiry(told)
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [(number, True), (number, 1.5), (number, "x"), (number, []), (text, 1), (text, "a\0b"), (texts, "ab"),
+     (texts, [1]), (texts, ["a\0"]), (named_texts, ["a"]), (named_texts, {"a": 1}), (named_texts, {"a": "\0"}),
+     (octets, "!"), (octets, "é"), (octets, 1)],
+)  # fmt: skip
+def test_a_field_of_another_kind_is_refused(read: object, value: object) -> None:
+    with pytest.raises(RpcError) as caught:
+        read({"f": value}, "f")  # type: ignore[operator]
+    assert caught.value.code == "invalid_argument"

@@ -1,0 +1,89 @@
+"""What tenants may have: counted whole or not at all, and given back once."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.api import quotas
+from hotdesk.api.quotas import Limits, Quota, QuotaError, Quotas
+from hotdesk.errors import BriefError
+
+
+def limited(**most: float) -> Quotas:
+    """Give quotas that are the same for every tenant."""
+    return Quotas(Limits(Quota(**most)))  # type: ignore[arg-type]
+
+
+def test_what_is_taken_counts_until_it_is_given_back_and_only_once() -> None:
+    counted = limited(desks=1)
+    taken = counted.take("acme", desks=1)
+    with pytest.raises(QuotaError, match="has 1 of the 1 desks at once"):
+        counted.take("acme", desks=1)
+    taken.free()
+    taken.free()
+    counted.take("acme", desks=1)
+    with pytest.raises(QuotaError):
+        counted.take("acme", desks=1)
+
+
+def test_what_is_too_much_in_one_thing_takes_nothing_of_the_others() -> None:
+    counted = limited(desks=5, memory=100)
+    with pytest.raises(QuotaError):
+        counted.take("acme", desks=1, memory=101)
+    assert counted.has("acme", "desks") == 0
+
+
+def test_one_tenant_does_not_use_up_anothers_quota() -> None:
+    counted = limited(jobs=1, rate=1)
+    counted.take("acme", jobs=1)
+    counted.take("other", jobs=1)
+    for _ in range(2):
+        counted.ask("acme")
+    with pytest.raises(QuotaError):
+        counted.ask("acme")
+    counted.ask("other")
+
+
+def test_a_burst_takes_no_more_than_there_is() -> None:
+    counted = limited(desks=10)
+    got = 0
+    for _ in range(100):
+        try:
+            counted.take("acme", desks=1)
+            got += 1
+        except QuotaError:
+            pass
+    assert got == 10
+
+
+def test_requests_that_come_too_fast_are_told_how_long_to_wait() -> None:
+    now = [0.0]
+    counted = Quotas(Limits(Quota(rate=2)), clock=lambda: now[0])
+    for _ in range(4):
+        counted.ask("acme")
+    with pytest.raises(QuotaError) as refused:
+        counted.ask("acme")
+    assert refused.value.headers == {"Retry-After": "1"}
+    now[0] = 0.5
+    counted.ask("acme")
+
+
+def test_where_waiting_does_not_help_a_program_is_told_not_to_try_again() -> None:
+    with pytest.raises(QuotaError, match="more than tenant acme may have at all") as refused:
+        limited(cpus=2).take("acme", cpus=3)
+    assert refused.value.headers == {"Should-Retry": "false"}
+
+
+def test_a_tenants_own_table_changes_what_it_says_and_no_more() -> None:
+    read = quotas.read("serve.quota", {"desks": 10, "memory": "8G", "acme": {"desks": 50}})
+    counted = Quotas(read)
+    assert counted.of("acme") == Quota(desks=50, memory=8 << 30)
+    assert counted.of("other") == Quota(desks=10, memory=8 << 30)
+
+
+@pytest.mark.parametrize(
+    "table", [3, {"desk": 1}, {"desks": -1}, {"desks": "many"}, {"acme": {"rats": 1}}, {"rate": 0}], ids=str
+)
+def test_a_quota_that_cannot_be_meant_is_refused(table: object) -> None:
+    with pytest.raises(BriefError, match="quota"):
+        quotas.read("serve.quota", table)

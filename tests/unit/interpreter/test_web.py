@@ -1,0 +1,84 @@
+"""The interpreter's own HTTP: what it reads, what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+
+import pytest
+
+from hotdesk_interpreter.languages import as_script, language_of, variables
+from hotdesk_interpreter.web import BODY, HEAD, Refused, Request, read_request
+
+
+def read(data: bytes) -> Request | None:
+    """Read a request from bytes."""
+
+    async def work() -> Request | None:
+        reader = asyncio.StreamReader(limit=HEAD)
+        reader.feed_data(data)
+        reader.feed_eof()
+        return await read_request(reader)
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("data", "body"),
+    [
+        pytest.param(b"POST /x?y HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", b"{}", id="length"),
+        pytest.param(
+            b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;a\r\n{}\r\n0\r\n\r\n", b"{}", id="parts"
+        ),
+        pytest.param(b"POST /x HTTP/1.1\r\n\r\n", b"", id="none"),
+    ],
+)
+def test_a_request_is_read(data: bytes, body: bytes) -> None:
+    assert read(data) == Request("POST", "/x", body, lasting=True)
+
+
+def test_the_end_is_no_request() -> None:
+    assert read(b"") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        pytest.param(b"nonsense\r\n\r\n", 400, id="nonsense"),
+        pytest.param(b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, id="length"),
+        pytest.param(b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 413, id="negative"),
+        pytest.param(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY + 1), 413, id="long"),
+        pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * (HEAD + 1) + b"\r\n\r\n", 431, id="head"),
+    ],
+)
+def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
+    with pytest.raises(Refused) as refused:
+        read(data)
+    assert refused.value.status == status
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b"[" * 100_000], ids=["list", "half", "bytes", "deep"])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(Refused):
+        Request("POST", "/", body, lasting=True).told()
+
+
+@pytest.mark.parametrize("name", ["ruby", 3, None])
+def test_a_language_that_is_not_offered_is_refused(name: object) -> None:
+    with pytest.raises(Refused):
+        language_of(name)
+
+
+@pytest.mark.parametrize("told", [[], {"a b": "x"}, {"A": 1}, {"A": "\0"}, {"": "x"}])
+def test_what_is_no_variable_is_refused(told: object) -> None:
+    with pytest.raises(Refused):
+        variables(told)
+
+
+@pytest.mark.parametrize("value", ["it's", 'a "b" $(c) `d`', "two\nlines", ""])
+def test_a_variable_reaches_a_script_as_it_is(value: str) -> None:
+    before, code, after, rest = as_script('printf %s "$V"', {"V": value}).decode().split("\0")
+    assert rest == ""
+    script = f'V=was\n{before}\n{code}\n{after}\nprintf "|%s" "$V"'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{value}|was"

@@ -1,0 +1,179 @@
+"""What a certificate says, from what checks saw and what the journal has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGNER, claim, made, passed, stock, written
+
+from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.checks.seam import Page, Verdict
+from hotdesk.checks.written import seen_of
+from hotdesk.cli.verify_page import page, short
+from hotdesk.config import Config
+from hotdesk.drive.certificate import CLAIM, canonical, fits, read, sign
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.journal import FILE as JOURNAL
+from hotdesk.drive.journal import read as read_journal
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.signing import fingerprint
+from hotdesk.errors import BriefError
+from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought
+from hotdesk.job.certificate import claim_of
+from hotdesk.job.local import LocalMachine, local_machine
+from hotdesk.job.verifying import Made
+from hotdesk.keys.certifying import certify
+
+GOLDEN = Path(__file__).parents[2] / "golden/certificate-v1.json"
+
+
+def looked_at(**more: Any) -> Made:
+    """Give a deliverable that was looked at."""
+    verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (Page(2, 1, b"\0" * 6),))
+    seen = seen_of(verdict, "sheet", "base", EXPECT, ("the rest",))
+    return Made(Deliverable(NAME, "xlsx", (Wanted("sheet", EXPECT),)), FILE, seen=(replace(seen, **more),))
+
+
+def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
+    told: Any = claim_of(looked_at(), JOB, "container", tmp_path, recorded=True)
+    assert fits(json.loads(json.dumps(told)), CLAIM)
+    (check,) = told["checks"]
+    (shown,) = looked_at().seen[0].pictures
+    assert check["pages"] == [{"height": 1, "sha256": shown.sha256, "size": len(shown.png), "width": 2}]
+    assert (check["expect"], check["not_checked"], check["tools"]) == (EXPECT, ["the rest"], {"python": "3.13"})
+    assert check["desk"] == {"id": "", "network": False, "sterile": True, "wall": "container"}
+    assert told["file"] == {"name": NAME, "sha256": hashlib.sha256(FILE).hexdigest(), "size": len(FILE)}
+    assert claim_of(looked_at(), JOB, "container", tmp_path, recorded=False)["brain"] == {"kind": "model"}
+
+
+def test_more_than_a_certificate_holds_is_not_said(tmp_path: Path) -> None:
+    with pytest.raises(BriefError, match="more than a certificate holds"):
+        claim_of(looked_at(values={"x": "x" * (1 << 20)}), JOB, "container", tmp_path, recorded=True)
+
+
+def test_without_a_wall_nothing_is_said_to_be_clean(tmp_path: Path) -> None:
+    told: Any = claim_of(looked_at(), JOB, "local", tmp_path, recorded=True)
+    assert told["checks"][0]["desk"] == {"id": "", "network": True, "sterile": False, "wall": "local"}
+    assert told["checks"][0]["image"] == {"digest": "", "name": "base"}
+
+
+def test_a_certificate_is_one_line_in_the_one_way_it_can_be_written(tmp_path: Path) -> None:
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        signed = certify(journal, claim())
+    told, public = read(signed)
+    assert signed.endswith(b'"}\n')
+    assert signed.count(b"\n") == 1
+    assert signed.isascii()
+    assert signed.startswith(canonical(told)[:-1])
+    assert fingerprint(public) == fingerprint(SIGNER.public)
+
+
+def test_a_certificate_says_where_the_journal_stood_and_the_journal_that_it_was_signed(tmp_path: Path) -> None:
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        told, _ = read(signed := certify(journal, claim()))
+        journal.commit()
+    *_, seen, last = read_journal(tmp_path / "keys" / JOURNAL)
+    assert told["journal"] == {
+        "job": {"hash": seen.hash.hex(), "seq": seen.seq},
+        "last": {"hash": seen.hash.hex(), "id": seen.id},
+    }
+    assert (last.actor, last.name) == ("keys", "Certified")
+    assert json.loads(last.data)["certificate"] == hashlib.sha256(signed).hexdigest()
+
+
+def test_a_certificate_tells_of_every_approval_and_model(tmp_path: Path) -> None:
+    more = (
+        JobBegun(JOB, "Count the stock.", "cd" * 32, "anthropic:large and chat:small", "uid 0 pid 4711"),
+        *BEGUN[1:],
+        Thought(JOB, "count", 2, "chat:small", "ab" * 32, 0, 0, 0, 0, 5),
+        Pending(JOB, "aa", "amendment", "34" * 32, "ab" * 32, 1 << 50, step="count"),
+        Decided(JOB, "aa", "34" * 32, "refused", "uid 7 pid 1"),
+        Decided(JOB, "aa", "34" * 32, "approved", "uid 8 pid 1"),
+        Pending(JOB, "bb", "question", "56" * 32, "ab" * 32, 1 << 50),
+        Decided(JOB, "bb", "56" * 32, "answered", "uid 9 pid 1"),
+        Amended(JOB, "99" * 32, ("count",), "ab" * 32),
+        passed(),
+    )
+    with closing(written(tmp_path / "keys", more)) as journal:
+        told, _ = read(certify(journal, claim(brain={"kind": "model"})))
+    assert told["plan"]["digest"] == "99" * 32
+    assert [(each["kind"], each["step"], each["answer"], each["by"]) for each in told["plan"]["approvals"]] == [
+        ("plan", "", "approved", "uid 1000 pid 42"),
+        ("amendment", "count", "refused", "uid 7 pid 1"),
+    ]
+    assert told["brain"]["models"] == ["recorded script 1a2b3c4d5e6f", "chat:small"]
+    words = "\n".join(page(told, NAME, "ab", "as --signer says"))
+    assert "made by      anthropic:large and chat:small, a model; replies came from" in words
+    assert "plan approved by uid 1000 pid 42; amendment count refused by uid 7 pid 1" in words
+
+
+def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
+    with closing(written(tmp_path / "keys", BEGUN)) as journal:
+        journal.add(JOB, "owner", passed())
+        told, _ = read(certify(journal, claim()))
+        assert told["journal"]["job"]["seq"] == len(BEGUN) + 1
+        journal.add(JOB, "owner", replace(passed(), outcome="failed"))
+        with pytest.raises(BriefError, match="does not have"):
+            certify(journal, claim())
+
+
+def test_what_would_be_too_large_is_not_signed(tmp_path: Path) -> None:
+    large = {**claim()["checks"][0], "values": {"x": "x" * (1 << 20)}}
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        with pytest.raises(BriefError, match="over 1048576 bytes"):
+            certify(journal, claim(checks=[large]))
+        assert journal.waiting == 0
+
+
+def test_a_certificate_of_the_first_format_can_always_be_read() -> None:
+    told, public = read(GOLDEN.read_bytes())
+    assert (told["file"]["name"], fingerprint(public)) == (NAME, fingerprint(SIGNER.public))
+    del told["public_key"], told["format"]
+    assert sign(told, SIGNER) == GOLDEN.read_bytes()
+
+
+@pytest.fixture
+async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
+    """Give a machine without walls."""
+    async with local_machine(Config(tmp_path / "run", tmp_path / "lib", tmp_path / "images")) as made:
+        yield made
+
+
+async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMachine, tmp_path: Path) -> None:
+    receipt = await made(machine, stock(tmp_path, Wanted("sheet", EXPECT)), FILE)
+    assert receipt.outcome == "done", receipt.why
+    drive = Drive(machine.config.lib / "drive")
+    (kept,) = drive.ls(who=OPERATOR)
+    told, _ = read(drive.certificate(kept))
+    assert (told["file"]["sha256"], told["job"]["id"]) == (kept.sha256, receipt.job)
+    assert told["brain"]["kind"] == "script"
+    assert [each["check"] for each in told["checks"]] == ["active-content", "sheet"]
+    assert told["checks"][1]["values"]["rows"] == 2
+    assert [(each.path, each.certificate) for each in receipt.certified] == [(NAME, kept.certificate)]
+    for told_by in (page, short):
+        assert "NOT in a clean desk: wall local" in "\n".join(told_by(told, NAME, "ab", "this machine's own"))
+
+
+def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
+    told, _ = read(GOLDEN.read_bytes())
+    first = told["checks"][0]
+    unseen = [f"thing {number}" for number in range(60)]
+    told["checks"] = [{**first, "held": ["much\nof it"] * 99, "not_checked": unseen}, {**first, "not_checked": []}]
+    said = list(short(told, "other.xlsx", "ab", "as --signer says"))
+    assert [line[15:] for line in said if line.startswith("  NOT CHECKED")] == [
+        *unseen,
+        "anything that is not listed as looked for",
+    ]
+    assert "much of it; much of it" in said[4]
+    assert said[6].endswith(" …: see --all")
+    assert "it was certified as Stock.xlsx, and is called other.xlsx here" in said[1]
+    assert "a SCRIPT" in said[3]
+    assert all(line.startswith("  ") and len(line) < 130 and "\n" not in line for line in said)
+    assert len(said) == 70

@@ -1,0 +1,335 @@
+"""A report tells all of a job, says what nobody knows, stays small, and replaces only what is ours."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.ledger import JOB, PLAN, Ledger, paused_job
+from tests.reported import reported_job, screen
+
+from hotdesk.drive.course import Cost
+from hotdesk.errors import BriefError
+from hotdesk.event import Forgotten, JobBegun, JobEnded, Planned, StepBegun, StepEnded, Thought
+from hotdesk.job import papers
+from hotdesk.job.out import Out
+from hotdesk.job.report import make, name_beside, write
+from hotdesk.job.report.gather import gather
+from hotdesk.job.report.markup import Markup, block, cut, tag
+from hotdesk.job.report.page import CSS, page
+from hotdesk.job.report.pictures import Album, screen_of, spread
+from hotdesk.job.report.reading import failure_of, use_of
+from hotdesk.job.report.summary import brain, price
+from hotdesk.plan import to_json
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """Give a state directory."""
+    made = Ledger(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def text_of(html: str) -> str:
+    """Give what a person reads, a space between elements."""
+    body = html.partition("</style>")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def told(ledger: Ledger, job: str = JOB) -> str:
+    """Make a report; give what a person reads."""
+    return text_of(page(gather(ledger.path, ledger.jobs, job)))
+
+
+def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
+    reported_job(ledger)
+    text = told(ledger)
+    wanted = [
+        "Compare the invoices with their orders plain",
+        "The work failed after",
+        "notes.csv does not hold plain",
+        "Brain: anthropic:claude",
+        "6 columns, 500 rows plain",
+        "Not checked macros plain",
+        "Looked for opens, plain",
+        "total 61768.22",
+        "Report plain.xlsx.certificate.json",
+        "0f" * 32,
+        "hotdesk verify 'Report plain.xlsx'",
+        "No certificate: it did not pass its checks.",
+        "a plan ✓ approved uid 0 pid 7 plain",
+        "at the door: POSTplain erp.testplain/orders plain ✓ approved uid 0 plain",
+        "Step read ✕ failed, rolled back",
+        "Act 1 failed: shell python3 parse.py plain Traceback: line 42 plain",
+        "It went on with act 2: browser_screenshot",
+        "Why it failed it gave up plain: ValueError plain",
+        "Step read , attempt 2 ✓ done",
+        "Report plain.xlsx failed its check and went back to step write",
+        "Where Expected Found Sheet1!C42 plain 1,204.00 plain 1,240.00 plain",
+        "unknown",
+        "~$0.0123",
+        "erp.testplain 1 1 GET 1.2 KiB 46.9 KiB erp-token in header plain",
+        "evilplain 1 plain /plain no rule plain",
+        "placeholder erp-token plain",
+        "Destroyed desk",
+        "until it is removed",
+        "Found left mount plain",
+        "1 picture",
+    ]
+    assert [each for each in wanted if each not in text] == []
+
+
+def test_who_decided_is_said_plainly() -> None:
+    assert "came from a recorded script, not from a model" in brain("recorded script 1a2b").html
+    assert "recorded adversary, not from a model" in brain("adversary hijacked").html
+    assert "no model was asked" in brain("replay of job x").html
+    assert "recorded" not in brain("anthropic:claude").html
+    assert "nobody wrote down who" in brain("").html
+
+
+def test_a_job_that_stopped_says_how_it_goes_on(ledger: Ledger) -> None:
+    paused_job(ledger, JOB, "its acts were used up")
+    text = told(ledger)
+    assert "• paused It stopped after" in text
+    assert f"its acts were used up . It can go on: hotdesk resume {JOB}" in text
+    assert "Nothing was made that could be checked." in text
+    assert "No receipt was written" in text
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sentence"),
+    [("done", "Nothing was kept."), ("broken", "hotdesk itself failed: why"), ("interrupted", "It was interrupted")],
+)
+def test_how_a_job_ended_is_one_sentence(ledger: Ledger, outcome: str, sentence: str) -> None:
+    ledger.begin()
+    ledger.note(JobEnded(JOB, outcome, "why"))  # type: ignore[arg-type]
+    assert sentence in told(ledger)
+
+
+def test_a_job_that_was_killed_is_said_to_have_no_known_end(ledger: Ledger) -> None:
+    ledger.begin()
+    assert "nobody wrote down how it ended" in told(ledger)
+
+
+def test_papers_that_were_destroyed_are_said_to_be(ledger: Ledger) -> None:
+    reported_job(ledger)
+    for file in (ledger.jobs / JOB).iterdir():
+        if file.name == "key":
+            file.unlink()
+    assert "papers could not be read: what they said is missing here" in told(ledger)
+    ledger.note(Forgotten(JOB, "uid 0", "retention"))
+    text = told(ledger)
+    assert "The job's papers were destroyed by uid 0" in text
+    assert "The whole verdict is gone with the job's papers" in text
+    assert "Report plain.xlsx" in text
+
+
+def test_time_and_cost_are_told_by_step(ledger: Ledger) -> None:
+    kept = papers.create(ledger.jobs, JOB)
+    ledger.note(
+        JobBegun(JOB, "g", "b", "anthropic:m"), Planned(JOB, PLAN.digest, ("a", "b"), kept.write(to_json(PLAN)))
+    )
+    paper = kept.write("{}")
+    for name, dollars in (("a", 0.5), ("b", 1.0)):
+        ledger.note(
+            StepBegun(JOB, name, name),
+            Thought(JOB, name, 1, "m", paper, 9, 5, 0, 99, 7, dollars),
+            StepEnded(JOB, name, "done"),
+        )
+    ledger.note(Thought(JOB, "", 1, "m", paper, 9, 5, 0, 99, 7, 0.25), JobEnded(JOB, "done"))
+    html = page(gather(ledger.path, ledger.jobs, JOB))
+    text = text_of(html)
+    assert "~$1.7500" in text
+    assert "planning, approvals, opening desks" in text
+    assert all(f'width="{width}" height="10" class="fill"' in html for width in (500, 1000, 250))
+
+
+def test_a_script_costs_nothing_and_an_unknown_price_is_said() -> None:
+    assert price(Cost(replies=3)) == "none"
+    assert price(Cost(replies=3, unpriced=3, input=5)) == "unknown price"
+
+
+def test_a_long_job_stays_small_and_says_what_is_left_out(ledger: Ledger) -> None:
+    reported_job(ledger, more=300)
+    report = gather(ledger.path, ledger.jobs, JOB)
+    html = page(report)
+    shown = [act.picture for each in report.attempts for act in each.acts if act.picture]
+    assert len(shown) == 24
+    assert html.count("<img ") == 24 + 3
+    assert "pictures are left out" in text_of(html)
+    assert len(html) < 6_000_000
+
+
+def test_an_album_has_room_for_so_much_and_no_more() -> None:
+    album = Album(room=90_000)
+    taken = [album.screen(screen(1280, 800)) for _ in range(12)]
+    shown = [each for each in taken if each is not None]
+    assert 0 < sum(len(each.source) for each in shown) <= 90_000
+    assert album.left_out == 12 - len(shown) > 0
+    assert all(each.width == 960 for each in shown)
+
+
+def test_a_picture_is_read_as_it_was_written() -> None:
+    read = screen_of(screen(64, 40))
+    assert read is not None
+    assert read.size == (64, 40)
+    assert read.getpixel((10, 0)) != read.getpixel((10, 39))
+
+
+def test_pictures_are_chosen_from_first_to_last() -> None:
+    assert spread(3, 24) == {0, 1, 2}
+    assert len(spread(500, 24)) == 24
+    assert {0, 499} <= spread(500, 24)
+
+
+def test_the_style_is_applied_by_its_hash_and_nothing_else_is_loaded(ledger: Ledger) -> None:
+    ledger.begin()
+    html = page(gather(ledger.path, ledger.jobs, JOB))
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert style == CSS.read_text()
+    assert "url(" not in style
+    assert "@import" not in style
+    assert f"default-src &#x27;none&#x27;; img-src data:; style-src &#x27;sha256-{digest}&#x27;" in html
+    assert '<meta name="referrer" content="no-referrer">' in html
+
+
+class Outline(HTMLParser):
+    """Takes down headings, landmarks, and what has no words for those who cannot see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[int] = []
+        self.tags: list[str] = []
+        self.faults: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at an element."""
+        self.tags.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if (tag == "img" and not dict(attrs).get("alt")) or (tag == "svg" and dict(attrs).get("aria-hidden") != "true"):
+            self.faults.append(tag)
+
+
+def test_a_report_has_landmarks_headings_in_order_captions_and_words_for_pictures(ledger: Ledger) -> None:
+    reported_job(ledger)
+    html = page(gather(ledger.path, ledger.jobs, JOB))
+    outline = Outline()
+    outline.feed(html)
+    assert '<html lang="en">' in html
+    assert [outline.tags.count(each) for each in ("header", "nav", "main", "footer", "h1")] == [1] * 5
+    assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    assert outline.tags.count("table") == outline.tags.count("caption") > 5
+    assert outline.faults == []
+    assert "<th scope=" in html
+
+
+def luminance(colour: str) -> float:
+    """Give how bright a colour is, as WCAG counts."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+PAIRS = [
+    *((ink, paper) for ink in ("ink", "quiet", "accent") for paper in ("paper", "card", "code", "soft")),
+    *((tone, f"{tone}-back") for tone in ("good", "bad", "wait")),
+]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(("ink", "paper"), PAIRS)
+def test_every_text_can_be_read_in_both_schemes(scheme: int, ink: str, paper: str) -> None:
+    block = re.findall(r":root \{([^}]*)\}", CSS.read_text())[scheme]
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
+    light, dark = sorted((luminance(colours[ink]), luminance(colours[paper])), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "short"),
+    [
+        ({"command": "ls\n  -l"}, "ls -l"),
+        ({"argv": ["python3", "a b.py"]}, "python3 'a b.py'"),
+        ({"url": "https://a.test/"}, "https://a.test/"),
+        ({"path": "a.txt", "data": "AAAA"}, "a.txt"),
+        ({"x": 1, "data": "AAAA"}, '{"x": 1}'),
+        ({}, ""),
+        (["odd"], "['odd']"),
+        ({"command": "x" * 500}, "x" * 159 + "…"),
+    ],
+)
+def test_what_a_tool_was_used_for_is_one_short_line(arguments: object, short: str) -> None:
+    assert use_of({"arguments": arguments}) == short
+
+
+def test_a_program_that_failed_says_its_last_words() -> None:
+    words = base64.b64encode(b"no such file\n").decode()
+    text = json.dumps({"exit_code": 3, "stdout": "", "stderr": words})
+    assert failure_of({"text": text}) == "exit code 3: no such file"
+    assert failure_of({"text": "it was refused"}) == "it was refused"
+
+
+def test_text_is_escaped_cut_and_laid_out_by_line() -> None:
+    assert tag("p", "<b>", class_='"').html == '<p class="&quot;">&lt;b&gt;</p>'
+    assert block("a\n\u202eb").html == '<div class="words"><bdi>a</bdi><br><bdi>\\u202eb</bdi></div>'
+    assert cut("abcdef", 3) == "abc… (3 characters more)"
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("script", {}),
+        ("iframe", {}),
+        ("a", {"href": "https://a.test"}),
+        ("a", {"href": "javascript:1"}),
+        ("img", {"src": "https://a.test"}),
+        ("img", {"src": "data:text/html,x"}),
+        ("p", {"onclick": "1"}),
+        ("p", {"style": "x"}),
+    ],
+)
+def test_what_runs_or_loads_cannot_be_made(name: str, attributes: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="a report has no"):
+        tag(name, **attributes)
+
+
+def test_a_style_holds_no_text() -> None:
+    with pytest.raises(ValueError, match="a report has no style"):
+        tag("style", "p {}")
+    assert tag("style", Markup("p{}")).html == "<style>p{}</style>"
+
+
+def test_an_earlier_report_is_replaced_and_nothing_else(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.begin()
+    first = make(ledger.path, ledger.jobs, JOB)
+    ledger.note(JobEnded(JOB, "done"))
+    second = make(ledger.path, ledger.jobs, JOB)
+    for data in (first, second):
+        with Out(tmp_path / "out", ["report.html"]) as out:
+            assert write(out, "report.html", data).read_bytes() == data
+    (tmp_path / "out/report.html").write_bytes(second.replace(b"done", b"mine"))
+    with Out(tmp_path / "out", ["report.html"]) as out, pytest.raises(BriefError, match="move it away"):
+        write(out, "report.html", first)
+
+
+def test_a_report_takes_no_results_name() -> None:
+    assert name_beside(["a.xlsx", "b/report.html"]) == "report.html"
+    assert name_beside(["report.html"]) == name_beside(["report.html/x"]) == "job-report.html"
+
+
+def test_a_job_that_still_runs_says_so(ledger: Ledger) -> None:
+    ledger.begin()
+    report = gather(ledger.path, ledger.jobs, JOB)
+    assert "It is still being worked at" in text_of(page(replace(report, state=("running", ""))))
+    assert "hotdesk approve 1a2b" in text_of(page(replace(report, state=("waiting", "1a2b"))))

@@ -1,0 +1,104 @@
+"""What fails its checks goes back to whoever made it, with what was expected, what was found, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotdesk.brain.brain import Brain
+from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
+from hotdesk.brief.reading import parse_job
+from hotdesk.config import Config
+from hotdesk.door.scope import scope_of
+from hotdesk.drive.identity import me
+from hotdesk.drive.journal import read
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.receipt import Receipt
+from hotdesk.event import Event, SentBack, StepBegun, Verified
+from hotdesk.job.line import ROUNDS
+from hotdesk.job.local import local_machine
+from hotdesk.plan import OURS
+from hotdesk.work import Order, work
+
+BRIEF = """
+goal = "List what there is"
+wall = "local"
+deliverables = [
+    {path = "list.csv", expect = {columns = ["What", "Count"], rows = 2}},
+    {path = "note.txt", checks = []},
+]
+"""
+RIGHT = b"What,Count\nnails,3\nscrews,4\n"
+SHORT = b"What,Count\nnails,3\n"
+
+
+async def carried_out(folder: Path, *acts: Any) -> tuple[Receipt, list[Event], Drive]:
+    """Carry the brief out with steps of these functions; give its receipt, its events and the drive."""
+    settings = Config(run=folder / "run", lib=folder / "lib", images=folder / "images")
+    job = parse_job(BRIEF.encode(), folder, scope_of)
+    model = ScriptedModel.of(*acts)
+    async with local_machine(settings) as machine:
+        order = Order(machine, job, exact=True)
+        receipt = await work(order, Brain(job, [model], [model]))
+        return receipt, [row.event() for row in read(order.journal, order.id)], Drive(settings.lib / "drive")
+
+
+def taken(events: list[Event]) -> list[tuple[str, int]]:
+    """Give the worker's steps as they were taken, each with the number of its attempt."""
+    begun = [event for event in events if isinstance(event, StepBegun)]
+    return [(event.step, event.attempt) for event in begun if event.step not in OURS]
+
+
+async def note(hands: Hands) -> None:
+    """Write a note."""
+    await hands.write("note.txt", b"a note")
+
+
+async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def count(hands: Hands) -> None:
+        """Count."""
+        told.append(hands.before)
+        await hands.write("list.csv", RIGHT if "expected 2" in hands.before else SHORT)
+
+    receipt, events, drive = await carried_out(
+        tmp_path, step(count, makes=["list.csv"]), step(note, makes=["note.txt"])
+    )
+    assert (receipt.outcome, receipt.why) == ("done", "")
+    assert taken(events) == [("count", 1), ("note", 1), ("count", 2)]
+    assert told[0] == ""
+    assert told[-1].startswith("list.csv failed its checks: ")
+    (sent,) = [event for event in events if isinstance(event, SentBack)]
+    assert (sent.step, sent.path) == ("count", "list.csv")
+    checks = [(each.check, each.outcome) for each in events if isinstance(each, Verified) and each.check == "csv"]
+    assert checks == [("csv", "failed"), ("csv", "passed")]
+    assert drive.find(f"{receipt.job}/list.csv", who=me()) == RIGHT
+
+
+async def test_what_is_not_there_is_told_too(tmp_path: Path) -> None:
+    async def count(hands: Hands) -> None:
+        """Count."""
+        if hands.before:
+            assert hands.before == "there is no list.csv to take: missing"
+            await hands.write("list.csv", RIGHT)
+
+    receipt, events, _ = await carried_out(tmp_path, note, count)
+    assert receipt.outcome == "done", receipt.why
+    assert taken(events) == [("note", 1), ("count", 1), ("count", 2)]
+
+
+@pytest.mark.parametrize("anew", [True, False])
+async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_path: Path, anew: bool) -> None:
+    async def count(hands: Hands) -> None:
+        """Count."""
+        await hands.write("list.csv", SHORT + b"x" * (hands.attempt if anew else 1))
+
+    receipt, events, drive = await carried_out(tmp_path, note, count)
+    assert receipt.outcome == "failed"
+    assert ("the same file was made again" in receipt.why) != anew
+    assert "list.csv failed its checks: " in receipt.why
+    assert len(taken(events)) == 1 + 1 + (ROUNDS if anew else 1)
+    assert drive.ls(f"{receipt.job}/", who=me()) == []
