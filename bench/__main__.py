@@ -21,7 +21,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
-from bench import burns, charts, crowd, door, hands, journal, report, snapshots, start, view, warm, worker
+from bench import (
+    burns,
+    charts,
+    crowd,
+    demo,
+    door,
+    hands,
+    journal,
+    report,
+    server,
+    snapshots,
+    start,
+    verify,
+    view,
+    warm,
+    worker,
+)
 from bench.book import Book, busy_seconds
 from bench.door_processes import install
 from bench.peers import Peers, secluded
@@ -43,6 +59,11 @@ PARTS: dict[str, Part] = {
     "hands": lambda host, peers, home, book, asked: hands.measure(host, book, min(asked.rounds, 30)),
     "view": lambda host, peers, home, book, asked: view.measure(host, book, min(asked.rounds, 20)),
     "worker": lambda host, peers, home, book, asked: worker.measure(host, book, min(asked.rounds, 20)),
+    "verify": lambda host, peers, home, book, asked: verify.measure(host, book, min(asked.rounds, 5)),
+    "server": lambda host, peers, home, book, asked: server.measure(
+        peers, home, book, rounds=min(asked.rounds, 30), burst=asked.burst, streams=200
+    ),
+    "demo": lambda host, peers, home, book, asked: demo.measure(home, book),
     "journal": lambda host, peers, home, book, asked: journal.measure(home, book, rounds=3),
     "door": lambda host, peers, home, book, asked: door.measure(
         host.config.images, home, book, rounds=3, count=asked.requests, large=asked.large

@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, door, hands, journal, snapshots, start, view, warm, worker
+from bench import burns, crowd, demo, door, hands, journal, server, snapshots, start, verify, view, warm, worker
 from bench.book import Book
 
 FLAT = 1.5
@@ -173,6 +173,31 @@ PROMISES = (
         "10,000 events of a job appended, each commit on disk, and verified ≤ 3 CPU seconds",
         "journal",
     ),
+    Promise(
+        verify.VERIFIED,
+        "≤",
+        2,
+        verify.CONVERTED,
+        "a workbook of 500 rows verified, opening the clean desk included ≤ 2 × one cold LibreOffice conversion to PDF",
+        "verify",
+    ),
+    Promise(
+        verify.RATE,
+        "≥",
+        3,
+        "",
+        "100 workbooks of one job verified in one clean desk, its opening included ≥ 3/s",
+        "verify",
+    ),
+    Promise(
+        demo.OWN,
+        "≤",
+        10,
+        "",
+        "`make demo`: hotdesk's own part of its time, beside tools and checks at work ≤ 10 %",
+        "demo",
+    ),
+    Promise(demo.OWN, "≤", 5, "", "`make demo`: that part ≤ 5 %", "demo", aim=True),
     Promise(hands.PNG, "≤", 0.5, hands.SCROT_PNG, "a screenshot as PNG ≤ 0.5 × `scrot` in the same desk", "hands"),
     Promise(hands.JPEG, "≤", 0.75, hands.SCROT_JPEG, "a screenshot as JPEG ≤ 0.75 × `scrot` in the same desk", "hands"),
     Promise(
@@ -219,4 +244,19 @@ PROMISES = (
         "hands",
         aim=True,
     ),
+    Promise(
+        server.LIFE, "≤", 0.06, "", 'E2B\'s `Sandbox.create()`, `commands.run("true")`, `kill()` ≤ 0.06 s', "server"
+    ),
+    Promise(
+        server.LIFE,
+        "≤",
+        0.35,
+        server.PODMAN,
+        "that sandbox's whole life ≤ 0.35 × a hardened `podman run --rm true`",
+        "server",
+    ),
+    Promise(server.LIFE, "≤", 0.03, "", "that sandbox's whole life by the E2B SDK ≤ 0.03 s", "server", aim=True),
+    Promise(server.answered(100), "≥", 100, "", "a burst of 100 creates by the E2B SDK: 100 % are made", "server"),
+    Promise(server.whole(200), "≥", 100, "", "200 streaming commands at once: 100 % of them without loss", "server"),
+    Promise(server.LOOKUPS, "≥", 2000, "", "lookups of a sandbox ≥ 2000 per CPU second of the server", "server"),
 )

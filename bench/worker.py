@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +83,10 @@ class Machine:
     def note(self, *events: Event) -> None:
         """Have events written down."""
         self.host.note(*events)
+
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Have what was seen of a deliverable signed."""
+        return self.host.certify(claim)
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk."""

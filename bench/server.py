@@ -1,0 +1,196 @@
+"""The server by E2B's own SDK: a sandbox's life, a burst of them, many streams at once, and what a lookup costs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from bench.book import Book, percentile, seconds
+from bench.peers import Peers
+from bench.start import HOTDESK
+from e2b import AsyncSandbox, Sandbox
+
+from hotdesk.api.keys import Keys
+
+KEPT = 4
+"""Desks the server keeps ready."""
+REST = 0.5
+"""Seconds before anything is timed, once as many desks are there as shall be."""
+LIFE, PODMAN = "E2B: create → true → kill", "podman run beside a sandbox"
+LOOKUPS = "E2B: lookups of a sandbox per CPU second"
+REQUESTS = 4000
+LINES = 500
+"""What each stream says."""
+
+
+def answered(size: int) -> str:
+    """Name the share of a burst that was made."""
+    return f"E2B: burst of {size} creates, % made"
+
+
+def slowest(size: int) -> str:
+    """Name how long the slower ones of a burst took."""
+    return f"E2B: burst of {size} creates, p95 in seconds"
+
+
+def whole(count: int) -> str:
+    """Name the share of streams that lost nothing."""
+    return f"E2B: {count} streams at once, % whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs."""
+
+    url: str
+    key: str
+    pid: int
+    desks: Path
+
+    @property
+    def e2b(self) -> dict[str, Any]:
+        """Give what an E2B program is told."""
+        return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
+
+    async def rested(self) -> None:
+        """Wait until only what is kept ready is there, and nobody is busy with it."""
+        with anyio.fail_after(60):
+            while len(list(self.desks.glob("*"))) != KEPT:  # noqa: ASYNC110 - another process's doing
+                await anyio.sleep(0.02)
+        await anyio.sleep(REST)
+
+
+@asynccontextmanager
+async def served(home: Path) -> AsyncIterator[Server]:
+    """Run a server with a state directory of its own."""
+    home.chmod(0o711)
+    env = {**os.environ, "HOTDESK_HOME": str(home)}
+    key = Keys(home / "lib/serve").make("bench")
+    argv = [HOTDESK, "serve", "--port", "0", "--ready", f"base={KEPT}"]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(argv, env=env, stderr=log)
+    try:
+        while not (url := (home / "log").read_text().partition("\n")[0]):  # noqa: ASYNC110 - another process's doing
+            await anyio.sleep(0.05)
+        yield Server(url, key, process.pid, home / "run/desks")
+    finally:
+        process.terminate()
+        await anyio.to_thread.run_sync(process.wait, 30)
+
+
+async def measure(peers: Peers, home: Path, book: Book, *, rounds: int, burst: int, streams: int) -> None:
+    """Take everything, one after the other."""
+    async with served(home) as server:
+        await lives(server, peers, book, rounds)
+        await crowd(server, book, burst)
+        await listen(server, book, streams)
+        await look_up(server, book)
+
+
+async def lives(server: Server, peers: Peers, book: Book, rounds: int) -> None:
+    """Time a sandbox's whole life, in turn with a container's; the first round only warms caches."""
+    podman = [*peers.podman(), "true"] if shutil.which("podman") else None
+    if podman is None:
+        book.lack([PODMAN], "not installed: make bench PEERS=1")
+    for number in range(-1, rounds):
+        kept = book if number >= 0 else Book()
+        await server.rested()
+        kept.note(LIFE, number, await anyio.to_thread.run_sync(life, server))
+        if podman is not None:
+            kept.note(PODMAN, number, await anyio.to_thread.run_sync(seconds, podman))
+
+
+def life(server: Server) -> float:
+    """Make a sandbox, use it, and kill it."""
+    start = time.perf_counter()
+    sandbox = Sandbox.create(**server.e2b)
+    sandbox.commands.run("true")
+    sandbox.kill()
+    return time.perf_counter() - start
+
+
+async def crowd(server: Server, book: Book, size: int) -> None:
+    """Make many sandboxes at once."""
+    took: list[float] = []
+
+    async def one() -> None:
+        start = time.perf_counter()
+        with suppress(Exception):  # what fails is missing from the share
+            sandbox = await AsyncSandbox.create(request_timeout=120, **server.e2b)
+            took.append(time.perf_counter() - start)
+            await sandbox.kill()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(size):
+            tasks.start_soon(one)
+    book.facts[answered(size)] = 100 * len(took) / size
+    if took:
+        book.facts[slowest(size)] = percentile(took, 0.95)
+
+
+async def listen(server: Server, book: Book, count: int) -> None:
+    """Follow many programs at once; what each says must come whole and in order."""
+    wanted = "".join(f"{line}\n" for line in range(1, LINES + 1))
+    right = 0
+    sandboxes = [await AsyncSandbox.create(**server.e2b) for _ in range(8)]
+
+    async def one(number: int) -> None:
+        nonlocal right
+        heard: list[str] = []
+        command = f"for i in $(seq {LINES}); do echo $i; done"
+        sandbox = sandboxes[number % len(sandboxes)]
+        done = await sandbox.commands.run(command, on_stdout=heard.append, timeout=120, request_timeout=120)
+        right += done.stdout == wanted == "".join(heard)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(count):
+            tasks.start_soon(one, number)
+    for sandbox in sandboxes:
+        await sandbox.kill()
+    book.facts[whole(count)] = 100 * right / count
+
+
+async def look_up(server: Server, book: Book) -> None:
+    """Ask for one sandbox again and again; count what that costs the server."""
+    sandbox = await AsyncSandbox.create(**server.e2b)
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    told = f"GET /sandboxes/{sandbox.sandbox_id} HTTP/1.1\r\nHost: {host}\r\nX-API-Key: {server.key}\r\n\r\n".encode()
+    spent = await anyio.to_thread.run_sync(ask, (host, int(port)), told, server.pid)
+    await sandbox.kill()
+    book.facts[LOOKUPS] = REQUESTS / spent
+
+
+def ask(address: tuple[str, int], request: bytes, pid: int) -> float:
+    """Send a request many times over one connection; give the CPU seconds its server spent."""
+    with socket.create_connection(address) as sock, sock.makefile("rb") as answers:
+        exchange(sock, answers, request, REQUESTS // 10)
+        before = cpu_of(pid)
+        exchange(sock, answers, request, REQUESTS)
+        return cpu_of(pid) - before
+
+
+def exchange(sock: socket.socket, answers: Any, request: bytes, count: int) -> None:
+    """Send a request so often, each after the answer to the one before."""
+    for _ in range(count):
+        sock.sendall(request)
+        status, length = answers.readline(), 0
+        while (line := answers.readline()) not in (b"\r\n", b""):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        if b" 200 " not in status or len(answers.read(length)) != length:
+            raise RuntimeError(f"a lookup was answered with {status!r}")
+
+
+def cpu_of(pid: int) -> float:
+    """Give the CPU seconds a process has spent, its children's not included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
