@@ -34,7 +34,13 @@ check: .venv/.installed  ## Lint, types, import direction.
 test: e2b-images  ## Every test but the long ones; opens real desks.
 	@command -v npm >/dev/null || $(APT) install --yes --no-install-recommends npm >/dev/null
 	@command -v chromium >/dev/null || $(APT) install --yes --no-install-recommends chromium >/dev/null
-	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15
+	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-failed; }
+
+# Real desks, browsers and offices three at a time on two cores can outlast what a test waits for: what failed then is
+# tried once more, alone. Whatever fails alone fails the run, and what failed only beside others stays in its log.
+.PHONY: test-failed
+test-failed:  ## Only the tests that failed in the last run, one at a time.
+	$(SUDO) $(PYTHON) -m pytest -m "not long" --last-failed --last-failed-no-failures none
 
 .PHONY: test-long
 test-long: e2b-images  ## Soaks, sweeps, many seeds, and desks of every origin.
