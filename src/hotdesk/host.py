@@ -144,8 +144,8 @@ class Host:
         return found
 
     def has_screen(self, name: str) -> bool:
-        """Say whether an image has a screen."""
-        return any((layer / SESSION.lstrip("/")).exists() for layer in image.find(self.config.images, name).layers)
+        """Say whether an image has a screen of ours; one that E2B's program starts is for that program alone."""
+        return image.find(self.config.images, name).has(SESSION)
 
     def leave(self, desk: DeskId) -> None:
         """Let go of whoever reads a desk's screen and browser: the next look has another reader."""
@@ -201,6 +201,10 @@ class Host:
         Variables inside stay as they are. A desk that was opened without any way out gets none.
         """
         await self.doors.change_scope(desk, scope, by)
+
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str = "owner") -> None:
+        """Let a desk reach something more; a deny of its scope and the operator's ceiling stand above it."""
+        await self.doors.allow(desk, rules, by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""

@@ -100,7 +100,7 @@ class Scope:
     values: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     """Secrets whoever gives the scope brings along, by the names its grants use; others are the vault's.
 
-    They are never written down, and no part of a scope's digest.
+    No journal has them, nor a scope's digest.
     """
 
 

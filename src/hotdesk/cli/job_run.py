@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.brief.ceiling import admitted
 from hotdesk.cli.board import Board, JsonLines, Limits, receipt_lines
-from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, read_chosen, say
+from hotdesk.cli.carrying import PAUSED, Chosen, brain_of, machine_for, prepared, say
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -190,8 +190,7 @@ def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None, 
     return Run(settings, chosen, job or new_id(), json=json, record=record).carry_out()
 
 
-def go_on(settings: Config, job: str, limits: dict[str, Any], *, json: bool) -> int:
+def go_on(settings: Config, kept: Chosen, job: str, limits: dict[str, Any], *, json: bool) -> int:
     """Go on with a job, within other limits where they are given."""
-    kept = read_chosen(papers.find(settings.lib / "jobs", job).order())
     told = {name: value for name, value in limits.items() if value is not None}
     return Run(settings, replace(kept, limits={**kept.limits, **told}), job, True, json).carry_out()

@@ -14,7 +14,7 @@ from hotdesk.cli import options
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import MIB, Config
 from hotdesk.desk import state
-from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.remote import NotAdmitted, remote_runtime
 from hotdesk.errors import HostError
 from hotdesk.host import server
 
@@ -36,6 +36,8 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
 
     try:
         return anyio.run(ask)
+    except NotAdmitted:
+        raise
     except HostError:
         return []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.carrying import add_limits, limits_of
+from hotdesk.cli.carrying import add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.job_run import go_on
 from hotdesk.cli.pause import each
 from hotdesk.errors import BriefError
@@ -17,6 +17,8 @@ from hotdesk.job import papers
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
+    parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
+    parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
     add_limits(parser)
     options.add_json(parser, options.STREAM)
 
@@ -39,7 +41,10 @@ def main(arguments: argparse.Namespace) -> int:
         return each(arguments.ids, lambda desk: desk.pause(False))
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
-    return go_on(settings, jobs[0], limits_of(arguments), json=arguments.json)
+    kept = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
+    if arguments.ordered is not None:
+        require_ordered(kept, arguments.ordered, arguments.installed)
+    return go_on(settings, kept, jobs[0], limits_of(arguments), json=arguments.json)
 
 
 def found(jobs: Path, name: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
 import sys
 import time
@@ -18,6 +19,7 @@ from hotdesk.api.server import serve
 from hotdesk.api.serving import PORT, SETTINGS, Serving
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.desk import state
 from hotdesk.errors import BriefError, HostError
 
 LOOPBACK = "127.0.0.1"
@@ -58,6 +60,7 @@ def main(arguments: argparse.Namespace) -> int:
     beyond it needs TLS and a key. When it ends, so do its desks.
     """
     settings = config.load()
+    require_desks(settings)
     keys = Keys(settings.lib / "serve")
     keys.refresh()
     has_keys = any(is_valid(key, time.time()) for key in keys.known.values())
@@ -67,6 +70,13 @@ def main(arguments: argparse.Namespace) -> int:
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
     return run(settings, serving, plain, tls)
+
+
+def require_desks(settings: Config) -> None:
+    """Refuse to serve where no desk can ever be opened."""
+    if os.geteuid() != 0:
+        raise HostError("serving desks needs root (mounts, namespaces, cgroups); use sudo, or install the systemd unit")
+    state.prepare(settings)
 
 
 def run(settings: Config, serving: Serving, plain: socket.socket, tls: socket.socket | None) -> int:

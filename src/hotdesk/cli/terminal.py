@@ -86,16 +86,17 @@ def write_all(fd: int, data: bytes) -> bool:
 def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]], stop: Callable[[], None] | None = None) -> int:
     """Run a command's work; SIGTERM and SIGHUP end it as Ctrl-C does, so that its desk burns.
 
-    Where it can be asked to `stop`, the first signal does that, and the second ends it.
+    Where it can be asked to `stop`, the first signal does that, and the second ends it. Those after it change nothing:
+    they would break off the burning, and leave a process that waits for its own threads.
     """
 
     async def guarded() -> int:
         code = 128 + signal.SIGINT
-        async with anyio.create_task_group() as tasks:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            async with anyio.create_task_group() as tasks:
 
-            async def listen() -> None:
-                nonlocal code, stop
-                with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                async def listen() -> None:
+                    nonlocal code, stop
                     async for number in signals:
                         if stop is not None:
                             stop()
@@ -105,9 +106,9 @@ def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]], stop: Callab
                         tasks.cancel_scope.cancel()
                         return
 
-            tasks.start_soon(listen)
-            code = await work()
-            tasks.cancel_scope.cancel()
+                tasks.start_soon(listen)
+                code = await work()
+                tasks.cancel_scope.cancel()
         return code
 
     return unwrapped(guarded)

@@ -1,4 +1,4 @@
-"""A server, as its callers use it: desks, jobs, approvals, drive."""
+"""A server, as its callers use it: desks, jobs, approvals, drive, vault."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeVar
 
 import anyio
 
-from hotdesk.client.data import Approval, DeskShown, Happened, Job, Kept, read
+from hotdesk.client.data import Allowed, Approval, DeskShown, Happened, Job, Kept, read
 from hotdesk.client.desk import FarDesk
 from hotdesk.client.http import Line
+from hotdesk.client.vault import FarVault
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError
 
@@ -28,6 +29,7 @@ class Client:
 
     def __init__(self, url: str, key: str, *, trust: ssl.SSLContext | None = None) -> None:
         self.line = Line(url, key, trust)
+        self.vault = FarVault(self.line)
 
     async def __aenter__(self) -> Client:
         await self.line.call("GET", "/session")  # a key that is none is told at once
@@ -62,7 +64,7 @@ class Client:
 
     async def desks(self) -> list[DeskShown]:
         """List open desks."""
-        return [read(DeskShown, each) for each in await self.every("/desks")]
+        return [read(DeskShown, each) for each in await self.line.every("/desks")]
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it. Twice is no error."""
@@ -96,7 +98,7 @@ class Client:
 
     async def jobs(self) -> list[Job]:
         """List jobs, the newest first."""
-        return [read(Job, each) for each in await self.every("/jobs")]
+        return [read(Job, each) for each in await self.line.every("/jobs")]
 
     async def job(self, job: str) -> Job:
         """Say how a job stands."""
@@ -109,6 +111,10 @@ class Client:
     async def resume(self, job: str, limits: Mapping[str, float] | None = None) -> Job:
         """Go on with a job."""
         return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", {"limits": dict(limits or {})}))
+
+    async def allow(self, job: str, rule: str) -> Allowed:
+        """Let a job's desks reach something more, now and later; its brief's denies and the ceiling stand above it."""
+        return read(Allowed, await self.line.call("POST", f"/jobs/{job}/allow", {"rule": rule}))
 
     async def forget(self, job: str) -> None:
         """Destroy what is kept of a job beside the journal."""
@@ -137,7 +143,7 @@ class Client:
 
     async def approvals(self) -> list[Approval]:
         """List what waits for people."""
-        return [read(Approval, each) for each in await self.every("/approvals")]
+        return [read(Approval, each) for each in await self.line.every("/approvals")]
 
     async def approve(self, asked: Approval, *, plan: str = "") -> None:
         """Say yes to exactly what was shown; with `plan`, to a plan as it was edited."""
@@ -158,7 +164,7 @@ class Client:
 
     async def ls(self, prefix: str = "") -> list[Kept]:
         """List names in the drive, each with its newest version."""
-        return [read(Kept, each) for each in await self.every("/drive", prefix=prefix)]
+        return [read(Kept, each) for each in await self.line.every("/drive", prefix=prefix)]
 
     async def get(self, name: str) -> bytes:
         """Give what is kept under NAME or NAME@VERSION."""
@@ -178,17 +184,6 @@ class Client:
     async def rm(self, name: str) -> None:
         """Remove a name with all its versions, or NAME@VERSION."""
         await self.line.call("DELETE", f"/drive/{checked(name)}")
-
-    async def every(self, path: str, **query: object) -> list[dict[str, Any]]:
-        """Give all of a list, page after page."""
-        found: list[dict[str, Any]] = []
-        after = ""
-        while True:
-            told = await self.line.call("GET", path, query={**query, "limit": 1000, "after": after})
-            found += told["items"]
-            if (following := told["next"]) is None:
-                return found
-            after = following
 
 
 def checked(name: str) -> str:

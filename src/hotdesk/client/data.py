@@ -47,6 +47,8 @@ class Job:
     state: str
     why: str
     by: str
+    live: bool = False
+    """Whether somebody works at it; one that is not over and not live can be resumed."""
     begun: float | None = None
     ended: float | None = None
     cost: float | None = None
@@ -79,6 +81,25 @@ class Approval:
     by: str = ""
     plan_text: str = ""
     card: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a job's desks reach beside its brief, and which have it by now."""
+
+    rule: str
+    desks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SecretShown:
+    """What may be known of a secret."""
+
+    name: str
+    kind: str
+    version: int
+    created: float
+    changed: float
 
 
 @dataclass(frozen=True, slots=True)

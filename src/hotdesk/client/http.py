@@ -154,6 +154,17 @@ class Line:
         except ValueError as e:
             raise HostError(f"the server at {self.name} answers strangely") from e
 
+    async def every(self, path: str, **query: object) -> list[dict[str, Any]]:
+        """Give all of a list, page after page."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            told = await self.call("GET", path, query={**query, "limit": 1000, "after": after})
+            found += told["items"]
+            if (more := told["next"]) is None:
+                return found
+            after = more
+
 
 async def following(connection: h11.Connection, stream: ByteStream) -> object:
     """Give the next event of an answer."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import StepEnded as StepEnded
     from hotdesk.event.job import Summed as Summed
     from hotdesk.event.job import Thought as Thought
+    from hotdesk.event.job import VaultChanged as VaultChanged
     from hotdesk.event.job import Verified as Verified
 
     Event: TypeAlias = DeskEvent | JobEvent

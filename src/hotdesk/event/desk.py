@@ -52,6 +52,8 @@ class Rescoped:
     """As text. Never a value."""
     by: str = ""
     """Who wanted it so."""
+    allowed: tuple[str, ...] = ()
+    """Of the rules: what people let pass beside the scope, all told. A job's next desks have it, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,17 @@ class DriveChanged:
     version: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class VaultChanged:
+    """A secret is about to be put in or removed through a server. Nothing of its value is here, nor made of it."""
+
+    job: str
+    """The act's own id."""
+    name: str
+    what: Literal["put", "removed"]
+    by: str
+
+
 JobEvent: TypeAlias = (
     JobBegun
     | Planned
@@ -340,4 +351,5 @@ JobEvent: TypeAlias = (
     | JobBurnt
     | Forgotten
     | DriveChanged
+    | VaultChanged
 )

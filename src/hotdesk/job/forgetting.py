@@ -68,7 +68,7 @@ def due(tales: Iterable[Tale], jobs: Path, now: int, days: float = DAYS) -> list
         if now - tale.last >= days * DAY
         and (jobs / tale.job).is_dir()
         and not is_held(jobs / tale.job)
-        and tale.state(False, now)[0] != "waiting"
+        and not any(each.until > now for each in tale.waiting.open)
     ]
 
 

@@ -62,6 +62,9 @@ class LocalMachine:
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Do nothing: there is no door."""
 
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Do nothing: there is no door."""
+
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say that there are none: nobody keeps secrets here."""
         return tuple("there is no vault without walls" for _ in scope.grants)

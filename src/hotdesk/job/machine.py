@@ -49,6 +49,10 @@ class Machine(Protocol):
         """Have the door hold another step's rules and grants; what was open is cut."""
         ...
 
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Let a desk reach something more; `BriefError` when the operator does not."""
+        ...
+
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -17,8 +18,9 @@ from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
-from hotdesk.errors import FileError, ModelError
+from hotdesk.errors import BriefError, FileError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
+from hotdesk.job.allowed import allowed
 from hotdesk.job.cards import question_card, repeat_card
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
@@ -228,9 +230,19 @@ class Steps:
         """Give a step its permissions: what the door holds for it, and its tools."""
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
+            await self.allow(desk)
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
         toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
         return StepStage(step, desk, toolbox, self.asks, self.log.waiting)
+
+    async def allow(self, desk: Desk) -> None:
+        """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
+        journal = self.people.journal
+        here = allowed(journal, [desk.id])
+        for rule, by in allowed(journal, {**self.past.desks, **dict.fromkeys(self.desks.opened)}).items():
+            if rule not in here:
+                with suppress(BriefError):  # the door says why, whenever it is tried
+                    await self.machine.allow(desk.id, [rule], by)
 
     async def open(self) -> Desk:
         """Open the desk the job works at: with its inputs, or as it was kept."""

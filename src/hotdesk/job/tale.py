@@ -146,15 +146,18 @@ class Tale:
         return sum(step.outcome == "done" for step in steps), len(steps)
 
     def state(self, live: bool, now: int) -> tuple[State, str]:
-        """Say how it stands, and what for or why: an id that is waited for, why it paused or failed."""
+        """Say how it stands, and what for or why: an id that is waited for, why it paused or failed.
+
+        One that was stopped stands still, whatever it asked before: an answer counts once it goes on.
+        """
         if self.ended is not None:
             return self.ended.outcome, self.ended.why
+        if self.paused is not None and not live:
+            return "paused", self.paused
         open_now = [each for each in self.waiting.open if live or each.until > now]
         if open_now:
             return "waiting", open_now[0].id
-        if live:
-            return "running", ""
-        return ("killed", "") if self.paused is None else ("paused", self.paused)
+        return ("running", "") if live else ("killed", "")
 
 
 def tales(journal: Path) -> list[Tale]:

@@ -28,8 +28,8 @@ from hotdesk.job.said import said
 
 UNDISTURBED = "undisturbed"
 """The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
-SETTLING = 2.0
-"""Seconds in which what is ending ends."""
+SETTLING = 10.0
+"""Seconds in which what is ending ends, on a busy machine, too."""
 BASE, OFFICE = "base", "office"
 """The smallest image, and one with an office that stands on it: what is looked at in the one can be in the other."""
 STAYS = {OFFICE: 2}
@@ -70,6 +70,13 @@ class Made:
     def faults(self) -> list[str]:
         """Say what its checks found wrong."""
         return [str(fault) for each in self.seen for fault in each.faults]
+
+
+def most_at_once(items: Sequence[Deliverable]) -> int:
+    """Say how many clean desks may be open at once while deliverables are looked at."""
+    checks = [[find(name, expect) for name, expect in checks_of(item)] for item in items]
+    shared = {check.image for each in checks for check in each if not check.alone}
+    return len(shared) + min(ABREAST, sum(any(check.alone for check in each) for each in checks))
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ from hotdesk.keys import teller
 from hotdesk.keys.certifying import certify
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
 from hotdesk.keys.line import READ, Line
-from hotdesk.keys.reading import as_desk, as_list, event_of, values_of
+from hotdesk.keys.reading import as_desk, as_list, bytes_of, event_of, values_of
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
 
@@ -209,7 +209,7 @@ class Keys:
             case "ready":
                 line.tell(re=number, ok={})
             case "unlock":
-                self.root = Secret(base64.b64decode(str(message["root"]), validate=True))
+                self.root = Secret(bytes_of(str(message["root"])))
                 line.tell(re=number, ok={})
             case "open":
                 self.open(line, desk, message)
@@ -349,7 +349,8 @@ class Keys:
             raise BriefError(f"over {MOST_ALLOWED} rules were allowed beside the brief; write a brief that has them")
         charter.allowed = allowed
         texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
-        self.journal.add(desk, "keys", Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"])))
+        told = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)
+        self.journal.add(desk, "keys", told)
         self.mark += 1
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, verb="allow", rules=list(rules))

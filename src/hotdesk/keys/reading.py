@@ -28,7 +28,15 @@ def values_of(value: object) -> dict[str, bytes]:
     """Read secrets an owner brings along."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BriefError("secrets are told by name, each as text")
-    return {str(name): base64.b64decode(text, validate=True) for name, text in value.items()}
+    return {str(name): bytes_of(text) for name, text in value.items()}
+
+
+def bytes_of(text: str) -> bytes:
+    """Read a secret from text; what is wrong with it is told without a word of it."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise BriefError("a secret is told in base64, and this is none") from None
 
 
 def event_of(message: object) -> Event:

@@ -10,7 +10,7 @@ from tests.ledger import JOB, SIGNER, Ledger, paused_job, whole_job
 
 from hotdesk.drive.audit import verify
 from hotdesk.errors import BriefError
-from hotdesk.event import Event, Forgotten, JobEnded
+from hotdesk.event import Event, Forgotten, JobEnded, JobPaused
 from hotdesk.job import papers
 from hotdesk.job.forgetting import DAY, destroy, due, forget, overwrite, strays
 from hotdesk.job.held import held
@@ -76,10 +76,12 @@ def test_a_key_is_overwritten_before_its_name_goes(ledger: Ledger, tmp_path: Pat
 
 
 def test_jobs_are_due_when_nothing_was_heard_of_them_for_long(ledger: Ledger) -> None:
-    paused, waiting, gone = ("i" + letter * 20 for letter in "pwg")
+    paused, waiting, stopped, gone = ("i" + letter * 20 for letter in "pwsg")
     whole_job(ledger)
     paused_job(ledger, paused)
     ledger.ask(ledger.begin(waiting), job=waiting, seconds=99 * 86400)
+    ledger.ask(ledger.begin(stopped), job=stopped, seconds=99 * 86400)
+    ledger.note(JobPaused(stopped, "it was asked to stop"))
     ledger.begin(gone)
     ledger.note(JobEnded(gone, "done"))
     destroy(ledger.jobs / gone)
@@ -87,7 +89,7 @@ def test_jobs_are_due_when_nothing_was_heard_of_them_for_long(ledger: Ledger) ->
     now = max(tale.last for tale in known)
     assert due(known, ledger.jobs, now + 30 * DAY - 60_000) == []
     assert [tale.job for tale in due(known, ledger.jobs, now + 30 * DAY)] == [JOB, paused]
-    assert [tale.job for tale in due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting]
+    assert [tale.job for tale in due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting, stopped]
     with held(ledger.jobs / paused):
         assert [tale.job for tale in due(known, ledger.jobs, now + DAY, days=1)] == [JOB]
 

@@ -1,0 +1,27 @@
+"""A server's vault, with the library's words: secrets go in, and none ever comes out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hotdesk.client.data import SecretShown, read
+from hotdesk.client.http import Line
+
+
+class FarVault:
+    """Secrets by name at a server; each method is its namesake's in `hotdesk.vault`."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+
+    async def put(self, name: str, value: str, kind: Literal["token", "basic", "totp"] = "token") -> SecretShown:
+        """Keep a secret; one of that name is replaced, one version up. Of `basic` the value is USER:PASSWORD."""
+        return read(SecretShown, await self.line.call("PUT", f"/vault/{name}", {"kind": kind, "value": value}))
+
+    async def ls(self) -> list[SecretShown]:
+        """List secrets: names and kinds, never values."""
+        return [read(SecretShown, each) for each in await self.line.every("/vault")]
+
+    async def remove(self, name: str) -> None:
+        """Forget a secret."""
+        await self.line.call("DELETE", f"/vault/{name}")

@@ -1,0 +1,20 @@
+"""What people allowed a job's desks beside its brief, as keys wrote it down: it is the job's, not only one desk's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from hotdesk.drive.journal import read
+from hotdesk.event import Rescoped
+
+
+def allowed(journal: Path, desks: Collection[str]) -> dict[str, str]:
+    """Give the rules that people allowed at these desks, in order, each with who did."""
+    found: dict[str, str] = {}
+    for row in read(journal, desks, names=[Rescoped.__name__]):
+        event = row.event()
+        assert isinstance(event, Rescoped)
+        for rule in event.allowed:
+            found.setdefault(rule, event.by)
+    return found

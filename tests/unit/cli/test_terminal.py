@@ -1,0 +1,45 @@
+"""What a command does with signals."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+WORK = """
+import sys
+
+import anyio
+
+from hotdesk.cli.terminal import run_interruptible
+
+
+async def work() -> int:
+    await anyio.to_thread.run_sync(int)
+    try:
+        print("open", flush=True)
+        await anyio.sleep(60)
+    finally:
+        with anyio.move_on_after(30, shield=True):
+            print("burning", flush=True)
+            await anyio.to_thread.run_sync(sys.stdin.readline)
+            print("burnt", flush=True)
+    return 0
+
+
+sys.exit(run_interruptible(work))
+"""
+
+
+def test_signals_that_come_while_a_desk_burns_do_not_break_that_off() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "open\n"
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.readline() == "burning\n"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+            running.send_signal(number)
+        said, _ = running.communicate("\n", timeout=30)
+    assert (said, running.returncode) == ("burnt\n", 130)
