@@ -22,6 +22,10 @@ SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446  # the same 
 WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
 """Write to, remove and make files and folders of every kind."""
 REFER, TRUNCATE, DEVICES = 1 << 13, 1 << 14, 1 << 15
+FILES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | REFER | TRUNCATE
+"""Of that what makes files, folders and sockets: no link and no device."""
+SOCKETS = 1 << 5 | 1 << 7 | 1 << 9
+"""Of that what makes folders and sockets, and removes what is no folder: it writes no file."""
 READS = 1 << 0 | 1 << 2 | 1 << 3
 """Run and read files, and list folders."""
 BIND, CONNECT = 0b01, 0b10
@@ -49,15 +53,26 @@ class Port(ctypes.Structure):
     _fields_ = (("access", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
-def confine(writable: Iterable[Path], *, any_owner: bool = False, reads_all: bool = False, dials: bool = False) -> None:
+def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = False) -> None:
     """Give up everything but writing below `writable`; `any_owner` keeps root's way with other users' files there.
 
-    One that `reads_all` may still read every file, and one that `dials` connect by TCP.
+    One that `dials` may still connect by TCP.
     """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)
     if os.geteuid() == 0:
-        drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else {CAP_DAC_READ_SEARCH} if reads_all else set())
+        drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
+
+
+def confine_reader(writable: Iterable[Path], sockets: Iterable[Path], *, dials: bool = False) -> None:
+    """Give up everything but reading, making plain files below `writable`, and sockets below `sockets`.
+
+    Whoever is more privileged goes through these folders: no link can be laid there.
+    """
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    restrict(list(writable), FILES, tcp=BIND if dials else TCP, sockets=list(sockets))
+    if os.geteuid() == 0:
+        drop_capabilities({CAP_DAC_READ_SEARCH})
 
 
 def existing(path: Path) -> Path:
@@ -86,11 +101,18 @@ def bound_capabilities(kept: set[int]) -> None:
 
 
 def restrict(
-    folders: list[Path], granted: int = ~0, *, reads: int = 0, tcp: int = TCP, ports: Collection[int] = ()
+    folders: list[Path],
+    granted: int = ~0,
+    *,
+    reads: int = 0,
+    tcp: int = TCP,
+    ports: Collection[int] = (),
+    sockets: Collection[Path] = (),
 ) -> None:
     """Restrict this thread and all it starts by Landlock, as far as this kernel knows it.
 
-    Writing is `granted` below `folders` only, and so are `reads`; of what `tcp` names, connecting to `ports` only.
+    Writing is `granted` below `folders` only, and so are `reads`; making sockets below `sockets`, too; of what `tcp`
+    names, connecting to `ports` only.
     """
     version = kernel.libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
@@ -102,10 +124,10 @@ def restrict(
     made = kernel.libc.syscall(SYS_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
     ruleset = kernel.check(made, "landlock_create_ruleset")
     try:
-        for folder in folders:
+        for folder, rights in (*((each, granted) for each in folders), *((each, SOCKETS) for each in sockets)):
             fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             try:
-                add_rule(ruleset, 1, Beneath(handled & granted, fd))
+                add_rule(ruleset, 1, Beneath(handled & rights, fd))
             finally:
                 os.close(fd)
         for port in ports if wanted.net & CONNECT else ():

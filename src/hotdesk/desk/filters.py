@@ -10,9 +10,11 @@ import base64
 import os
 import shutil
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk import bundle, seccomp
+from hotdesk.desk import bundle, seccomp, uids
+from hotdesk.desk.filesystem import opened
 
 ANNOTATION = "run.oci.seccomp_bpf_data"
 INSTRUCTION = 8
@@ -31,7 +33,10 @@ class Filters:
         """Give the kept filter as an annotation wants it."""
         if self.file is None or not self.file.exists():
             return None
-        return base64.b64encode(self.file.read_bytes()).decode()
+        with self.file.open("rb") as file:
+            if os.fstat(file.fileno()).st_uid != uids.KEEPER:
+                return None  # a server writes files in its tenants' folders as well
+            return base64.b64encode(file.read(MOST)).decode()
 
     def keep(self, made: Path) -> None:
         """Keep what the runtime compiled for a desk that started."""
@@ -41,10 +46,23 @@ class Filters:
         if not data or len(data) % INSTRUCTION or len(data) > MOST:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self.file.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(data)
-        fresh.replace(self.file)
+        with suppress(OSError):  # where a file cannot be without a name, none is kept
+            write_own(self.file, data)
         self.compiled = self.read()
+
+
+def write_own(path: Path, data: bytes) -> None:
+    """Write a file that is a keeper's before it has a name by which somebody else could open it."""
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    with opened(path.parent) as place:
+        fd = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=place)
+        with open(fd, "wb") as file:
+            os.fchown(fd, uids.KEEPER, uids.KEEPER)
+            file.write(data)
+            file.flush()
+            os.link(f"/proc/self/fd/{fd}", fresh.name, dst_dir_fd=place)
+    fresh.replace(path)
 
 
 def key(runtime: str) -> str:

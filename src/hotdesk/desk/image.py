@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hotdesk.errors import BriefError, ImageError, printable
 
@@ -33,6 +34,22 @@ class Image:
     """Bytes on disk, those of layers it shares included."""
     source: str
     """Where it came from, in words."""
+
+    def has(self, path: str) -> bool:
+        """Say whether a desk finds a file there: the topmost layer decides that has it, or has it removed."""
+        for layer in self.layers:
+            place = layer
+            for part in PurePosixPath(path).parts[1:]:
+                place /= part
+                try:
+                    mode = place.lstat().st_mode
+                except (FileNotFoundError, NotADirectoryError):
+                    break
+                if stat.S_ISCHR(mode) or stat.S_ISLNK(mode):  # overlay's mark for what was removed; or it is elsewhere
+                    return False
+            else:
+                return stat.S_ISREG(mode)
+        return False
 
 
 def as_name(text: str) -> str:

@@ -139,6 +139,11 @@ class KeeperClient:
             while desk not in self.ended and self.failure is None and not (root and desk in self.rootless):
                 await self.mourners.setdefault(desk, anyio.Event()).wait()
 
+    async def gone(self) -> None:
+        """Wait until the keeper is gone."""
+        while self.failure is None:
+            await self.mourners.setdefault("", anyio.Event()).wait()
+
     def fail(self, why: HotdeskError) -> None:
         """Note why the keeper is gone, and tell everyone who waits."""
         self.failure = self.failure or why

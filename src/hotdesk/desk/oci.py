@@ -299,7 +299,8 @@ class ContainerRuntime:
         await self.keeper.run()
         self.hang_up()
         if not self.keeper.closing:
-            await bury(self.config)
+            with contextlib.suppress(PermissionError):  # this process gave up what it takes to start one
+                await bury(self.config)
 
     def live(self) -> list[DeskId]:
         """List the desks that are open, letting go of those that ended."""
@@ -332,7 +333,7 @@ class ContainerRuntime:
 async def bury(config: Config) -> None:
     """Start a keeper for just long enough to burn what no keeper holds.
 
-    A confined command starts one in vain: the next command's keeper then does it.
+    A confined command cannot start one, or in vain: the next command's keeper then does it.
     """
     undertaker = KeeperClient(start(config))
     async with anyio.create_task_group() as tasks:

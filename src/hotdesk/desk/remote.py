@@ -31,6 +31,10 @@ CALL_SECONDS = 60.0
 PAUSE = 0.02
 
 
+class NotAdmitted(HostError):  # noqa: N818 - a state, as the next
+    """The owner's socket is for others."""
+
+
 class Unanswered(HostError):  # noqa: N818 - a state, and read as one: `except Unanswered`
     """No owner listens there."""
 
@@ -239,6 +243,11 @@ def connected(sock: socket.socket, path: Path) -> bool:
         sock.connect(str(path))
     except BlockingIOError:
         return False
+    except PermissionError as e:
+        raise NotAdmitted(
+            f"{path} is not for this user; ask whoever runs this machine to put you into group hotdesk "
+            "(`usermod -aG hotdesk USER`), and sign in again"
+        ) from e
     except OSError as e:
         raise Unanswered(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
     return True

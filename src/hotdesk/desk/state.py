@@ -91,18 +91,28 @@ def enter(config: Config, desk: str, facts: dict[str, object]) -> Record:
 
 def check_floors(config: Config) -> None:
     """Refuse when the machine is nearly full, rather than opening half a desk."""
+    for why in short_of(config).values():
+        raise HostError(why)
+
+
+def short_of(config: Config) -> dict[str, str]:
+    """Say of what there is less than the floor: disk, memory, processes; and of each why, and what helps."""
+    found = {}
     free = shutil.disk_usage(config.lib if config.lib.exists() else "/").free
     if free < config.disk_floor:
-        raise HostError(
+        found["disk"] = (
             f"only {free / GIB:.1f} GiB free below {config.lib}, the floor is {config.disk_floor / GIB:.1f}; "
             "burn desks or free some space"
         )
     available = available_memory()
     if available < config.memory_floor:
-        raise HostError(f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor")
+        found["memory"] = f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor"
     pids = available_pids()
     if pids < config.pids_floor:
-        raise HostError(f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor")
+        found["processes"] = (
+            f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor"
+        )
+    return found
 
 
 def available_pids(proc: Path = Path("/proc")) -> int:

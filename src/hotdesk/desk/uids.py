@@ -25,6 +25,8 @@ RESOLVER = DOOR - 2
 """The user of the door's child that looks names up."""
 READER = DOOR - 3
 """The user of the processes that read what screens and browsers say."""
+KEEPER = DOOR - 4
+"""Who owns what only a keeper writes, where others who are root without its rights may write, too."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))

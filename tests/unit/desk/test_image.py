@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -167,3 +168,21 @@ def test_names_cannot_steer_a_terminal() -> None:
 def test_images_are_values(tmp_path: Path) -> None:
     image = put(tmp_path, "base", ONE)
     assert replace(image, name="other") != image
+
+
+def test_a_file_a_higher_layer_removed_is_not_there(tmp_path: Path) -> None:
+    top, bottom = tmp_path / "top", tmp_path / "bottom"
+    for folder in (top / "usr/lib", bottom / "usr/lib", bottom / "opt/gone", bottom / "etc"):
+        folder.mkdir(parents=True)
+    for name in ("usr/lib/removed", "usr/lib/kept", "opt/gone/inside"):
+        (bottom / name).touch()
+    (top / "usr/lib/new").touch()
+    (top / "usr/lib/link").symlink_to("/etc/passwd")
+    (top / "opt").mkdir()
+    for name in ("usr/lib/removed", "opt/gone"):
+        os.mknod(top / name, stat.S_IFCHR, 0)
+    image = Image("x", "ab" * 32, (top, bottom), "/usr/bin/python3", "aarch64", 1.0, 4096, "a test")
+    found = {name: image.has(f"/{name}") for name in (
+        "usr/lib/kept", "usr/lib/new", "usr/lib/removed", "usr/lib/none", "usr/lib/link", "opt/gone/inside", "etc"
+    )}  # fmt: skip
+    assert [name for name, there in found.items() if there] == ["usr/lib/kept", "usr/lib/new"]
