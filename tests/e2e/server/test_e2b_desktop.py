@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from e2b import CommandExitException, SandboxException, SandboxNotRunningException, SandboxQuery, TimeoutException
+from e2b import Sandbox as Plain
 from e2b_desktop import Sandbox
+from e2b_desktop.main import _VNCServer as Stream
 from PIL import Image
 from websockets.asyncio.client import connect
 
+from hotdesk.host import Host
 from tests.e2e.server.conftest import Served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
@@ -71,6 +75,75 @@ def test_a_screenshot_can_be_read_as_a_stream(desktop: Sandbox) -> None:
 
 def test_the_screen_says_its_size(desktop: Sandbox) -> None:
     assert desktop.get_screen_size() == (1024, 768)
+
+
+# -- where there is no screen ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dark(server: Served) -> Iterator[Sandbox]:
+    """Give a sandbox that is no desktop to a program that takes it for one."""
+    plain = Plain.create(timeout=300, **server.e2b)
+    yield Sandbox.connect(plain.sandbox_id, **server.e2b)
+    plain.kill()
+
+
+def test_a_template_that_is_no_desktop_gives_none_and_is_killed(server: Served) -> None:
+    with pytest.raises(SandboxException, match="not found"):
+        Sandbox.create("nobodys", **server.e2b)
+    with pytest.raises(TimeoutException, match="Xvfb"):
+        Sandbox.create("base", metadata={"no": "desktop"}, **server.e2b)
+    assert Plain.list(query=SandboxQuery(metadata={"no": "desktop"}), **server.e2b).next_items() == []
+
+
+def test_without_a_screen_nothing_is_seen_moved_or_typed(dark: Sandbox) -> None:
+    with pytest.raises(CommandExitException):
+        dark.screenshot()
+    with pytest.raises(CommandExitException):
+        dark.left_click(5, 5)
+    with pytest.raises(CommandExitException):
+        dark.double_click(5, 5)
+    with pytest.raises(CommandExitException):
+        dark.right_click(5, 5)
+    with pytest.raises(CommandExitException):
+        dark.middle_click(5, 5)
+    with pytest.raises(CommandExitException):
+        dark.scroll("up")
+    with pytest.raises(CommandExitException):
+        dark.move_mouse(5, 5)
+    with pytest.raises(CommandExitException):
+        dark.mouse_press()
+    with pytest.raises(CommandExitException):
+        dark.mouse_release()
+    with pytest.raises(CommandExitException):
+        dark.drag((1, 1), (2, 2))
+    with pytest.raises(CommandExitException):
+        dark.get_cursor_position()
+    with pytest.raises(CommandExitException):
+        dark.get_screen_size()
+    with pytest.raises(CommandExitException):
+        dark.write("x")
+    with pytest.raises(CommandExitException):
+        dark.press("enter")
+    with pytest.raises(CommandExitException):
+        dark.get_current_window_id()
+    with pytest.raises(CommandExitException):
+        dark.get_application_windows("xterm")
+    with pytest.raises(CommandExitException):
+        dark.get_window_title("1")
+
+
+def test_a_desktop_that_has_ended_opens_nothing(server: Served) -> None:
+    with Plain.create(**server.e2b) as plain:
+        ended = Sandbox.connect(plain.sandbox_id, **server.e2b)
+    with pytest.raises(SandboxNotRunningException):
+        ended.launch("xfce4-terminal")
+    with pytest.raises(SandboxNotRunningException):
+        ended.open("/etc/hostname")
+    with pytest.raises(SandboxNotRunningException):
+        ended.wait(10)
+    with pytest.raises(SandboxNotRunningException):
+        Stream(ended).stop()
 
 
 # -- the mouse -------------------------------------------------------------------------------------------------
@@ -207,3 +280,9 @@ async def offered(server: Served, headers: dict[str, str]) -> list[int]:
         ways = await found.recv()
         assert isinstance(ways, bytes)
         return list(ways[1:])
+
+
+def test_its_screen_is_not_ours_and_our_tools_for_one_are_not_offered(server: Served) -> None:
+    host = Host(server.settings)
+    assert [host.has_screen(name) for name in ("desktop", "e2b-desktop", "base")] == [True, False, False]
+    assert not [tool.name for tool in host.tools("e2b-desktop") if tool.name.startswith(("screen_", "browser_"))]

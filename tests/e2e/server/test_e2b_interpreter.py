@@ -15,7 +15,7 @@ import pytest
 from e2b import InvalidArgumentException, NotFoundException, SandboxException, TimeoutException
 from e2b_code_interpreter import AsyncSandbox, Sandbox
 from e2b_code_interpreter.charts import BarChart, BoxAndWhiskerChart, LineChart, PieChart, ScatterChart, SuperChart
-from e2b_code_interpreter.models import ExecutionError, OutputMessage, Result
+from e2b_code_interpreter.models import Context, ExecutionError, OutputMessage, Result
 
 from hotdesk.api.e2b import templates
 from hotdesk.desk.seam import Spec
@@ -201,6 +201,16 @@ def test_everything_is_told_as_it_happens(sandbox: Sandbox) -> None:
     assert [each.name for each in errors] == ["ZeroDivisionError"]
 
 
+def test_what_happened_can_be_written_down_as_json(sandbox: Sandbox) -> None:
+    done = sandbox.run_code("print('o')\ndisplay('r')\n1/0")
+    told = json.loads(done.to_json())
+    assert json.loads(told["logs"]) == json.loads(done.logs.to_json()) == {"stdout": ["o\n"], "stderr": []}
+    assert [each["text"] for each in told["results"]] == ["r"]
+    assert done.error is not None
+    assert json.loads(done.error.to_json())["name"] == "ZeroDivisionError"
+    assert (done.results[0]._repr_html_(), str(OutputMessage("line", 0))) == (None, "line")
+
+
 # -- languages -------------------------------------------------------------------------------------------------
 
 
@@ -298,6 +308,14 @@ def test_contexts_are_made_listed_restarted_and_removed(sandbox: Sandbox) -> Non
         sandbox.run_code("1", context=context)
 
 
+def test_a_context_is_read_from_what_the_server_tells(server: Served, sandbox: Sandbox) -> None:
+    aim = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49999"}
+    told = [Context.from_json(each) for each in httpx.get(f"{server.url}/contexts", headers=aim).json()]
+    assert {each.id for each in told} == {each.id for each in sandbox.list_code_contexts()}
+    with pytest.raises(KeyError, match="id"):
+        Context.from_json({})
+
+
 def test_contexts_do_not_see_each_other(sandbox: Sandbox) -> None:
     sandbox.run_code("secret = 1", context=sandbox.create_code_context())
     error = sandbox.run_code("secret", context=sandbox.create_code_context()).error
@@ -381,11 +399,51 @@ async def test_an_async_program_manages_contexts(same: AsyncSandbox) -> None:
         await same.run_code("1", context=context)
 
 
+async def test_an_async_program_is_told_what_is_wrong(same: AsyncSandbox) -> None:
+    errors: list[str] = []
+    results: list[str | None] = []
+    done = await same.run_code(
+        "import sys\nprint('e', file=sys.stderr)\ndisplay('r')\n1/0",
+        on_stderr=lambda message: errors.append(message.line),
+        on_result=lambda result: results.append(result.text),
+        on_error=lambda error: errors.append(error.name),
+    )
+    assert (errors, results) == (["e\n", "ZeroDivisionError"], ["r"])
+    assert done.error is not None
+    with pytest.raises(SandboxException, match="is not a folder"):
+        await same.create_code_context(cwd="/nowhere")
+    with pytest.raises(NotFoundException):
+        await same.restart_code_context("nobody")
+    with pytest.raises(NotFoundException):
+        await same.remove_code_context("nobody")
+    with pytest.raises(SandboxException, match="there is python, javascript, bash"):
+        await same.run_code("1", language="cobol")
+    with pytest.raises(TimeoutException):
+        await same.run_code("while True: pass", timeout=1)
+
+
 async def test_code_in_one_context_waits_its_turn(same: AsyncSandbox) -> None:
     context = await same.create_code_context()
     code = "n = globals().get('n', 0); import time; m = n; time.sleep(0.2); n = m + 1; n"
     done = await asyncio.gather(*(same.run_code(code, context=context) for _ in range(3)))
     assert sorted(each.text or "" for each in done) == ["1", "2", "3"]
+
+
+# -- where no code runs ----------------------------------------------------------------------------------------
+
+
+async def test_a_sandbox_that_runs_no_code_or_has_ended_says_so(server: Served) -> None:
+    plain = Sandbox.create("base", timeout=60, **server.e2b)
+    other = await AsyncSandbox.connect(plain.sandbox_id, **server.e2b)
+    with pytest.raises(SandboxException, match="port is not open"):
+        plain.list_code_contexts()
+    with pytest.raises(SandboxException, match="port is not open"):
+        await other.list_code_contexts()
+    plain.kill()
+    with pytest.raises(TimeoutException, match="not found"):
+        plain.run_code("1")
+    with pytest.raises(TimeoutException, match="not found"):
+        await other.run_code("1")
 
 
 # -- kept ready ------------------------------------------------------------------------------------------------

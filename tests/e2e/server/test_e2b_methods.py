@@ -1,71 +1,107 @@
-"""Every public method of the SDK's parts that speak to envd is called in a test of this folder."""
+"""Every public method of E2B's SDKs is called in a test of this folder, and seen to fail where it can."""
 
 from __future__ import annotations
 
-import ast
 import inspect
+from functools import cache
 from pathlib import Path
 
+import e2b_code_interpreter as code
+import e2b_desktop as desktop
 import pytest
-from e2b import AsyncCommandHandle, AsyncSandbox, AsyncWatchHandle, CommandHandle, Sandbox, WatchHandle
+from e2b import (
+    AsyncCommandHandle,
+    AsyncCommandInputHandle,
+    AsyncSandbox,
+    AsyncSandboxPaginator,
+    AsyncSnapshotPaginator,
+    AsyncWatchHandle,
+    CommandHandle,
+    Git,
+    Sandbox,
+    SandboxPaginator,
+    SnapshotPaginator,
+    WatchHandle,
+)
+from e2b.sandbox.utils import class_method_variant
 from e2b.sandbox_async.commands.command import Commands as AsyncCommands
-from e2b.sandbox_async.commands.command_input_handle import AsyncCommandInputHandle
 from e2b.sandbox_async.commands.pty import Pty as AsyncPty
 from e2b.sandbox_async.filesystem.filesystem import Filesystem as AsyncFilesystem
+from e2b.sandbox_async.git import Git as AsyncGit
 from e2b.sandbox_sync.commands.command import Commands
 from e2b.sandbox_sync.commands.pty import Pty
 from e2b.sandbox_sync.filesystem.filesystem import Filesystem
+from e2b_code_interpreter.models import Context, Execution, ExecutionError, Logs, OutputMessage, Result
+from e2b_desktop.main import _VNCServer as Stream
+
+from tests.e2e.server.calls import Use, uses
 
 HERE = Path(__file__).parent
-FILES = ("commands", "pty", "files", "watch")
-SYNC = {
-    Commands: ("commands",), CommandHandle: ("handle", "again", "one", "terminal", "other"), Pty: ("pty",),
-    Filesystem: ("files",), WatchHandle: ("watch", "deep", "shallow"),
+KINDS = [
+    Sandbox, Commands, CommandHandle, Pty, Filesystem, WatchHandle, Git, SandboxPaginator, SnapshotPaginator,
+    AsyncSandbox, AsyncCommands, AsyncCommandHandle, AsyncCommandInputHandle, AsyncPty, AsyncFilesystem,
+    AsyncWatchHandle, AsyncGit, AsyncSandboxPaginator, AsyncSnapshotPaginator,
+    code.Sandbox, code.AsyncSandbox, Context, Execution, ExecutionError, Logs, OutputMessage, Result,
+    desktop.Sandbox, Stream,
+]  # fmt: skip
+
+
+OWN = "it only puts words together; nobody is asked"
+ADDRESSES = {
+    "download_url": OWN, "get_host": OWN, "get_mcp_url": OWN, "upload_url": OWN,
+    "is_running": "that a sandbox ended is its answer",
 }  # fmt: skip
-ASYNC = {
-    AsyncCommands: ("commands",), AsyncCommandHandle: ("handle", "other", "sleeping", "terminal"), AsyncPty: ("pty",),
-    AsyncFilesystem: ("files",), AsyncWatchHandle: ("watch",), AsyncCommandInputHandle: ("given",),
+HANGS_UP = {"disconnect": "it hangs up, whoever was at the other end"}
+CANNOT_FAIL: dict[type, dict[str, str]] = {
+    Sandbox: ADDRESSES, AsyncSandbox: ADDRESSES, CommandHandle: HANGS_UP, AsyncCommandHandle: HANGS_UP,
+    AsyncWatchHandle: {"stop": "it hangs up, whoever was at the other end"},
+    Execution: {"to_json": OWN}, ExecutionError: {"to_json": OWN}, Logs: {"to_json": OWN}, Result: {"formats": OWN},
+    Stream: {"get_url": OWN},
 }  # fmt: skip
-ADDRESSES = ("download_url", "upload_url")
+"""What has no error of its own, and why."""
 
 
-def called(kind: type[ast.FunctionDef] | type[ast.AsyncFunctionDef]) -> set[tuple[str, str]]:
-    """List what tests of one kind call, as the last name before the dot and the one after it."""
-    found: set[tuple[str, str]] = set()
-    for name in FILES:
-        for test in ast.walk(ast.parse((HERE / f"test_e2b_{name}.py").read_text())):
-            if isinstance(test, kind) and test.name.startswith("test_"):
-                found |= {pair for node in ast.walk(test) if (pair := reached(node)) is not None}
-    return found
+@cache
+def used() -> frozenset[Use]:
+    """Give what the tests of this folder touch."""
+    names = [f"tests.e2e.server.{file.stem}" for file in sorted(HERE.glob("test_e2b_*.py"))]
+    return frozenset(use for name in names if name != __name__ for use in uses(name))
 
 
-def reached(node: ast.AST) -> tuple[str, str] | None:
-    """Give the names around the last dot of an expression."""
-    if not isinstance(node, ast.Attribute):
-        return None
-    value = node.value.value if isinstance(node.value, ast.Await) else node.value
-    before = value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
-    before = "again" if isinstance(value, ast.Call) else before
-    return before, node.attr
+def touched(kind: type, *, failing: bool) -> set[str]:
+    """Give what tests touch of a class, by itself or by one that inherits it unchanged."""
+    return {
+        use.name
+        for use in used()
+        if use.failing >= failing
+        and issubclass(use.kind, kind)
+        and inspect.getattr_static(use.kind, use.name, None) is inspect.getattr_static(kind, use.name, use)
+    }
 
 
-def public(kind: type) -> list[str]:
-    """List the public methods of a class, as the SDK has them today."""
-    return sorted(name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_"))
+def public(kind: type, *, properties: bool) -> set[str]:
+    """List the public methods of a class, as the SDK has them today; what it inherits is its parent's."""
+    wanted = (classmethod, staticmethod, class_method_variant, *((property,) if properties else ()))
+    parents = [each for each in KINDS if each in kind.__mro__[1:]]
+    found = {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return {
+        name
+        for name, each in found.items()
+        if (inspect.isfunction(each) or isinstance(each, wanted))
+        and all(inspect.getattr_static(parent, name, None) is not each for parent in parents)
+    }
 
 
-@pytest.mark.parametrize("kind", list(SYNC), ids=lambda kind: kind.__name__)
-def test_every_public_method_is_tested(kind: type) -> None:
-    seen = called(ast.FunctionDef)
-    assert [name for name in public(kind) if not any((where, name) in seen for where in SYNC[kind])] == []
+def named(kind: type) -> str:
+    """Give a class's full name: the asynchronous ones are called like the others."""
+    return f"{kind.__module__}.{kind.__name__}"
 
 
-@pytest.mark.parametrize("kind", list(ASYNC), ids=lambda kind: kind.__name__)
-def test_every_public_asynchronous_method_is_tested(kind: type) -> None:
-    seen = called(ast.AsyncFunctionDef)
-    assert [name for name in public(kind) if not any((where, name) in seen for where in ASYNC[kind])] == []
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_every_public_method_and_property_is_tested(kind: type) -> None:
+    assert sorted(public(kind, properties=True) - touched(kind, failing=False)) == []
 
 
-def test_signed_addresses_are_tested() -> None:
-    seen = {name for _, name in called(ast.FunctionDef)}
-    assert all(hasattr(kind, name) and name in seen for name in ADDRESSES for kind in (Sandbox, AsyncSandbox))
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_every_public_method_is_seen_to_fail_or_cannot(kind: type) -> None:
+    assert sorted(public(kind, properties=False) - touched(kind, failing=True)) == sorted(CANNOT_FAIL.get(kind, {}))

@@ -11,8 +11,23 @@ from typing import Any
 
 import httpx
 import pytest
-from e2b import AsyncSandbox, Sandbox, SandboxQuery, SandboxState
-from e2b.exceptions import AuthenticationException, SandboxException, SandboxNotFoundException
+from e2b import (
+    E2B,
+    AsyncSandbox,
+    AuthenticationException,
+    BuildException,
+    FileNotFoundException,
+    Sandbox,
+    SandboxException,
+    SandboxNotFoundException,
+    SandboxQuery,
+    SandboxState,
+    Secret,
+    SecretException,
+    Template,
+    Volume,
+    VolumeException,
+)
 
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.conftest import Served
@@ -157,10 +172,10 @@ def test_a_list_has_what_is_asked_for_by_state_start_and_template(server: Served
 def test_what_a_sandbox_uses_is_measured(server: Served) -> None:
     with made(server) as sandbox:
         sandbox.commands.run("head -c 20000000 /dev/urandom > noise; sync")
+        wait_for(lambda: sandbox.get_metrics()[-1].disk_used >= 20_000_000)  # a sample counts as now for a second
         found = sandbox.get_metrics()
         assert found[-1].mem_total == 2 << 30
         assert 0 < found[-1].mem_used <= found[-1].mem_total
-        assert found[-1].disk_used >= 20_000_000
         assert sandbox.get_metrics(end=datetime.now(UTC) - timedelta(hours=1)) == []
 
 
@@ -283,6 +298,67 @@ def test_a_sandbox_whose_desk_was_burnt_by_its_operator_is_gone(server: Served) 
         wait_for(lambda: not sandbox.is_running())
         with pytest.raises(SandboxNotFoundException):
             sandbox.get_info()
+
+
+def test_a_sandbox_says_where_it_is_reached(server: Served) -> None:
+    with made(server, network={"allow_public_traffic": False}) as sandbox:
+        domain = server.url.rpartition("/")[2].replace("127.0.0.1", "localhost")
+        assert sandbox.sandbox_domain == domain
+        assert sandbox.get_host(8080) == f"8080-{sandbox.sandbox_id}.{domain}"
+        assert sandbox.get_mcp_url() == f"https://50005-{sandbox.sandbox_id}.{domain}/mcp"
+        assert sandbox.envd_api_url == sandbox.envd_direct_url == server.url
+        assert sandbox.connection_config.api_key == server.key
+        aim = {"Host": sandbox.get_host(8080)}
+        assert httpx.get(server.url, headers=aim).status_code == 403
+        shown = {**aim, "e2b-traffic-access-token": str(sandbox.traffic_access_token)}
+        assert httpx.get(server.url, headers=shown).json()["message"] == "The sandbox is running but port is not open"
+        assert sandbox.git.init("repository").exit_code == 0
+
+
+def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> None:
+    with made(server) as sandbox:
+        with pytest.raises(FileNotFoundException):
+            sandbox.get_mcp_token()
+        sandbox.files.write("/etc/mcp-gateway/.token", "written by a gateway", user="root")
+        assert sandbox.get_mcp_token() == "written by a gateway"
+
+
+def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Served) -> None:
+    with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not offered"):
+        Sandbox.create(mcp={}, **server.e2b)
+    with pytest.raises(SandboxException, match="501: volumes are not offered"):
+        Sandbox.create(volume_mounts={"/v": "v"}, **server.e2b)
+    with pytest.raises(VolumeException, match="501: volumes are not offered"):
+        Volume.create("v", **server.e2b)
+    with pytest.raises(SecretException, match="501: secrets are not offered"):
+        Secret.create("s", "value", **server.e2b)
+    with pytest.raises(BuildException, match="501"):
+        Template.build(Template().from_base_image(), "mine", **server.e2b)
+    assert Template.exists("base", **server.e2b)
+    assert not Template.exists("nobodys", **server.e2b)
+    assert Sandbox.list(**server.e2b).next_items() == []
+
+
+def test_a_client_that_was_told_once_makes_sandboxes(server: Served) -> None:
+    client = E2B(**server.e2b)
+    with client.Sandbox.create(timeout=60) as sandbox:
+        assert client.Sandbox.get_info(sandbox.sandbox_id).state == SandboxState.RUNNING
+        page = client.Sandbox.list(limit=1)
+        assert page.next_token is None
+        assert [each.sandbox_id for each in page.next_items()] == [sandbox.sandbox_id]
+
+
+def test_a_page_is_asked_for_by_its_token(server: Served) -> None:
+    mark = {"token": "yes"}
+    with made(server, metadata=mark), made(server, metadata=mark) as last:
+        pages = Sandbox.list(query=SandboxQuery(metadata=mark), limit=1, order="asc", **server.e2b)
+        pages.next_items()
+        again = Sandbox.list(query=SandboxQuery(metadata=mark), order="asc", next_token=pages.next_token, **server.e2b)
+        assert [each.sandbox_id for each in again.next_items()] == [last.sandbox_id]
+        with pytest.raises(Exception, match="No more items"):
+            again.next_items()
+    with pytest.raises(SandboxException, match="400"):
+        Sandbox.list(next_token="!!", **server.e2b).next_items()
 
 
 @pytest.mark.anyio

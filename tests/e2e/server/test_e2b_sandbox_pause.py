@@ -10,6 +10,7 @@ import pytest
 from e2b import AsyncSandbox, Sandbox, SandboxState
 from e2b.exceptions import SandboxException, SandboxNotFoundException
 
+from hotdesk.desk.state import facts
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.test_e2b_sandbox import made, wait_for
 
@@ -28,7 +29,7 @@ def test_a_paused_sandbox_keeps_what_runs_in_it(sandbox: Sandbox) -> None:
     boot = sandbox.commands.run(BOOT).stdout
     pid = sandbox.commands.run("sleep 300", background=True).pid
     assert sandbox.pause()
-    assert not sandbox.pause()
+    assert not sandbox.beta_pause()
     assert not sandbox.is_running()
     assert sandbox.get_info().state == SandboxState.PAUSED
     sandbox.connect()
@@ -116,6 +117,17 @@ def test_a_fork_begins_with_the_files_and_then_goes_its_own_way(server: Served) 
         assert sandbox.commands.run("cat note").stdout == "first\n"
 
 
+def test_where_one_fork_cannot_begin_none_is_left(server: Served) -> None:
+    with made(server, "code-interpreter-v1") as sandbox:
+        sandbox.commands.run("printf '#!/bin/sh\\nexit 3\\n' > /usr/local/lib/hotdesk/ready", user="root")
+        with pytest.raises(SandboxException, match="500"):
+            sandbox.fork(count=2)
+        assert [each.sandbox_id for each in Sandbox.list(**server.e2b).next_items()] == [sandbox.sandbox_id]
+        desks = {each.name: facts(each) or {} for each in (server.settings.run / "desks").iterdir()}
+        assert [name for name, told in desks.items() if told.get("image") != "base"] == [sandbox.sandbox_id]
+        assert sandbox.commands.run("echo still here").stdout == "still here\n"
+
+
 def test_a_paused_sandbox_is_not_forked(sandbox: Sandbox) -> None:
     sandbox.pause()
     with pytest.raises(SandboxException, match="paused"):
@@ -159,8 +171,12 @@ def test_snapshots_are_listed_by_sandbox_and_name_in_pages(server: Served, sandb
     pages = Sandbox.list_snapshots(sandbox_id=sandbox.sandbox_id, limit=1, **server.e2b)
     found = [each.snapshot_id for each in pages.next_items()]
     assert pages.has_next
+    again = sandbox.list_snapshots(limit=1, next_token=pages.next_token)  # type: ignore[misc]
     found += [each.snapshot_id for each in pages.next_items()]
     assert found == made_here[::-1]
+    assert [each.snapshot_id for each in again.next_items()] == found[1:]
+    with pytest.raises(SandboxException, match="400"):
+        sandbox.list_snapshots(next_token="!!").next_items()  # type: ignore[misc]
     named = Sandbox.list_snapshots(name="listed", **server.e2b).next_items()
     assert [each.names for each in named] == [["default/listed:default"]]
     assert Sandbox.list_snapshots(name="unknown", **server.e2b).next_items() == []

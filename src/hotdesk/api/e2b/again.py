@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -13,8 +12,8 @@ from starlette.responses import Response
 from hotdesk.api.e2b.answers import Refusal
 
 SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
-MOST = 10_000
-"""Answers that are remembered."""
+MOST = 1000
+"""Answers that are remembered of one tenant."""
 
 
 @dataclass(slots=True)
@@ -31,7 +30,8 @@ class Again:
     """What was asked with a key of its own lately."""
 
     def __init__(self) -> None:
-        self.known: OrderedDict[tuple[str, str], Made] = OrderedDict()
+        self.known: dict[str, dict[str, Made]] = {}
+        """By tenant and key, the oldest first: nobody's requests make another's be forgotten."""
 
     async def once(self, tenant: str, key: str | None, body: str, work: Callable[[], Awaitable[Response]]) -> Response:
         """Carry a request out, unless it was or is being; a failure leaves it to the next try."""
@@ -39,24 +39,27 @@ class Again:
             return await work()
         if not SHAPE.fullmatch(key):
             raise Refusal(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
-        while (made := self.known.get((tenant, key))) is not None:
+        own = self.known.setdefault(tenant, {})
+        while (made := own.get(key)) is not None:
             if made.body != body:
                 raise Refusal(422, "this Idempotency-Key was used for another request; use a new one")
             await made.answered.wait()
             if made.response is not None:
                 return made.response
-        return await self.first(tenant, key, body, work)
-
-    async def first(self, tenant: str, key: str, body: str, work: Callable[[], Awaitable[Response]]) -> Response:
-        """Carry a request out, and remember its answer."""
-        made = self.known[tenant, key] = Made(body)
-        while len(self.known) > MOST:
-            self.known.popitem(last=False)
+        made = own[key] = Made(body)
         try:
             made.response = await work()
             return made.response
         except BaseException:
-            self.known.pop((tenant, key), None)
+            own.pop(key, None)
             raise
         finally:
             made.answered.set()
+            forget(own)
+
+
+def forget(own: dict[str, Made]) -> None:
+    """Let go of the oldest answers where there are too many; what is under way is nobody's to forget."""
+    answered = [key for key, made in own.items() if made.answered.is_set()] if len(own) > MOST else []
+    for key in answered[: len(own) - MOST]:
+        del own[key]

@@ -19,7 +19,9 @@ async def run(sandboxes: Sandboxes) -> None:
     while True:
         now = time.time()
         for sandbox in list(sandboxes.known.values()):
-            if has_ended(sandbox):
+            if has_ended(sandbox) and sandbox.opened is None:
+                sandboxes.tasks.start_soon(sandboxes.kill, sandbox)
+            elif has_ended(sandbox):
                 sandboxes.known.pop(sandbox.id, None)
                 cut(sandbox)
             elif sandbox.state == "running" and sandbox.ends <= now and not sandbox.turning.locked():

@@ -140,7 +140,7 @@ class Control:
         if len(names) > paging.MOST:
             raise Refusal(400, f"sandbox_ids takes {paging.MOST} at most")
         known = {each.id: each for each in self.sandboxes.of(caller.tenant)}
-        found = {name: await metrics.newest(known[name]) for name in names if name in known}  # type: ignore[index]
+        found = {name: await metrics.newest(known[name]) for name in names if name in known}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
 
     async def connect(self, request: Request, sandbox: Sandbox) -> Response:

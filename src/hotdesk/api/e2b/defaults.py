@@ -10,6 +10,7 @@ from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.serving import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.door.presets import preset_environment
+from hotdesk.host import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Defaults:
     """Variables by which its own pip and npm ask where this machine's do."""
     ready: Mapping[str, int] = field(default_factory=dict)
     """Images, and how many desks of each are kept ready for each tenant."""
-    stocked: set[tuple[str, str]] = field(default_factory=set)
-    """Tenants and images that are kept ready already."""
+    stocked: set[tuple[Host, str]] = field(default_factory=set)
+    """Tenants' machines and images that are kept ready already."""
 
     @property
     def reaches(self) -> bool:

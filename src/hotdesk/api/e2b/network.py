@@ -102,7 +102,7 @@ async def change(
     kept = {name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", MASK)}
     scope = scope_for(serving, told, allow_internet_access)
     try:
-        await sandbox.tenant.host.change_scope(sandbox.id, scope, "its program")
+        await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
     except BriefError as e:
         raise Refusal(400, str(e)) from None
     sandbox.scope = scope

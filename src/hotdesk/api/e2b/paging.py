@@ -32,7 +32,7 @@ class Page:
 def page_of(query: Mapping[str, str]) -> Page:
     """Read which page is asked for."""
     limit, order = query.get("limit", str(MOST)), query.get("order", "desc")
-    if not limit.isascii() or not limit.isdecimal() or not 0 < int(limit[:9]) <= MOST:
+    if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MOST:
         raise Refusal(400, f"limit takes a number from 1 to {MOST}")
     if order not in ("asc", "desc"):
         raise Refusal(400, "order takes asc or desc")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,8 +22,11 @@ from hotdesk.api.serving import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import HotdeskError, ImageError
+
+if TYPE_CHECKING:
+    from hotdesk.api.e2b.left import Left
 
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
@@ -33,7 +37,8 @@ HEALTHY_SECONDS = 5.0
 class Sandbox:
     """One desk, as E2B sees it."""
 
-    desk: Desk
+    opened: Desk | None
+    """Its desk; None: an earlier server left it, and it has none until it goes on."""
     tenant: Tenant
     template: str
     spec: Spec
@@ -65,11 +70,22 @@ class Sandbox:
     samples: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     turning: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while it is paused, resumed or copied."""
+    id: str = ""
+    """Its own: its first desk's."""
+    left: str = ""
+    """The image that holds its files while no server runs; empty: none."""
+    until: float = math.inf
+    """When one without a desk is over."""
+
+    def __post_init__(self) -> None:
+        self.id = self.id or self.desk.id
 
     @property
-    def id(self) -> DeskId:
-        """Give its id, which is its desk's."""
-        return self.desk.id
+    def desk(self) -> Desk:
+        """Give its desk."""
+        if self.opened is None:
+            raise not_running(self.id)
+        return self.opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +118,8 @@ class Sandboxes:
         self.known: dict[str, Sandbox] = {}
         self.soonest = anyio.Event()
         """Set when a sandbox's end may come sooner than the clock waits for."""
+        self.left: Left | None = None
+        """What opens sandboxes that an earlier server left, and forgets them."""
 
     async def create(self, tenant: Tenant, order: Order) -> Sandbox:
         """Open a sandbox."""
@@ -110,7 +128,7 @@ class Sandboxes:
         try:
             desk = await tenant.host.open(spec, order.scope)
         except ImageError:
-            raise Refusal(404, f"template '{order.template}' not found") from None
+            raise templates.missing(order.template) from None
         except QuotaError as e:
             raise Refusal(429, str(e)) from None
         await self.begin(tenant, [desk], order.image)
@@ -146,8 +164,8 @@ class Sandboxes:
     def stock(self, tenant: Tenant, image: str) -> None:
         """Have desks of an image ready for a tenant from now on, if the operator wants that."""
         count = self.defaults.ready.get(image, 0)
-        if count and (tenant.name, image) not in self.defaults.stocked:
-            self.defaults.stocked.add((tenant.name, image))
+        if count and (tenant.host, image) not in self.defaults.stocked:
+            self.defaults.stocked.add((tenant.host, image))
             tenant.host.keep_ready(self.spec(image, {}), count, proven=self.defaults.reaches)
 
     def add(self, sandbox: Sandbox) -> None:
@@ -166,13 +184,26 @@ class Sandboxes:
         """Give a tenant's sandboxes."""
         return (each for each in list(self.known.values()) if each.tenant.name == tenant and not has_ended(each))
 
+    def stand_on(self, image: str) -> bool:
+        """Say whether the files of a sandbox are an image's."""
+        return any(image in (each.spec.image, each.left) for each in self.known.values())
+
     async def kill(self, sandbox: Sandbox) -> None:
-        """End a sandbox: nobody finds it any more, its streams are cut, its desk burns."""
+        """End a sandbox: nobody finds it any more, its streams are cut, its desk burns.
+
+        A desk that resists is its keeper's to burn from then on, and its operator's to hear of.
+        """
         if self.known.pop(sandbox.id, None) is None:
             return
         cut(sandbox)
         with anyio.CancelScope(shield=True):
-            await sandbox.tenant.host.burn(sandbox.id)
+            try:
+                if sandbox.opened is not None:
+                    await sandbox.tenant.host.burn(sandbox.opened.id)
+                if self.left is not None:
+                    await self.left.forget(sandbox)
+            except (HotdeskError, OSError) as e:
+                log(e)
 
     async def set_end(self, sandbox: Sandbox, timeout: float) -> None:
         """Let a sandbox last so long from now; none is the end of its time."""
@@ -223,17 +254,25 @@ class Sandboxes:
             self.require(sandbox)
             if sandbox.state == "running":
                 return False
-            if not memory and sandbox.pause_mode == "full":
-                await sandbox.desk.pause(memory=False)
-                sandbox.pause_mode = "filesystem"
-            await sandbox.desk.resume()
-            if sandbox.pause_mode == "filesystem":
-                sandbox.room = Room()  # nothing of an earlier life runs any more
-                await templates.start(sandbox.desk, sandbox.spec.image)
+            if sandbox.opened is None:
+                assert self.left is not None
+                await self.left.open(sandbox)
+            else:
+                await self.go_on(sandbox, memory=memory)
             sandbox.state, sandbox.timeout = "running", timeout
             sandbox.ends = self.bounded(sandbox, time.time() + timeout)
             self.soonest.set()
             return True
+
+    async def go_on(self, sandbox: Sandbox, *, memory: bool) -> None:
+        """Have a paused sandbox's desk run."""
+        if not memory and sandbox.pause_mode == "full":
+            await sandbox.desk.pause(memory=False)
+            sandbox.pause_mode = "filesystem"
+        await sandbox.desk.resume()
+        if sandbox.pause_mode == "filesystem":
+            sandbox.room = Room()  # nothing of an earlier life runs any more
+            await templates.start(sandbox.desk, sandbox.spec.image)
 
     async def awake(self, sandbox: Sandbox) -> None:
         """Have a sandbox run that traffic is for; one that traffic does not wake is as good as gone."""
@@ -257,7 +296,7 @@ class Sandboxes:
         now = moment()
         made = [
             replace(
-                sandbox, desk=desk, token=secrets.token_hex(32) if sandbox.token else "", started=now,
+                sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
                 traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=Room(),
             )
@@ -290,9 +329,13 @@ def cut(sandbox: Sandbox) -> None:
 
 
 def has_ended(sandbox: Sandbox) -> bool:
-    """Say whether a sandbox's desk ended by itself."""
+    """Say whether a sandbox's desk ended by itself, or with its keeper; or its time is up before it had one again."""
+    if sandbox.opened is None:
+        return sandbox.until <= time.time()
     runtime = sandbox.tenant.host.runtime
-    return isinstance(runtime, ContainerRuntime) and sandbox.id in runtime.keeper.ended
+    if not isinstance(runtime, ContainerRuntime):
+        return False
+    return sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None
 
 
 async def is_healthy(sandbox: Sandbox) -> bool:

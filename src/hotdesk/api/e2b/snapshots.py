@@ -13,7 +13,7 @@ import anyio
 from pydantic import TypeAdapter, ValidationError
 
 from hotdesk.api.e2b.answers import Refusal, log
-from hotdesk.api.e2b.sandboxes import Sandbox
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.starter import Starter
 from hotdesk.api.tenants import Tenant
@@ -66,9 +66,10 @@ RECORDS = TypeAdapter(list[Snapshot])
 class Snapshots:
     """The snapshots of every tenant, each in a file below its own state directory."""
 
-    def __init__(self, starter: Starter) -> None:
+    def __init__(self, starter: Starter, sandboxes: Sandboxes) -> None:
         self.starter = starter
         """Who may delete images; this process may not."""
+        self.sandboxes = sandboxes
         self.tenants: dict[str, Tenant] = {}
         self.known: dict[str, list[Snapshot]] = {}
         self.writing = anyio.Lock()
@@ -97,6 +98,8 @@ class Snapshots:
     async def take(self, sandbox: Sandbox, name: str | None) -> Snapshot:
         """Keep a sandbox's files; a name that was taken is this one's from then on."""
         tenant = sandbox.tenant
+        if sandbox.opened is None:
+            raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         if len(self.of(tenant)) >= MOST:
             raise Refusal(429, f"there are {MOST} snapshots already; delete some")
         word = f"{tenant.name}/{own_name(tenant.name, name)}" if name else new_word()
@@ -123,10 +126,15 @@ class Snapshots:
             if old is not None:
                 self.deleted.set()
 
+    async def expect(self, tenant: Tenant, *images: str) -> None:
+        """Note images that are about to be made: each goes when no sandbox stands on it."""
+        made = time.time()
+        await self.drop(tenant, None, *(Snapshot(f"{each}:{TAG}", each, "", made, deleted=True) for each in images))
+
     async def clear(self, tenant: Tenant) -> None:
         """Delete the images of snapshots that are deleted, unless sandboxes stand on them."""
         for each in [each for each in self.all_of(tenant) if each.deleted]:
-            if await self.forget(tenant, each):
+            if not self.sandboxes.stand_on(each.image) and await self.forget(tenant, each):
                 self.known[tenant.name] = [other for other in self.all_of(tenant) if other.image != each.image]
                 await self.write(tenant)
 

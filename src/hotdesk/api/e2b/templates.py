@@ -6,6 +6,7 @@ import json
 
 import anyio
 
+from hotdesk.api.e2b.answers import Refusal
 from hotdesk.desk.oci import READY
 from hotdesk.desk.seam import Desk
 from hotdesk.desk.sockets import receive, send
@@ -14,6 +15,8 @@ from hotdesk.errors import DeskError
 IMAGES = {"desktop": "e2b-desktop"}
 """Templates whose image has another name: E2B's desktop is not ours."""
 INTERPRETER = "code-interpreter-v1"
+GATEWAY = "mcp-gateway"
+"""What a sandbox with MCP servers is made of: E2B's own image, of which there is none here."""
 PLAIN = frozenset(("base", "office", "desktop", "e2b-desktop"))
 """Images in which nothing has to run; one that was saved from a sandbox may be any."""
 MISSING = 127
@@ -30,6 +33,13 @@ def image_of(template: str) -> str:
     """Give the name of the image a template means."""
     name = template.rpartition("/")[2].partition(":")[0]
     return IMAGES.get(name, name)
+
+
+def missing(template: str) -> Refusal:
+    """Say that there is no such template."""
+    if image_of(template) == GATEWAY:
+        return Refusal(501, f"MCP servers in a sandbox are not offered here: no image is called {GATEWAY}")
+    return Refusal(404, f"template '{template}' not found")
 
 
 async def start(desk: Desk, image: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hmac
-import secrets
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -15,13 +15,14 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b import envd
-from hotdesk.api.e2b.answers import Refusal, not_running
+from hotdesk.api.e2b.answers import Refusal, answer, not_running
 from hotdesk.api.e2b.connect import RpcError
 from hotdesk.api.e2b.heads import Inward, inward
 from hotdesk.api.e2b.proxy import Passing
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.signing import check_token as check_access
 from hotdesk.api.front import Aim, name_of, own_names
+from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.serving import Serving
 from hotdesk.desk.room import GATE
 from hotdesk.door.framing import Broken
@@ -30,10 +31,10 @@ from hotdesk.errors import DeskError, DeskGone, HotdeskError
 TOKEN = "e2b-traffic-access-token"  # noqa: S105 - a header's name
 CLOSED = frozenset((0, GATE[1]))
 """Ports nobody is let in at: behind the gate is the desk's own way out."""
-EXECUTE = (49999, "/execute")
-"""Where a code interpreter runs code: for who may run commands, however open a sandbox's ports are."""
+RUNS = frozenset({(49999, "execute"), (49999, "init")})
+"""Where a code interpreter runs code, or is told variables: for who may run commands, however open ports are."""
 AT_ONCE = 256
-"""Requests that may be under way into one sandbox."""
+"""Requests that may be under way into one sandbox: to envd, and to its ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,29 @@ class Traffic:
     """Passes requests on to sandboxes."""
 
     sandboxes: Sandboxes
-    under_way: Counter[str] = field(default_factory=Counter)
+    quotas: Quotas = field(default_factory=Quotas)
+    under_way: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """Requests under way, by sandbox, and whether they are envd's."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         aim: Aim = scope["aim"]
-        try:
-            check_name(scope, self.sandboxes.serving)
-            sandbox = await self.find(aim, scope)
-            if aim.port != envd.PORT:
-                await self.inside(sandbox, aim.port, scope, receive, send)
-                return
-            call = envd.Call(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
-            response = await envd.respond(call)
-        except (Refusal, RpcError) as e:
-            response = e.response()
-        await response(scope, receive, send)
+        with ExitStack() as counted:
+            try:
+                check_name(scope, self.sandboxes.serving)
+                sandbox = await self.find(aim, scope)
+                counted.enter_context(self.counted(sandbox, aim.port))
+                if aim.port != envd.PORT:
+                    await self.inside(sandbox, aim.port, scope, receive, send)
+                    return
+                self.count_call(sandbox, scope)
+                call = envd.Call(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+                response = await envd.respond(call)
+            except (Refusal, RpcError) as e:
+                response = e.response()
+            except QuotaError as e:
+                response = answer({"code": 429, "message": str(e)}, 429, e.headers)
+            await response(scope, receive, send)
 
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
         """Give the sandbox a request is for, awake; only who would be let in wakes one."""
@@ -71,25 +79,37 @@ class Traffic:
             await self.sandboxes.awake(sandbox)
         return sandbox
 
+    @contextmanager
+    def counted(self, sandbox: Sandbox, port: int) -> Iterator[None]:
+        """Count a request as under way; envd's are counted apart, so that a busy port does not shut it."""
+        place = (sandbox.id, port == envd.PORT)
+        if self.under_way[place] >= AT_ONCE:
+            raise Refusal(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
+        self.under_way[place] += 1
+        try:
+            yield
+        finally:
+            self.under_way[place] -= 1
+            if not self.under_way[place]:
+                del self.under_way[place]
+
+    def count_call(self, sandbox: Sandbox, scope: Scope) -> None:
+        """Count a call of envd; who shows no token, or a wrong one, uses up nothing of the tenant's."""
+        shown = Headers(scope=scope).get("x-access-token", "")
+        if hmac.compare_digest(shown.encode(), sandbox.token.encode()):
+            self.quotas.ask(sandbox.tenant.name, "calls")
+
     async def inside(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to a port inside."""
         check_token(scope, sandbox, self.sandboxes.serving)
-        if (port, scope["path"]) == EXECUTE:
+        if (port, scope["path"].strip("/")) in RUNS:
             check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
         try:
             asked = inward(scope, masked(sandbox, port))
         except Broken as e:
             raise Refusal(e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}") from None
-        if self.under_way[sandbox.id] >= AT_ONCE:
-            raise Refusal(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
-        self.under_way[sandbox.id] += 1
-        try:
-            why = await passed(sandbox, port, asked, scope, receive, send)
-        finally:
-            self.under_way[sandbox.id] -= 1
-            if not self.under_way[sandbox.id]:
-                del self.under_way[sandbox.id]
-        if why:
+        self.quotas.ask(sandbox.tenant.name, "calls")
+        if why := await passed(sandbox, port, asked, scope, receive, send):
             raise Refusal(502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port))
 
 
@@ -167,9 +187,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def new_token(network: Mapping[str, object] | None, serving: Serving) -> str | None:
-    """Make the token for a sandbox's ports; None where they are public, which only this machine can see."""
-    private = (network or {}).get("allowPublicTraffic") is False or not is_loopback(serving.host)
-    return secrets.token_hex(32) if private else None

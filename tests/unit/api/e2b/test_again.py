@@ -63,8 +63,31 @@ async def test_a_key_is_for_one_request_only() -> None:
         await known.once("a", "key", "other", work)
 
 
-async def test_no_more_is_remembered_than_is_allowed() -> None:
-    known, work = Again(), Work()
+async def test_no_more_is_remembered_of_a_tenant_than_is_allowed_and_nothing_of_another_s_is_forgotten() -> None:
+    known, work, others = Again(), Work(), Work()
+    await known.once("b", "key", "body", others)
     for number in range(again.MOST + 10):
         await known.once("a", f"key-{number}", "body", work)
-    assert len(known.known) == again.MOST
+    assert len(known.known["a"]) == again.MOST
+    await known.once("a", f"key-{again.MOST + 9}", "body", work)
+    await known.once("b", "key", "body", others)
+    assert (work.done, others.done) == (again.MOST + 10, 1)
+
+
+async def test_what_is_under_way_is_not_forgotten_however_much_comes_after_it() -> None:
+    known, work, slow = Again(), Work(), anyio.Event()
+    done = []
+
+    async def wait() -> Response:
+        await slow.wait()
+        done.append(1)
+        return Response("slow")
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(known.once, "a", "slow", "body", wait)
+            await anyio.wait_all_tasks_blocked()
+            for number in range(again.MOST + 10):
+                await known.once("a", f"key-{number}", "body", work)
+        slow.set()
+    assert done == [1]

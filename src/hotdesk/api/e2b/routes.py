@@ -1,0 +1,39 @@
+"""Routes of E2B's control plane and of envd, for counting: never what a caller wrote."""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+from hotdesk.api.e2b.control import ACTS
+from hotdesk.api.e2b.envd import SERVICES
+
+VERBS = frozenset(verb for _, verb in ACTS)
+VERSIONS = ("v2", "v3")
+WHOLE = ("templates", "volumes", "secrets", "volumecontent")
+"""What is counted together, whatever is asked of it."""
+CALLS = frozenset({
+    "/health", "/files", "/envs", "/metrics",
+    *(f"/{service}/{method}" for service, methods in SERVICES.items() for method in methods),
+})  # fmt: skip
+
+
+def control_route(scope: Scope) -> str:
+    """Give the route of a request to the control plane; none for a path that leads nowhere."""
+    words = scope["path"].strip("/").split("/")
+    above = f"/{words.pop(0)}" if words[0] in VERSIONS else ""
+    match words:
+        case ["sandboxes"] | ["snapshots"] | ["sandboxes", "metrics"]:
+            return f"{above}/{'/'.join(words)}"
+        case ["sandboxes", _]:
+            return f"{above}/sandboxes/{{sandbox}}"
+        case ["sandboxes", _, verb] if verb in VERBS:
+            return f"{above}/sandboxes/{{sandbox}}/{verb}"
+        case [word, *_] if word in WHOLE:
+            return f"{above}/{word}/*"
+    return ""
+
+
+def call_route(scope: Scope) -> str:
+    """Give the route of a call of envd; none for one that is not offered."""
+    path: str = scope["path"]
+    return path if path in CALLS else ""
