@@ -34,6 +34,8 @@ class Protocol(HttpToolsProtocol):
     """Bytes read since the last whole head."""
     upgraded = False
     """Whether another protocol was asked for that is not begun yet."""
+    left = False
+    """Whether the connection is somebody else's by now, who speaks WebSocket."""
     unread = False
     """Whether more of a body is to come."""
     patience: asyncio.TimerHandle | None = None
@@ -98,7 +100,7 @@ class Protocol(HttpToolsProtocol):
         super().data_received(data)
         if self.size > HEAD_LIMIT + len(data):
             self.reset()
-        elif not self.transport.is_closing() and not self.upgraded:
+        elif not self.transport.is_closing() and not (self.upgraded or self.left):
             self.wait_on()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -134,6 +136,7 @@ class Protocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Leave the connection to whoever speaks WebSocket."""
         self.stop_waiting()
+        self.left = True
         super().handle_websocket_upgrade()
 
     def _should_upgrade(self) -> bool:

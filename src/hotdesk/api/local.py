@@ -15,12 +15,15 @@ from pathlib import Path
 import anyio
 
 from hotdesk.api.caller import DEFAULT_TENANT
-from hotdesk.api.tenants import Tenants
+from hotdesk.api.e2b.answers import log
+from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
 from hotdesk.desk.background import background
 from hotdesk.desk.control import Control
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.sockets import listen
+from hotdesk.errors import HotdeskError
+from hotdesk.host import Host
 
 GROUP = "hotdesk"
 FILE = "serve.sock"
@@ -51,8 +54,22 @@ def admit(path: Path) -> None:
 async def serve(listener: socket.socket, tenants: Tenants) -> None:
     """Take calls until cancelled; the machine's own tenant is up from the first one on."""
     listener.setblocking(False)
-    await anyio.wait_readable(listener)
-    host = (await tenants.tenant(DEFAULT_TENANT)).host
+    while True:
+        await anyio.wait_readable(listener)
+        try:
+            tenant = await tenants.tenant(DEFAULT_TENANT)
+        except (HotdeskError, OSError) as e:
+            log(e)
+            await anyio.sleep(PAUSE)
+            continue
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer, listener, tenant.host)
+            await tenant.closing.wait()
+            tasks.cancel_scope.cancel()
+
+
+async def answer(listener: socket.socket, host: Host) -> None:
+    """Answer calls to a machine until cancelled."""
     assert isinstance(host.runtime, ContainerRuntime)
     async with background() as tasks:
         await Control(host.runtime, tasks, everyone=True, asks=lambda: host.doors, people=host.people).serve(listener)

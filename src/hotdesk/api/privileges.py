@@ -11,7 +11,7 @@ import os
 from hotdesk.api import listening
 from hotdesk.api.orders import ORDERS
 from hotdesk.config import Config
-from hotdesk.desk.confine import confine
+from hotdesk.desk.confine import confine_reader
 from hotdesk.door import presets
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
@@ -35,4 +35,6 @@ def give_up(settings: Config, *, dials: bool = False) -> None:
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     if len(os.listdir("/proc/self/task")) > 1:
         raise HostError("a thread runs already that would keep its privileges; this is a defect of hotdesk")
-    confine([*closed, *passable], reads_all=True, dials=dials)
+    confine_reader(
+        [*closed, settings.lib / "tenants"], [settings.run / "control", settings.run / "tenants"], dials=dials
+    )

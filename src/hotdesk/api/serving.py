@@ -17,6 +17,7 @@ from hotdesk.errors import BriefError
 
 PORT = 3700
 Egress = Literal["deny", "packages", "open"]
+Shutdown = Literal["burn", "leave"]
 NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
 LONGEST = 86400.0
 MOST_READY = 1000
@@ -41,8 +42,8 @@ class Serving:
     """What sandboxes' ports are reached below, as `PORT-ID.DOMAIN`; never a name people sign in at."""
     egress: Egress = "packages"
     """What an E2B program reaches unless it says otherwise."""
-    shutdown: Literal["burn"] = "burn"
-    """What becomes of desks when the server ends: they burn with the keeper that is its child."""
+    shutdown: Shutdown = "burn"
+    """What becomes of sandboxes when the server ends: they burn, or are left for the next one, as if paused."""
     ready: Mapping[str, int] = field(default_factory=lambda: {"base": 2})
     """Templates, and how many desks of each are kept ready for each tenant."""
     longest: float = LONGEST
@@ -93,8 +94,9 @@ def check(serving: Serving, has_keys: bool) -> Serving:
         raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE")
     if (serving.certificate or serving.private_key) and not serving.tls_port:
         raise BriefError("a certificate is for TLS: say where with --tls-port N")
-    if serving.domain in serving.names:
-        raise BriefError(f"{serving.domain} is both a name and the domain of sandboxes; what they serve needs its own")
+    for name in serving.names:
+        if f".{name}".endswith(f".{serving.domain}"):
+            raise BriefError(f"{name} is the domain of sandboxes, or below it; what they serve needs its own")
     if not serving.is_local:
         if not serving.tls_port:
             raise BriefError(f"{serving.host} is not loopback: keys would travel in the clear; add --tls-port and TLS")
@@ -160,16 +162,6 @@ def counts(name: str, value: object) -> object:
     return {str(key): number(0, MOST_READY, whole=True)(f"{name}.{key}", each) for key, each in value.items()}
 
 
-def burn_only(name: str, value: object) -> object:
-    """Read what becomes of desks in the end; they cannot be left, because their keeper is this server's child."""
-    if value == "leave":
-        raise BriefError(
-            f"setting {name} cannot be leave: a desk burns with the keeper of whoever opened it, and that is the "
-            "server; keep what is worth it in a snapshot or the drive"
-        )
-    return one_of(("burn",))(name, value)
-
-
 SETTINGS: dict[str, Read] = {
     "host": address,
     "port": number(0, 65535, whole=True),
@@ -179,7 +171,7 @@ SETTINGS: dict[str, Read] = {
     "names": host_names,
     "domain": host_name,
     "egress": one_of(get_args(Egress)),
-    "shutdown": burn_only,
+    "shutdown": one_of(get_args(Shutdown)),
     "ready": counts,
     "longest": number(1, LONGEST),
     "mcp_image": image_name,

@@ -9,10 +9,16 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from hotdesk.api.e2b.answers import log
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.starter import Starter
 from hotdesk.config import Config, for_tenant
+from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.errors import HostError, HotdeskError
+
+PAUSE, LONG_PAUSE = 1.0, 30.0
+"""Seconds before a tenant's next keeper, so that one that dies at once does not spin: at first, and at most."""
 
 
 @dataclass(slots=True)
@@ -36,6 +42,9 @@ class Tenants:
     quotas: Quotas = field(default_factory=Quotas)
     open: dict[str, Tenant] = field(default_factory=dict)
     opening: anyio.Lock = field(default_factory=anyio.Lock)
+    failing: set[str] = field(default_factory=set)
+    """Tenants without a keeper, though one was wanted: the last did not start, or died, and the next is not up."""
+    closing: anyio.Event = field(default_factory=anyio.Event)
 
     async def tenant(self, name: str) -> Tenant:
         """Give a tenant, its machine up."""
@@ -43,8 +52,22 @@ class Tenants:
             return found
         async with self.opening:
             if name not in self.open:
-                self.open[name] = await self.tasks.start(self.live, name)
+                self.open[name] = await self.begun(name)
             return self.open[name]
+
+    async def begun(self, name: str) -> Tenant:
+        """Open a tenant; one whose keeper cannot start is tried again until it can."""
+        try:
+            tenant: Tenant = await self.tasks.start(self.live, name)
+        except (HotdeskError, OSError) as e:
+            if name not in self.failing:
+                self.failing.add(name)
+                self.tasks.start_soon(self.revive, name)
+            if isinstance(e, HotdeskError):
+                raise
+            raise HostError(f"tenant {name} has no keeper: {e.strerror}; see that its state directory is whole") from e
+        self.failing.discard(name)
+        return tenant
 
     async def live(self, name: str, *, task_status: TaskStatus[Tenant]) -> None:
         """Keep a tenant's machine up until the server closes."""
@@ -54,7 +77,32 @@ class Tenants:
             await host.ready()
             tenant = Tenant(name, settings, host)
             task_status.started(tenant)
-            await tenant.closing.wait()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.mourn, tenant)
+                await tenant.closing.wait()
+                tasks.cancel_scope.cancel()
+
+    async def mourn(self, tenant: Tenant) -> None:
+        """Give a tenant whose keeper was killed another machine: its keeper burns what the dead one left."""
+        assert isinstance(tenant.host.runtime, ContainerRuntime)
+        await tenant.host.runtime.keeper.gone()
+        self.open.pop(tenant.name)
+        self.failing.add(tenant.name)
+        tenant.closing.set()
+        self.tasks.start_soon(self.revive, tenant.name)
+
+    async def revive(self, name: str) -> None:
+        """Open a tenant anew; where that fails it is tried again, ever more slowly, and whoever asks tries, too."""
+        pause = PAUSE
+        while name in self.failing and not self.closing.is_set():
+            with anyio.move_on_after(pause):
+                await self.closing.wait()
+                return
+            pause = min(2 * pause, LONG_PAUSE)
+            try:
+                await self.tenant(name)
+            except (HotdeskError, OSError) as e:
+                log(e)
 
 
 def settings_of(settings: Config, name: str) -> Config:
@@ -72,5 +120,6 @@ async def opened(
         try:
             yield tenants
         finally:
+            tenants.closing.set()
             for tenant in tenants.open.values():
                 tenant.closing.set()

@@ -1,0 +1,26 @@
+"""What a service manager hears of a server, as `sd_notify` says it: that it answers, and that it ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+
+
+class Notice:
+    """A line to whoever started the server, if they listen; made while sockets may still be reached."""
+
+    def __init__(self) -> None:
+        self.line: socket.socket | None = None
+        path = os.environ.pop("NOTIFY_SOCKET", "")  # not for the processes a server starts
+        if path.startswith(("/", "@")):
+            line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            with suppress(OSError):  # whoever does not listen need not hear
+                line.connect(path.replace("@", "\0", 1) if path[0] == "@" else path)
+                self.line = line
+
+    def tell(self, word: str) -> None:
+        """Say one thing: `READY=1`, `STOPPING=1`."""
+        if self.line is not None:
+            with suppress(OSError):
+                self.line.send(word.encode())

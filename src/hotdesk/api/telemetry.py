@@ -1,0 +1,138 @@
+"""Spans and durations for an OpenTelemetry collector, sent by a process of its own: the server itself dials nothing.
+
+The process is told a part, a method, a route of ours, a status and two times, and nothing a caller wrote. It gives up
+its privileges before it makes a connection. `OTEL_*` variables say where to and how, as OpenTelemetry documents them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import anyio
+
+from hotdesk.desk.confine import confine
+from hotdesk.desk.part import SOURCE, START
+
+PROGRAM = "hotdesk.api.telemetry"
+NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "opentelemetry.exporter.otlp.proto.http")
+ASKED = tuple(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT" for kind in ("", "TRACES_", "METRICS_"))
+PASSED = ("OTEL_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "PATH")
+LINE = 3
+"""The descriptor at which the server speaks."""
+MESSAGE = 4096
+ENDING = 5.0
+"""Seconds it has to send what is left."""
+BUFFER = 1 << 20
+"""Bytes that may wait for it; what comes when it is full is dropped."""
+
+
+class Telemetry:
+    """The server's end: tells of requests, if anybody wants to know."""
+
+    def __init__(self, line: socket.socket | None = None) -> None:
+        self.line = line
+
+    def tell(self, part: str, method: str, route: str, status: int, seconds: float) -> None:
+        """Tell of one request that is over; never waits."""
+        if self.line is not None:
+            told = {"part": part, "method": method, "route": route, "status": status}
+            times = {"begun": time.time() - seconds, "seconds": seconds}
+            with suppress(OSError):
+                self.line.send(json.dumps(told | times).encode())
+
+
+@asynccontextmanager
+async def started() -> AsyncIterator[Telemetry]:
+    """Give what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
+    if not any(os.environ.get(name) for name in ASKED) or not is_installed():
+        yield Telemetry()
+        return
+    line, pid = spawn()
+    try:
+        yield Telemetry(line)
+    finally:
+        line.close()
+        with anyio.move_on_after(ENDING, shield=True):
+            await anyio.to_thread.run_sync(os.waitpid, pid, 0, abandon_on_cancel=True)
+
+
+def spawn() -> tuple[socket.socket, int]:
+    """Start what sends; give the line to it, and its pid."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+    passed = {name: value for name, value in os.environ.items() if name.upper().startswith(PASSED)}
+    with theirs, open(os.devnull, "r+b") as null:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-B", "-c", START, str(SOURCE), PROGRAM],
+            {"OTEL_SERVICE_NAME": "hotdesk", **passed},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), LINE),
+                (os.POSIX_SPAWN_DUP2, null.fileno(), 0),
+                (os.POSIX_SPAWN_DUP2, null.fileno(), 1),
+            ],
+            setsid=True,
+        )
+    ours.setblocking(False)
+    return ours, pid
+
+
+def is_installed() -> bool:
+    """Say whether what is needed to send is there."""
+    try:
+        return all(find_spec(name) is not None for name in NEEDED)
+    except ModuleNotFoundError:
+        return False
+
+
+class Sender:
+    """The other end: makes spans and durations of what it hears."""
+
+    def __init__(self) -> None:
+        trace, metrics = import_module("opentelemetry.sdk.trace"), import_module("opentelemetry.sdk.metrics")
+        spans, meters = import_module(f"{trace.__name__}.export"), import_module(f"{metrics.__name__}.export")
+        exporters = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        numbers = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+        self.kind: Any = import_module("opentelemetry.trace").SpanKind.SERVER
+        self.traces: Any = trace.TracerProvider()
+        self.traces.add_span_processor(spans.BatchSpanProcessor(exporters.OTLPSpanExporter()))
+        reader = meters.PeriodicExportingMetricReader(numbers.OTLPMetricExporter())
+        self.meters: Any = metrics.MeterProvider([reader])
+        self.tracer = self.traces.get_tracer("hotdesk")
+        meter = self.meters.get_meter("hotdesk")
+        self.durations = meter.create_histogram("http.server.request.duration", "s", "Duration of requests.")
+
+    def take(self, told: Mapping[str, Any]) -> None:
+        """Make a span and a duration of one request."""
+        attributes = {"hotdesk.part": told["part"], "http.request.method": told["method"]}
+        attributes |= {"http.route": told["route"]} if told["route"] else {}
+        attributes |= {"http.response.status_code": told["status"]} if told["status"] else {}
+        begun = int(told["begun"] * 1e9)
+        name = f"{told['method']} {told['route']}".strip()
+        span = self.tracer.start_span(name, kind=self.kind, attributes=attributes, start_time=begun)
+        span.end(begun + int(told["seconds"] * 1e9))
+        self.durations.record(told["seconds"], attributes)
+
+    def close(self) -> None:
+        """Send what is left."""
+        self.traces.shutdown()
+        self.meters.shutdown()
+
+
+def main() -> None:
+    """Send what the server tells at descriptor 3, until it is gone."""
+    confine([], dials=True)
+    line = socket.socket(fileno=LINE)
+    sender = Sender()
+    while data := line.recv(MESSAGE):
+        sender.take(json.loads(data))
+    sender.close()
