@@ -10,11 +10,11 @@ import functools
 import socket
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from hotdesk.client import Approval, DeskShown, FarDesk, Happened, Job, Kept
+from hotdesk.client import Allowed, Approval, DeskShown, FarDesk, FarVault, Happened, Job, Kept, SecretShown
 from hotdesk.client import Client as AsyncClient
 from hotdesk.config import MIB, Config
 from hotdesk.desk import seam
@@ -218,12 +218,33 @@ class ServerDesk:
         return self._portal.call(self._desk.usage)
 
 
+class ServerVault:
+    """A server's vault; each method waits for its async namesake in `hotdesk.client.FarVault`."""
+
+    def __init__(self, portal: BlockingPortal, vault: FarVault) -> None:
+        self._portal = portal
+        self._vault = vault
+
+    def put(self, name: str, value: str, kind: Literal["token", "basic", "totp"] = "token") -> SecretShown:
+        """Keep a secret; one of that name is replaced, one version up."""
+        return self._portal.call(self._vault.put, name, value, kind)
+
+    def ls(self) -> list[SecretShown]:
+        """List secrets: names and kinds, never values."""
+        return self._portal.call(self._vault.ls)
+
+    def remove(self, name: str) -> None:
+        """Forget a secret."""
+        self._portal.call(self._vault.remove, name)
+
+
 class Server:
     """A server; each method waits for its async namesake in `hotdesk.client.Client`."""
 
     def __init__(self, portal: BlockingPortal, client: AsyncClient) -> None:
         self._portal = portal
         self._client = client
+        self.vault = ServerVault(portal, client.vault)
 
     @contextmanager
     def open_desk(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> Iterator[ServerDesk]:
@@ -255,6 +276,10 @@ class Server:
     def stop(self, job: str) -> Job:
         """Have a job stop where it can go on."""
         return self._portal.call(self._client.stop, job)
+
+    def allow(self, job: str, rule: str) -> Allowed:
+        """Let a job's desks reach something more, now and later."""
+        return self._portal.call(self._client.allow, job, rule)
 
     def events(self, job: str) -> list[Happened]:
         """Give what happened in a job so far."""

@@ -18,7 +18,6 @@ from hotdesk.api.web.content import content_name
 from hotdesk.desk.seam import ID_SHAPE
 
 if TYPE_CHECKING:
-    from hotdesk.api.caller import Caller
     from hotdesk.api.keys import Keys
     from hotdesk.api.native.browsers import Browsers
     from hotdesk.api.serving import Serving
@@ -68,18 +67,19 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to whom it is for."""
         headers = Headers(scope=scope)
-        part = self.part(scope, headers)
+        part = scope["part"] = self.part(scope, headers)
+        if scope["type"] == "websocket" and part is not self.parts.native:
+            await send({"type": "websocket.close"})  # nobody else speaks it, nor has it in the log
+            return
         if (why := odd(scope, headers)) is not None:
-            await JSONResponse({"code": 400, "message": why}, 400)(scope, receive, send)
+            await refused(scope, 400, "request.odd", why)(scope, receive, send)
             return
         if part is None:
-            answer = JSONResponse({"code": 421, "message": "this server has another name"}, 421)
-            await answer(scope, receive, send)
+            await refused(scope, 421, "request.host", "this server has another name")(scope, receive, send)
             return
         try:
-            caller = self.count(headers)
+            known = "aim" not in scope and self.count(scope, headers, part)
             if "aim" not in scope and part is not self.parts.signed and bodies.is_whole(scope, headers):
-                known = caller or self.browsers.find(HTTPConnection(scope))
                 receive = await bodies.whole(receive, headers, bodies.LARGEST if known else bodies.SMALL)
         except QuotaError as e:
             await refused(scope, 429, e.code, str(e), e.headers)(scope, receive, send)
@@ -89,13 +89,17 @@ class Front:
             return
         await part(scope, receive, send)
 
-    def count(self, headers: Headers) -> Caller | None:
-        """Count a request of whoever shows a key, and say who that is; `QuotaError` when they come too fast."""
-        shown = headers.get("x-api-key") or headers.get("authorization", "").rpartition(" ")[2]
-        caller = self.keys.find(shown) if shown else None
-        if caller is not None:
-            self.quotas.ask(caller.tenant)
-        return caller
+    def count(self, scope: Scope, headers: Headers, part: ASGIApp) -> bool:
+        """Count a request of whoever is known, by whatever they show, and say whether one is.
+
+        `QuotaError` when they come too fast. What the page is made of is nobody's request; a sandbox counts its own.
+        """
+        shown = (headers.get("x-api-key", ""), headers.get("authorization", "").rpartition(" ")[2])
+        signed_in = self.browsers.find(HTTPConnection(scope)) if part is self.parts.native else None
+        tenants = {caller.tenant for caller in (*map(self.keys.find, shown), signed_in) if caller is not None}
+        for tenant in tenants:
+            self.quotas.ask(tenant)
+        return bool(tenants)
 
     def part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Say who answers; None when the request is for no name of this server."""

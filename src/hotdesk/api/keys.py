@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -28,7 +29,10 @@ SHAPE = re.compile(r"e2b_[0-9a-f]{8}[0-9a-f]{32}")
 ID_SHAPE = re.compile(r"[0-9a-f]{8}")
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """Whom a key is for: what approvals and jobs carry."""
-MOST = 10_000
+MOST, MOST_OF_TENANT = 10_000, 1000
+"""Keys that hold, of all and of one tenant; so many that are over are remembered of one, too."""
+LOOK = 1.0
+"""Seconds between two looks whether a key still holds for what goes on."""
 NOBODY = "0" * 64
 """The digest an unknown key is compared with, so that it takes as long as a known one."""
 
@@ -76,16 +80,18 @@ class Keys:
         key = self.known.get(number)
         return caller_of(key) if key is not None and is_valid(key, time.time()) else None
 
+    async def ended(self, number: str) -> None:
+        """Wait until a key is revoked or over."""
+        while self.still(number) is not None:  # noqa: ASYNC110 - who revokes it is another process
+            await anyio.sleep(LOOK)
+
     def make(
         self, name: str, tenant: str = DEFAULT_TENANT, powers: Collection[Power] = POWERS, seconds: float | None = None
     ) -> str:
         """Make a key and give it; this is the only time it is seen."""
         check(name, tenant, powers, seconds)
         with self.changing():
-            if len(self.known) >= MOST:
-                raise BriefError(
-                    f"there are {MOST} keys already; revoke some, and `hotdesk key ls` says which are over"
-                )
+            self.require_room(tenant)
             text = f"e2b_{secrets.token_hex(20)}"
             while text[4:12] in self.known:
                 text = f"e2b_{secrets.token_hex(20)}"
@@ -94,6 +100,16 @@ class Keys:
             scope = tuple(sorted(set(powers)))
             self.known[text[4:12]] = Key(text[4:12], digest_of(text), name, tenant, scope, now, until)
         return text
+
+    def require_room(self, tenant: str) -> None:
+        """Refuse one key too many; of those that are over the oldest are forgotten."""
+        now = time.time()
+        valid = {key.id: key.tenant for key in self.known.values() if is_valid(key, now)}
+        if len(valid) >= MOST or list(valid.values()).count(tenant) >= MOST_OF_TENANT:
+            raise BriefError(f"there are {MOST_OF_TENANT} keys of {tenant} already, or {MOST} of all; revoke some")
+        over = [key.id for key in self.known.values() if key.tenant == tenant and key.id not in valid]
+        for number in over[:-MOST_OF_TENANT]:
+            del self.known[number]
 
     def ls(self, tenant: str | None = None) -> list[Key]:
         """List keys, the oldest first: all, or a tenant's."""

@@ -27,6 +27,13 @@ class MeteredHost(Host):
         await super().__aenter__()
         return self
 
+    async def __aexit__(self, *failure: object) -> None:
+        try:
+            await super().__aexit__(*failure)
+        finally:
+            for taken in self.counted.values():
+                taken.free()
+
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk, if the tenant may have one more of its size."""
         wanted = spec or Spec()

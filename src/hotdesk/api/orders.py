@@ -48,7 +48,8 @@ def command(act: str, folder: Path, job: str, options: Mapping[str, object], tem
         raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
     limits = [word for name in ("approve", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
-        return ["resume", job, "--json", *limits]
+        known_scripts = [word for place in templates for word in ("--installed", str(place))]
+        return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *limits]
     thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []))]
     script = scripted(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]

@@ -15,6 +15,8 @@ from hotdesk.config import Read, known_settings, number, size
 from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
+Paced = Literal["rate", "calls"]
+ASKS: Mapping[Paced, str] = {"rate": "asks", "calls": "calls its sandboxes"}
 WORDS: Mapping[str, str] = {
     "desks": "desks at once",
     "jobs": "running jobs",
@@ -52,7 +54,9 @@ class Quota:
     memory: int | None = None
     disk: int | None = None
     rate: float | None = None
-    """Requests a second; twice as many may come in a burst."""
+    """Requests a second of its keys and of browsers that signed in; twice as many may come in a burst."""
+    calls: float | None = None
+    """Requests a second into its sandboxes, to envd or to ports inside; a stream is one, however long it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class Quotas:
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.monotonic
     used: dict[str, dict[str, float]] = field(default_factory=dict)
-    buckets: dict[str, Bucket] = field(default_factory=dict)
+    buckets: dict[tuple[str, Paced], Bucket] = field(default_factory=dict)
 
     def of(self, tenant: str) -> Quota:
         """Give what a tenant may have."""
@@ -123,6 +127,11 @@ class Quotas:
             most = getattr(quota, kind)
             if most is not None and have.get(kind, 0.0) + amount > most:
                 raise QuotaError(too_much(tenant, kind, have.get(kind, 0.0), amount, most))
+        return self.count(tenant, **amounts)
+
+    def count(self, tenant: str, **amounts: float) -> Taken:
+        """Count what a tenant has already, be it too much."""
+        have = self.used.setdefault(tenant, {})
         for kind, amount in amounts.items():
             have[kind] = have.get(kind, 0.0) + amount
         return Taken(self, tenant, dict(amounts))
@@ -133,15 +142,15 @@ class Quotas:
         for kind, amount in amounts.items():
             have[kind] = max(0.0, have[kind] - amount)
 
-    def ask(self, tenant: str) -> None:
+    def ask(self, tenant: str, kind: Paced = "rate") -> None:
         """Count a request; `QuotaError` when they come too fast."""
-        rate = self.of(tenant).rate
+        rate: float | None = getattr(self.of(tenant), kind)
         if rate is None:
             return
         now = self.clock()
-        bucket = self.buckets.setdefault(tenant, Bucket(max(1.0, 2 * rate), now))
+        bucket = self.buckets.setdefault((tenant, kind), Bucket(max(1.0, 2 * rate), now))
         if (wait := bucket.draw(rate, now)) > 0:
-            raise QuotaError(f"tenant {tenant} asks more than {rate:g} times a second; wait {wait:.1f} s", wait)
+            raise QuotaError(f"tenant {tenant} {ASKS[kind]} more than {rate:g} times a second; wait {wait:.1f} s", wait)
 
 
 def too_much(tenant: str, kind: str, has: float, wanted: float, most: float) -> str:
@@ -173,5 +182,6 @@ SETTINGS: Mapping[str, Read] = {
     "memory": size,
     "disk": size,
     "rate": number(0.01, 1e6),
+    "calls": number(0.01, 1e6),
 }
 """What `[serve.quota]` has."""

@@ -11,11 +11,14 @@ import anyio
 import uvicorn
 from anyio.abc import TaskGroup
 
-from hotdesk.api import local, privileges, tenants
+from hotdesk.api import local, privileges, telemetry, tenants
+from hotdesk.api.bodies import LARGEST
+from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
 from hotdesk.api.e2b.answers import log
 from hotdesk.api.e2b.control import Control
 from hotdesk.api.e2b.defaults import defaults_of
+from hotdesk.api.e2b.left import Left
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.e2b.signed import SignedFiles
 from hotdesk.api.e2b.snapshots import Snapshots
@@ -25,18 +28,22 @@ from hotdesk.api.keys import Keys
 from hotdesk.api.listening import Protocol
 from hotdesk.api.mcp.http import Mcp
 from hotdesk.api.mcp.policy import policy_of
+from hotdesk.api.measured import Measured
 from hotdesk.api.native.app import native_app
 from hotdesk.api.native.browsers import Browsers
+from hotdesk.api.native.measures import Measures
 from hotdesk.api.native.native import Native
 from hotdesk.api.native.requested import Jobs
 from hotdesk.api.native.templates import places
+from hotdesk.api.notice import Notice
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.serving import Serving
 from hotdesk.api.starter import started
+from hotdesk.api.strict import Strict
 from hotdesk.api.tenants import Tenants
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import Page
-from hotdesk.config import Config
+from hotdesk.config import Config, for_tenant
 from hotdesk.errors import HotdeskError
 
 WARM = 4
@@ -48,6 +55,16 @@ GRACE = 3
 class Listening(uvicorn.Server):
     """One listener; signals are its owner's."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answers = anyio.Event()
+        """Set once it answers."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        self.answers.set()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
@@ -55,32 +72,39 @@ class Listening(uvicorn.Server):
 
 
 @asynccontextmanager
-async def composed(settings: Config, serving: Serving, stopping: anyio.Event | None = None) -> AsyncIterator[Front]:
-    """Give the application; desks burn with it."""
+async def composed(settings: Config, serving: Serving, stopping: anyio.Event | None = None) -> AsyncIterator[Measured]:
+    """Give the application; desks burn with it, and sandboxes are left if that is wanted."""
     keys = Keys(settings.lib / "serve")
     content = Content(serving.domain)
     page = Page(content, settings.lib, next(iter(serving.names), "127.0.0.1"))
     templates = places(settings, serving.templates)
     quotas = Quotas(serving.quota)
     async with (
+        telemetry.started() as told,
         local.listening(settings) as calls,
         started(settings, templates) as starter,
         tenants.opened(settings, starter, quotas) as known,
         anyio.create_task_group() as tasks,
     ):
         privileges.give_up(settings)
-        starter.quotas = quotas
         tasks.start_soon(local.serve, calls, known)
         sandboxes = Sandboxes(serving, tasks, defaults_of(serving))
-        snapshots = Snapshots(starter)
+        snapshots = Snapshots(starter, sandboxes)
+        sandboxes.left = left_ones = Left(sandboxes, snapshots, known)
+        left_ones.find()
         browsers = Browsers(keys)
-        shared = Native(serving, keys, known, browsers, Jobs(starter), content.offer, templates)
+        shared = Native(
+            serving, keys, known, browsers, Jobs(starter), content.offer, templates, measures=Measures(told)
+        )
         mcp = Mcp(keys, known, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, known, sandboxes)
+        tasks.start_soon(bury, settings, known)
         control = Control(keys, known, sandboxes, snapshots)
-        parts = Parts(control, Traffic(sandboxes), SignedFiles(sandboxes), native_app(shared), page, mcp)
-        yield Front(serving, parts, keys, quotas, browsers)
+        parts = Parts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native_app(shared), page, mcp)
+        yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
+        if serving.shutdown == "leave":
+            await left_ones.leave()
         tasks.cancel_scope.cancel()
 
 
@@ -112,12 +136,28 @@ async def warm(keys: Keys, known: Tenants, sandboxes: Sandboxes) -> None:
             log(e)
 
 
-def listener_of(app: Front, serving: Serving, *, tls: bool) -> Listening:
+async def bury(settings: Config, known: Tenants) -> None:
+    """Have burnt what a server left that was killed with its keepers: a tenant's next keeper does that."""
+    for name in left(settings):
+        try:
+            await known.tenant(name)
+        except (HotdeskError, OSError) as e:
+            log(e)
+
+
+def left(settings: Config) -> list[str]:
+    """Name the tenants of whom desks are left."""
+    names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
+    return [name for name in names if any((for_tenant(settings, name).run / "desks").glob("*"))]
+
+
+def listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     """Give what serves one socket."""
     files = {"ssl_certfile": serving.certificate, "ssl_keyfile": serving.private_key} if tls else {}
+    served = Strict(app, serving.names) if tls else app
     config = uvicorn.Config(
-        app, http=Protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
-        access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
+        served, http=Protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
+        ws_max_size=LARGEST, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE, proxy_headers=False, **files,  # type: ignore[arg-type]
     )  # fmt: skip
     config.load()
@@ -127,13 +167,18 @@ def listener_of(app: Front, serving: Serving, *, tls: bool) -> Listening:
 async def serve(
     settings: Config, serving: Serving, plain: socket.socket, tls: socket.socket | None, stopping: anyio.Event
 ) -> None:
-    """Serve until asked to stop: then nobody is let in, streams are cut, and desks burn."""
+    """Serve until asked to stop: then nobody is let in, streams are cut, and desks burn, or sandboxes are left."""
+    notice = Notice()
     async with composed(settings, serving, stopping) as app, anyio.create_task_group() as tasks:
         listeners = {listener_of(app, serving, tls=False): plain}
         if tls is not None:
             listeners[listener_of(app, serving, tls=True)] = tls
         for listener, sock in listeners.items():
             tasks.start_soon(listener.serve, [sock])
+        for listener in listeners:
+            await listener.answers.wait()
+        notice.tell("READY=1")
         await stopping.wait()
+        notice.tell("STOPPING=1")
         for listener in listeners:
             listener.should_exit = True

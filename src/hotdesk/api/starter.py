@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.api.quotas import Quotas, Taken
+from hotdesk.api.quotas import Taken
 from hotdesk.api.starting import LINE
 from hotdesk.config import Config
 from hotdesk.desk.part import SOURCE, START
@@ -28,6 +28,8 @@ REMEMBERED = 4096
 """Ends of jobs that are kept in mind."""
 Job = tuple[str, str]
 """A tenant, and the id of a job."""
+Take = Callable[[], Taken]
+"""Counts what a job will have; `QuotaError` when that is too much."""
 
 
 class Starter:
@@ -45,9 +47,8 @@ class Starter:
         self.ended: list[Callable[[str, str, int], None]] = []
         """Told of each job that ended: tenant, job, exit code."""
         self.gone = False
-        self.quotas = Quotas()
-        """What counts running jobs."""
         self.counted: dict[Job, Taken] = {}
+        """What running jobs have of their tenants' quotas."""
 
     async def keeper(self, tenant: str) -> Started:
         """Have a keeper started for a tenant; this process is its owner."""
@@ -60,22 +61,23 @@ class Starter:
             raise
         return Started(ours, pid)
 
-    async def work(self, tenant: str, job: str, **options: object) -> int:
+    async def work(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
         """Have a job carried out whose brief lies in its folder (`orders.folder_of`, below it `brief/`); give its pid.
 
         Options: requester, template, models, planners, approve, seconds, tokens, dollars, acts.
         """
-        return await self.begin("work", tenant, job, options)
+        return await self.begin("work", tenant, job, options, take)
 
-    async def resume(self, tenant: str, job: str, **options: object) -> int:
+    async def resume(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
         """Go on with a job that stopped; options: requester, approve, seconds, tokens, dollars, acts."""
-        return await self.begin("resume", tenant, job, options)
+        return await self.begin("resume", tenant, job, options, take)
 
-    async def begin(self, act: str, tenant: str, job: str, options: Mapping[str, object]) -> int:
+    async def begin(self, act: str, tenant: str, job: str, options: Mapping[str, object], take: Take | None) -> int:
         """Start a job's process, however impatient the asker: what was started is known to run."""
         if self.is_running(tenant, job):
             raise BriefError(f"job {job[:40]} runs already")
-        self.counted[tenant, job] = self.quotas.take(tenant, jobs=1)
+        if take is not None:
+            self.counted[tenant, job] = take()
         self.running[tenant, job] = anyio.Event()
         self.codes.pop((tenant, job), None)
         try:
@@ -83,9 +85,14 @@ class Starter:
                 pid = await self.ask({"ask": act, "tenant": tenant, "job": job, "options": dict(options)})
         except HotdeskError:
             del self.running[tenant, job]
-            self.counted.pop((tenant, job)).free()
+            self.give_back(tenant, job)
             raise
         return pid
+
+    def give_back(self, tenant: str, job: str) -> None:
+        """Count a job no more."""
+        if (taken := self.counted.pop((tenant, job), None)) is not None:
+            taken.free()
 
     def is_running(self, tenant: str, job: str) -> bool:
         """Say whether a job's process runs."""
@@ -174,8 +181,7 @@ class Starter:
                 self.codes[tenant, job] = code
                 if len(self.codes) > REMEMBERED:
                     del self.codes[next(iter(self.codes))]
-                if (taken := self.counted.pop((tenant, job), None)) is not None:
-                    taken.free()
+                self.give_back(tenant, job)
                 if (running := self.running.pop((tenant, job), None)) is not None:
                     running.set()
                 for told in self.ended:

@@ -30,6 +30,8 @@ RUN = "import sys;sys.path.insert(0,sys.argv.pop(1));from hotdesk.cli import mai
 STOPPING, BURNING = 20.0, 10.0
 """Seconds jobs have to stop once the server is gone: by themselves, then with their desks burnt at once."""
 ERRANDS = ("secret", "unsecret", "unsave")
+MOST_ERRANDS = 64
+"""Errands at once: one waits for what it reads, and who sends that may never end."""
 SAID = 2000
 """Bytes that are read of what an errand says."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -74,13 +76,17 @@ class Starting:
         except OSError:
             return False
         try:
-            if data:
-                self.answer(json.loads(data), list(fds))
+            message = json.loads(data)
+            if not isinstance(message, dict):
+                return False
+            self.answer(message, list(fds))
+        except (ValueError, RecursionError):
+            return False  # hung up, or no server of ours any more: both end here
         finally:
             for fd in fds:
                 with suppress(OSError):
                     os.close(fd)
-        return bool(data)
+        return True
 
     def answer(self, message: Mapping[str, object], fds: list[int]) -> None:
         """Do what a message asks for and say how that went."""
@@ -134,6 +140,8 @@ class Starting:
         """Run what is over soon; how it ends is the answer. What it needs to read came with the request."""
         argv = orders.errand(message)
         for_tenant(self.settings, tenant)
+        if len(self.errands) >= MOST_ERRANDS:
+            raise BriefError(f"{MOST_ERRANDS} errands are under way; wait until some are over")
         said = os.memfd_create("said", os.MFD_CLOEXEC)
         with open(os.devnull, "rb") as nothing:
             pid = run(argv, tenant, "", fds[0] if fds else nothing.fileno(), said, said)

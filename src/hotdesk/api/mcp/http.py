@@ -30,6 +30,8 @@ LARGEST = 1 << 20
 """Bytes of a request."""
 MOST = 64
 """Sessions of a server at once."""
+MOST_OF_TENANT = 32
+"""Sessions of one tenant at once, whatever keys it makes."""
 MOST_OF_KEY = 16
 """Sessions of one key at once."""
 WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authorization: Bearer KEY`"
@@ -42,6 +44,7 @@ class Live:
     transport: StreamableHTTPServerTransport
     key: str
     """The id of the key that began it."""
+    tenant: str
     streams: int = 0
     """Streams its client holds open."""
     calls: int = 0
@@ -104,13 +107,20 @@ class Mcp:
         if live.calls == calls and not live.streams:
             await live.transport.terminate()
 
+    async def outlive(self, caller: Caller, live: Live) -> None:
+        """End a session whose key is revoked or over."""
+        await self.keys.ended(caller.key)
+        await live.transport.terminate()
+
     async def begin(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin a session; one whose first request is no right one is over at once."""
-        if len(self.live) >= MOST or sum(each.key == caller.key for each in self.live.values()) >= MOST_OF_KEY:
+        own = [each for each in self.live.values() if each.tenant == caller.tenant]
+        of_key = sum(each.key == caller.key for each in own)
+        if len(self.live) >= MOST or len(own) >= MOST_OF_TENANT or of_key >= MOST_OF_KEY:
             await fault(429, "too many sessions are open; end one, or wait until one is over")(scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
-        live = Live(transport, caller.key)
+        live = Live(transport, caller.key, caller.tenant)
         status = 500
 
         async def told(message: Message) -> None:
@@ -138,8 +148,11 @@ class Mcp:
         try:
             async with live.transport.connect() as (read, write):
                 task_status.started()
-                with live.transport.idle_scope or anyio.CancelScope():
-                    await server.run(read, write, server.create_initialization_options())
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self.outlive, caller, live)
+                    with live.transport.idle_scope or anyio.CancelScope():
+                        await server.run(read, write, server.create_initialization_options())
+                    tasks.cancel_scope.cancel()
         except Exception:  # one session's failure is no other's
             log.exception("a session failed")
         finally:

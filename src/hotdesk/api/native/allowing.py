@@ -1,4 +1,4 @@
-"""One click in a job's door log: what was refused is let pass, for this job's desks and while they last."""
+"""One click in a job's door log: what was refused is let pass, for this job and as long as it lasts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pydantic import Field
 
 from hotdesk.api.native.approvals import require_other
 from hotdesk.api.native.asking import Asked, ForApproval
+from hotdesk.api.native.desks import owner_of
 from hotdesk.api.native.desks import shown as open_desks
 from hotdesk.api.native.jobs import find
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.reaching import require_public
 from hotdesk.api.native.shapes import JobName, Model
 from hotdesk.brief.rules import parse_rule, rule_text
-from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError
-from hotdesk.host import owner_path
 from hotdesk.job.tale import Tale
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=documented(409))
@@ -39,13 +38,14 @@ class Allowed(Model):
 
 @router.post("/allow", summary="Let a job's desks reach something more")
 async def allow(asked: ForApproval, job: JobName, told: Allowance) -> Allowed:
-    """Add a rule for the desks this job has now; a deny of its brief and the operator's ceiling stand above it."""
+    """Add a rule for this job's desks, now and later; a deny of its brief and the operator's ceiling stand above it."""
     tale = await find(asked, job)
     rule = parse_rule(told.rule)
     require_public([rule])
     held = [each.id for each in await open_desks(asked) if each.job == job]
     if not isinstance(tale, Tale) or not held:
-        raise Problem(409, "job.still", f"job {job} has no desk now for which anything could be allowed")
+        why = "has no desk now for which anything could be allowed; ask again while it takes a step"
+        raise Problem(409, "job.still", f"job {job} {why}")
     require_other(asked, tale)
     return Allowed(rule=rule_text(rule), desks=await allowed_at(asked, held, rule_text(rule)))
 
@@ -56,7 +56,7 @@ async def allowed_at(asked: Asked, desks: list[str], rule: str) -> list[str]:
     why: BriefError | None = None
     for desk in desks:
         try:
-            async with remote_runtime(owner_path(asked.tenant.settings, DeskId(desk))) as owner:
+            async with owner_of(asked, DeskId(desk)) as owner:
                 await owner.allow(DeskId(desk), rule, asked.by)
             done.append(desk)
         except BriefError as e:

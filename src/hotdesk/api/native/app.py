@@ -27,10 +27,9 @@ from hotdesk.api.native import (
     uploads,
     vault,
 )
-from hotdesk.api.native.measures import Measured
+from hotdesk.api.native.measures import PREFIX as PREFIX
 from hotdesk.api.native.native import Native
 
-PREFIX = "/api/v1"
 NOUNS = (
     session, desks, files, screens, templates, uploads, jobs, allowing, events, approvals, drive, vault, journal, keys,
     fleet, content,
@@ -49,4 +48,4 @@ def native_app(native: Native) -> ASGIApp:
     for noun in NOUNS:
         app.include_router(noun.router, prefix=PREFIX)
     app.include_router(health.router)
-    return Measured(app, native.measures)
+    return app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ from hotdesk.api.native.problems import Problem
 from hotdesk.api.native.shapes import clean
 
 MEDIA = "application/octet-stream"
+LOOK = 8 << 20
+"""Bytes after which the disk is looked at again."""
 BYTES: dict[str, Any] = {
     "requestBody": {"required": False, "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -36,18 +39,31 @@ async def bounded(request: Request, most: int) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def received(request: Request, path: Path, most: int) -> int:
-    """Write a body to a file that is nobody else's; give its size. One that breaks off leaves nothing."""
+async def received(request: Request, path: Path, most: int, floor: int) -> int:
+    """Write a body to a file that is nobody else's; give its size. One that breaks off leaves nothing.
+
+    Nor does one that would leave the machine less than `floor` bytes of its disk.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         async with await anyio.open_file(fd, "wb") as file:
+            looked = -LOOK
             async for piece in bounded(request, most):
+                if (size := await file.tell()) - looked >= LOOK:
+                    require_room(path.parent, floor)
+                    looked = size
                 await file.write(piece)
             return await file.tell()
     except BaseException:
         with suppress(FileNotFoundError):
             path.unlink()
         raise
+
+
+def require_room(folder: Path, floor: int) -> None:
+    """Refuse to fill the disk that everybody shares."""
+    if shutil.disk_usage(folder).free < floor:
+        raise Problem(507, "disk.full", "this server's disk is nearly full; try later, or ask whoever runs it")
 
 
 def attachment(name: str) -> dict[str, str]:

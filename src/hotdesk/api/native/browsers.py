@@ -17,6 +17,8 @@ COOKIE = "__Host-hotdesk"
 SECONDS = 12 * 3600.0
 """How long a browser stays signed in."""
 MOST = 10_000
+MOST_OF_TENANT = 500
+"""Browsers of one tenant: the oldest is signed out first, and nobody else's."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 TRIES, WINDOW = 20, 60.0
 """Keys that may be tried from one address, in so many seconds, before it must wait."""
@@ -30,6 +32,7 @@ class Session:
     """The id of the key it signed in with: who that is now is asked each time, so that it ends with the key."""
     csrf: str
     until: float
+    tenant: str
 
 
 class Browsers:
@@ -49,8 +52,11 @@ class Browsers:
             self.tries.setdefault(address, []).append(now)
             raise Problem(401, "key.unknown", "this key is not known here; `hotdesk key new` makes one")
         self.known = {name: each for name, each in list(self.known.items())[-MOST + 1 :] if each.until > now}
+        own = [name for name, each in self.known.items() if each.tenant == caller.tenant]
+        for name in own[: -MOST_OF_TENANT + 1]:
+            del self.known[name]
         cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self.known[cookie] = Session(caller.key, csrf, now + SECONDS)
+        self.known[cookie] = Session(caller.key, csrf, now + SECONDS, caller.tenant)
         return caller, cookie, csrf
 
     def require_patience(self, address: str, now: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 import anyio
@@ -55,41 +54,32 @@ async def link(asked: Anybody, told: ContentOrder, request: Request) -> Link:
         raise Problem(409, "content.none", "this server has no second origin to look at things at")
     if not asked.caller.may(NEEDS[told.kind]):
         raise Problem(403, "key.power", f"this key is not for {NEEDS[told.kind]}")
-    read, name = await reading(asked, told)
+    data, name = await reading(asked, told)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
     origin = f"{request.url.scheme}://content.{asked.native.serving.domain}{port}"
-    return Link(url=origin + offer(read, name, told.kind == "report"))
+    return Link(url=origin + offer(asked.tenant.name, data, name, told.kind == "report"))
 
 
-async def reading(asked: Asked, told: ContentOrder) -> tuple[Callable[[], Awaitable[bytes]], str]:
-    """Give what reads a thing, and its name; that it is there is known by then."""
+async def reading(asked: Asked, told: ContentOrder) -> tuple[bytes, str]:
+    """Give a thing's bytes, and its name."""
     match told:
         case ContentOrder(kind="drive", path=path) if path:
             drive, version = await find_version(asked, path)
             if version.size > LARGEST:
                 raise Problem(409, "content.large", f"{version.size} bytes are too many to look at; download it")
             data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
-            return constant(data), version.name
+            return data, version.name
         case ContentOrder(kind="file", desk=str(desk), path=path) if path:
             async with at(asked, desk) as found:
                 data = await found.read(path, limit=LARGEST)
-            return constant(data), path.rpartition("/")[2]
+            return data, path.rpartition("/")[2]
         case ContentOrder(kind="report", job=str(job)):
             await find_job(asked, job)
             settings = asked.tenant.settings
             data = await anyio.to_thread.run_sync(report.make, journal_of(settings), settings.lib / JOBS, job)
-            return constant(data), "report.html"
+            return data, "report.html"
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
             await find_job(asked, job)
-            return constant(await anyio.to_thread.run_sync(frame, asked.tenant.settings, job, number)), "screen.jpg"
+            return await anyio.to_thread.run_sync(frame, asked.tenant.settings, job, number), "screen.jpg"
     raise Problem(400, "content.what", "name what to look at: path, desk and path, job, or job and frame")
-
-
-def constant(data: bytes) -> Callable[[], Awaitable[bytes]]:
-    """Give what gives these bytes."""
-
-    async def read() -> bytes:
-        return data
-
-    return read

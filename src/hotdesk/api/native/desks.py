@@ -21,10 +21,11 @@ from hotdesk.api.native.shapes import After, DeskName, Limit, Model, Page, clean
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
 from hotdesk.desk import state
+from hotdesk.desk.remote import RemoteRuntime, Unanswered, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.scope import scope_of
 from hotdesk.errors import DeskGone
-from hotdesk.host import borrow
+from hotdesk.host import owner_path
 
 router = APIRouter(prefix="/desks", tags=["desks"], responses=documented(409, 502, 507))
 STOPPED = ("paused", "halting", "halted")
@@ -32,6 +33,8 @@ SHOWN = ("open", *STOPPED)
 """States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
 ALLOW = "Rules, as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
+LEAST = 10.0
+"""Seconds a desk lasts at least: with little of a processor it takes some to open."""
 OUTPUT = 1 << 20
 """Bytes of a program's output that an answer holds, of each stream."""
 Text = Annotated[str, Field(max_length=1 << 16, pattern="^[^\\x00]*$")]
@@ -46,8 +49,8 @@ class DeskOrder(Model):
     cpus: Annotated[float, Field(ge=0.01, le=1024)] = 2.0
     memory: Size | Annotated[int, Field(ge=1 << 24, le=1 << 50)] = 2 * GIB
     disk: Size | Annotated[int, Field(ge=1 << 20, le=1 << 50)] = 16 * GIB
-    deadline: Annotated[float, Field(gt=0, le=86400, description="Seconds until it is burnt, whatever it does.")] = 3600
-    idle: Annotated[float, Field(gt=0, le=86400, description="Seconds without a call until it is burnt.")] = 900
+    deadline: Annotated[float, Field(ge=LEAST, le=86400, description="Seconds until it burns, come what may.")] = 3600
+    idle: Annotated[float, Field(ge=LEAST, le=86400, description="Seconds without a call until it is burnt.")] = 900
     env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
     allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]
     root: Annotated[bool, Field(description="Whether programs may run as root inside.")] = False
@@ -157,7 +160,7 @@ async def get_desk(asked: ForDesks, desk: DeskName) -> DeskShown:
 async def burn_desk(asked: ForDesks, desk: DeskName) -> None:
     """End a desk and everything of it."""
     await one(asked, desk)
-    await asked.tenant.host.burn(DeskId(desk))
+    await burn(asked, DeskId(desk))
 
 
 @router.get("/{desk}/usage", summary="What a desk uses")
@@ -239,6 +242,27 @@ def bytes_of(size: str | int) -> int:
 
 
 @asynccontextmanager
+async def owner_of(asked: Asked, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
+    """Give the process that keeps a desk; one that has just ended takes its desks along."""
+    try:
+        async with remote_runtime(owner_path(asked.tenant.settings, desk)) as owner:
+            yield owner
+    except Unanswered:
+        raise DeskGone(f"desk {desk} is gone, with whoever kept it; GET /desks lists those that are open") from None
+
+
+async def burn(asked: Asked, desk: DeskId) -> None:
+    """Burn one of the tenant's desks where it is kept: here, or by the process of a job or a command."""
+    try:
+        await asked.tenant.host.runtime.find(desk)
+    except DeskGone:
+        async with owner_of(asked, desk) as owner:
+            await owner.burn(desk)
+    else:
+        await asked.tenant.host.burn(desk)
+
+
+@asynccontextmanager
 async def at(asked: Asked, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
     """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
     told = await one(asked, name)
@@ -251,8 +275,8 @@ async def at(asked: Asked, name: str, *, stopped: bool = False) -> AsyncIterator
     if own is not None:
         yield own
         return
-    async with borrow(asked.tenant.settings, DeskId(name)) as other:
-        yield other
+    async with owner_of(asked, DeskId(name)) as owner:
+        yield await owner.find(DeskId(name))
 
 
 def ended(done: Done, encoding: str) -> Ended:

@@ -25,7 +25,7 @@ from hotdesk.drive.names import check_name, parse_reference
 from hotdesk.errors import BriefError
 from hotdesk.event import DriveChanged
 
-router = APIRouter(prefix="/drive", tags=["drive"], responses=documented(413))
+router = APIRouter(prefix="/drive", tags=["drive"], responses=documented(413, 507))
 LARGEST = 4 * GIB
 T = TypeVar("T")
 FileName = Annotated[str, Path(max_length=1100, description="NAME, or NAME@VERSION.")]
@@ -74,7 +74,7 @@ async def put(asked: ForDrive, path: FileName, request: Request) -> VersionShown
     """Keep a file as the next version of a name."""
     name = check_name(path)
     place = uploads.folder_of(asked.tenant.settings) / f"drive-{new_id()}"
-    await received(request, place, LARGEST)
+    await received(request, place, LARGEST, asked.tenant.settings.disk_floor)
 
     def keep() -> Version:
         with place.open("rb") as file:

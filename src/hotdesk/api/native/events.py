@@ -13,12 +13,13 @@ import anyio
 from fastapi import APIRouter, Header, Query
 from pydantic import Field
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.native.asking import Asked, ForJobs
 from hotdesk.api.native.jobs import find
 from hotdesk.api.native.ledger import stamp
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.shapes import JobName
+from hotdesk.api.native.shapes import JobName, Model
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted, StepBegun, Verified
@@ -33,10 +34,26 @@ MOST = 200
 """Streams of one tenant at a time."""
 PIECE = 500
 """Events that are read at a time."""
+
+
+class Happened(Model):
+    """One event, as it is told."""
+
+    id: int
+    chain: str
+    seq: int
+    at: float
+    name: str
+    data: dict[str, object]
+    frame: int | None = None
+
+
+DATA = {"type": "string", "contentMediaType": "application/json", "contentSchema": Happened.model_json_schema()}
+ITEM = {"type": "object", "required": ["id", "data"], "properties": {"id": {"type": "string"}, "data": DATA}}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events, each with its number as `id` and an object of JSON as `data`.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"itemSchema": ITEM}},
     }
 }
 From = Annotated[int, Query(ge=0, le=1 << 53, description="Only what came after this number.")]
@@ -68,50 +85,60 @@ async def all_events(
     return answer(asked, begin(since, last), follow, None)
 
 
+class Counted(StreamingResponse):
+    """A stream that counts from before its first byte to its end, however it ends."""
+
+    def __init__(self, asked: Asked, lines: AsyncIterator[str], headers: dict[str, str]) -> None:
+        super().__init__(lines, 200, headers, "text/event-stream")
+        self.asked = asked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream, unless there are too many: nothing is awaited between looking and counting."""
+        with counted(self.asked):
+            await super().__call__(scope, receive, send)
+
+
 def begin(after: int, last: str | None) -> int:
     """Say from where to go on: a browser that comes back knows best."""
     if last is None or not last.isascii() or not last.isdigit():
         return after
-    return int(last)
+    return min(int(last), 1 << 53)
 
 
 def answer(asked: Asked, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
     """Stream events."""
-    if asked.native.streams.get(asked.tenant.name, 0) >= MOST:
-        raise Problem(429, "events.many", f"{MOST} streams are open already; close some", {"Retry-After": "10"})
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(stream(asked, after, follow, chains), 200, headers, "text/event-stream")
+    return Counted(asked, stream(asked, after, follow, chains), headers)
 
 
 async def stream(asked: Asked, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
     """Write events as they come; a sign of life where none does."""
     journal = journal_of(asked.tenant.settings)
     seen: object = None
-    with counted(asked):
-        yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
-        said = time.monotonic()
-        while True:
-            now = stamp(journal)
-            rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != seen else []
-            for row in rows:
-                after = row.id
-                yield written(row)
-            if len(rows) < PIECE:
-                seen = now
-                if not follow:
-                    return
-                await anyio.sleep(LOOK)
-            if rows:
-                said = time.monotonic()
-            elif time.monotonic() - said >= BEAT:
-                said = time.monotonic()
-                yield ": nothing new\n\n"
+    yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
+    said = time.monotonic()
+    while asked.native.keys.still(asked.caller.key) is not None:
+        now = stamp(journal)
+        rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != seen else []
+        if rows:
+            after, said = rows[-1].id, time.monotonic()
+            yield "".join(map(written, rows))
+        if len(rows) < PIECE:
+            seen = now
+            if not follow:
+                return
+            await anyio.sleep(LOOK)
+        if time.monotonic() - said >= BEAT:
+            said = time.monotonic()
+            yield ": nothing new\n\n"
 
 
 @contextmanager
 def counted(asked: Asked) -> Iterator[None]:
-    """Count a stream for as long as it is open."""
+    """Count a stream for as long as it is open; refuse one too many."""
     streams, name = asked.native.streams, asked.tenant.name
+    if streams[name] >= MOST:
+        raise Problem(429, "events.many", f"{MOST} streams are open already; close some", {"Retry-After": "10"})
     streams[name] += 1
     try:
         yield

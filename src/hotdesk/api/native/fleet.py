@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from hotdesk.api.native.asking import ForAdmin, ForJobs
-from hotdesk.api.native.desks import DeskShown
+from hotdesk.api.native.desks import DeskShown, burn
 from hotdesk.api.native.desks import shown as open_desks
 from hotdesk.api.native.problems import documented
 from hotdesk.api.native.shapes import Model
@@ -81,7 +81,7 @@ async def stop(asked: ForAdmin) -> Stopped:
     for desk in await open_desks(asked):
         if not desk.job:
             with suppress(HotdeskError):
-                await asked.tenant.host.burn(DeskId(desk.id))
+                await burn(asked, DeskId(desk.id))
                 burnt.append(desk.id)
     return Stopped(jobs=stopped, desks=burnt)
 

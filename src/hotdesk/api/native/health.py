@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -14,6 +14,7 @@ from hotdesk.api.native.measures import gauge, labels
 from hotdesk.api.native.native import Native
 from hotdesk.api.native.problems import Problem, ProblemBody, documented
 from hotdesk.api.native.shapes import Model
+from hotdesk.api.tenants import Tenants
 from hotdesk.desk import image, state
 from hotdesk.errors import HotdeskError
 from hotdesk.job.cases import JOBS
@@ -22,6 +23,16 @@ from hotdesk.job.held import is_held
 router = APIRouter(tags=["server"])
 TEXT: dict[int | str, dict[str, Any]] = {
     200: {"description": "Prometheus' text.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
+LACKS = {
+    "image": "the image `base` is not there, or damaged",
+    "disk": "the disk is full, or nearly",
+    "memory": "there is too little memory",
+    "processes": "there are too many processes",
+    "keeper": "the keeper of a tenant cannot start",
+    "pool": "the last that was to be kept ready could not be",
 }
 
 
@@ -39,14 +50,27 @@ async def health() -> Health:
 
 @router.get("/ready", summary="Whether it can open desks", responses={503: {"model": ProblemBody}})
 async def ready(request: Request) -> Health:
-    """Say whether desks can be opened: the image is there, and the machine is not full."""
-    settings = native_of(request).tenants.settings
-    try:
-        image.find(settings.images, "base")
-        state.check_floors(settings)
-    except HotdeskError as e:
-        raise Problem(503, "ready.not", str(e).partition(";")[0][:200]) from None
+    """Say whether desks can be opened: the image is there, the machine is not full, every tenant's keeper starts.
+
+    Anybody may ask: what is wrong is told by its kind alone. The server's log and `hotdesk doctor` tell more.
+    """
+    tenants = native_of(request).tenants
+    for lacks in wrong(tenants):
+        raise Problem(503, f"ready.{lacks}", f"no desk can be opened here: {LACKS[lacks]}")
     return Health(status="ready")
+
+
+def wrong(tenants: Tenants) -> Iterator[str]:
+    """Name what keeps desks from being opened."""
+    try:
+        image.find(tenants.settings.images, "base")
+    except HotdeskError:
+        yield "image"
+    yield from state.short_of(tenants.settings)
+    if tenants.failing:
+        yield "keeper"
+    if any(tenant.host.pool.failure is not None for tenant in tenants.open.values()):
+        yield "pool"
 
 
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**documented(), **TEXT})

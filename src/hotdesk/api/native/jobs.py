@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path as Place
 from typing import Annotated, Literal
 
@@ -17,7 +18,7 @@ from hotdesk.api.native.desks import shown as open_desks
 from hotdesk.api.native.frames import frame
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.repeats import IdempotencyKey
-from hotdesk.api.native.requested import Request, make_folder
+from hotdesk.api.native.requested import Request, make_folder, takes
 from hotdesk.api.native.shapes import After, JobName, Limit, Model, Page, paged
 from hotdesk.api.native.templates import Filled
 from hotdesk.api.native.told import JobLine, JobShown, line, unborn, whole, whole_unborn
@@ -92,7 +93,8 @@ async def started(asked: Asked, told: JobOrder) -> JobShown:
         jobs.remember(asked.tenant.name, asked.tenant.settings, request)
         options = {**told.limits.model_dump(exclude_none=True), "models": list(told.models), "approve": told.approve}
         options |= {"template": told.template} if scripted else {}
-        await jobs.starter.work(asked.tenant.name, job, requester=asked.caller.name, **options)
+        take = partial(asked.tenant.host.take, **request.takes)
+        await jobs.starter.work(asked.tenant.name, job, take, requester=asked.caller.name, **options)
     except BaseException:
         jobs.forget(asked.tenant.name, asked.tenant.settings, job)
         raise
@@ -109,7 +111,8 @@ def prepared(asked: Asked, told: JobOrder, job: str, folder: Place) -> tuple[Req
     scripted = template is not None and template.shown.scripted and not told.models
     if not (scripted or told.models or read.models.plan):
         raise Problem(400, "brief.models", "nobody was named who thinks: give `models`, as anthropic:MODEL")
-    return Request(job, read.goal, asked.caller.name, time.time(), told.template or ""), scripted
+    amounts = takes(read.size, read.deliverables)
+    return Request(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted
 
 
 @router.get("", summary="Jobs")
@@ -158,7 +161,9 @@ async def resume(asked: ForJobs, job: JobName, told: ResumeOrder | None = None) 
         raise Problem(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
     given = told or ResumeOrder()
     options = {**given.limits.model_dump(exclude_none=True), "approve": given.approve}
-    await asked.native.jobs.starter.resume(asked.tenant.name, job, requester=asked.caller.name, **options)
+    request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(job)
+    take = partial(asked.tenant.host.take, **(request.takes if request is not None else takes()))
+    await asked.native.jobs.starter.resume(asked.tenant.name, job, take, requester=asked.caller.name, **options)
     return await get_job(asked, job)
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from hotdesk.api.native.asking import Asked, ForJobs, ForJournal
-from hotdesk.api.native.events import as_dict
+from hotdesk.api.native.events import Happened, as_dict
 from hotdesk.api.native.jobs import find
 from hotdesk.api.native.problems import documented
 from hotdesk.api.native.shapes import JobName, Limit, Model, Page, clean
@@ -26,17 +26,10 @@ DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Res
 Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only what came after this number.")]
 
 
-class EventShown(Model):
+class EventShown(Happened):
     """One event, as the journal has it."""
 
-    id: int
-    chain: str
-    seq: int
-    at: float
-    name: str
-    data: dict[str, object]
     hash: str
-    frame: int | None = None
 
 
 class DoorShown(Model):

@@ -1,53 +1,73 @@
-"""Numbers about the server, as Prometheus reads them; and spans, where OpenTelemetry is installed and set up."""
+"""Numbers about the server, as Prometheus reads them; and each request told to whoever sends spans.
+
+Whatever stands in a label is ours: a part of the server, a route, a method of a short list, a class of status.
+"""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import accumulate
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
+from hotdesk.api.telemetry import Telemetry
+
+PREFIX = "/api/v1"
 BOUNDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 """Seconds, for the histogram of durations."""
-Key = tuple[str, str, str]
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+OTHER = "other"
+"""A method that is none of these, and a status that is none: nothing was answered."""
+CLASSES = {number: f"{number}xx" for number in range(1, 6)}
+Key = tuple[str, str, str, int]
+
+
+@dataclass(slots=True)
+class Durations:
+    """How long requests took: how many up to each bound and above the one before, and all together."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
 
 
 class Measures:
     """Counts requests and how long they took."""
 
-    def __init__(self) -> None:
-        self.requests: Counter[Key] = Counter()
-        """By method, route and status."""
-        self.buckets: Counter[tuple[str, float]] = Counter()
-        self.seconds: dict[str, float] = {}
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
+        self.telemetry = telemetry or Telemetry()
+        self.requests: dict[Key, int] = {}
+        """By part, method, route and class of status."""
+        self.durations: dict[tuple[str, str], Durations] = {}
+        """By part and route."""
         self.begun = time.time()
 
-    def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Take a request in; routes are ours, so that no caller makes new ones."""
-        self.requests[method, route, str(status)] += 1
-        self.seconds[route] = self.seconds.get(route, 0.0) + seconds
-        for bound in BOUNDS:
-            if seconds <= bound:
-                self.buckets[route, bound] += 1
+    def count(self, part: str, method: str, route: str, status: int, seconds: float) -> None:
+        """Take a request in; parts and routes are ours, so that no caller makes new ones. Status 0: no answer."""
+        method = method if method in METHODS else OTHER
+        key = (part, method, route, status // 100)
+        self.requests[key] = self.requests.get(key, 0) + 1
+        took = self.durations.get((part, route))
+        if took is None:
+            took = self.durations[part, route] = Durations()
+        took.counts[bisect_left(BOUNDS, seconds)] += 1
+        took.seconds += seconds
+        self.telemetry.tell(part, method, route, status, seconds)
 
     def lines(self) -> Iterable[str]:
         """Write requests and durations."""
         yield "# TYPE hotdesk_requests_total counter"
-        for (method, route, status), count in sorted(self.requests.items()):
-            yield f"hotdesk_requests_total{labels(method=method, route=route, status=status)} {count}"
+        for (part, method, route, number), count in sorted(self.requests.items()):
+            told = labels(part=part, method=method, route=route, status=CLASSES.get(number, OTHER))
+            yield f"hotdesk_requests_total{told} {count}"
         yield "# TYPE hotdesk_request_seconds histogram"
-        for route in sorted(self.seconds):
-            total = sum(count for (_, name, _), count in self.requests.items() if name == route)
-            for bound in BOUNDS:
-                told = labels(route=route, le=str(bound))
-                yield f"hotdesk_request_seconds_bucket{told} {self.buckets[route, bound]}"
-            yield f"hotdesk_request_seconds_bucket{labels(route=route, le='+Inf')} {total}"
-            yield f"hotdesk_request_seconds_sum{labels(route=route)} {self.seconds[route]:.6f}"
-            yield f"hotdesk_request_seconds_count{labels(route=route)} {total}"
+        for (part, route), took in sorted(self.durations.items()):
+            for bound, count in zip((*BOUNDS, "+Inf"), accumulate(took.counts), strict=True):
+                yield f"hotdesk_request_seconds_bucket{labels(part=part, route=route, le=str(bound))} {count}"
+            yield f"hotdesk_request_seconds_sum{labels(part=part, route=route)} {took.seconds:.6f}"
+            yield f"hotdesk_request_seconds_count{labels(part=part, route=route)} {sum(took.counts)}"
 
 
 def labels(**told: str) -> str:
@@ -63,40 +83,8 @@ def gauge(name: str, values: Mapping[str, float]) -> Iterable[str]:
         yield f"{name}{told} {value:g}"
 
 
-class Measured:
-    """Counts what passes, and traces it where somebody wants that."""
-
-    def __init__(self, app: ASGIApp, measures: Measures) -> None:
-        self.app, self.measures = app, measures
-        self.tracer: Any = tracer()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and take the time."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        begun, status = time.monotonic(), 500
-        span = self.tracer.start_span(scope["method"]) if self.tracer is not None else None
-
-        async def told(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, told)
-        finally:
-            route = getattr(scope.get("route"), "path", "")
-            self.measures.count(scope["method"], route, status, time.monotonic() - begun)
-            if span is not None:
-                span.update_name(f"{scope['method']} {route}")
-                span.set_attribute("http.response.status_code", status)
-                span.end()
-
-
-def tracer() -> Any:
-    """Give a tracer where OpenTelemetry is installed; its own environment says where spans go. None: nowhere."""
-    if find_spec("opentelemetry") is None:
-        return None
-    return import_module("opentelemetry.trace").get_tracer("hotdesk")
+def route_of(scope: Scope) -> str:
+    """Give the route that was found for a request, whole; none for a path that leads nowhere."""
+    found: str = getattr(scope.get("route"), "path", "")
+    above = "/".join(scope["path"].split("/")[:3])
+    return f"{above}{found}" if found and above == PREFIX and not found.startswith(PREFIX) else found

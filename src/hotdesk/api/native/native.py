@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,9 +17,8 @@ from hotdesk.api.native.viewers import Viewers
 from hotdesk.api.serving import Serving
 from hotdesk.api.tenants import Tenant, Tenants
 
-Reading = Callable[[], Awaitable[bytes]]
-Offer = Callable[[Reading, str, bool], str]
-"""Makes a link to something a desk wrote: how it is read, its name, whether it is a report of ours. Gives a path."""
+Offer = Callable[[str, bytes, str, bool], str]
+"""Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
 
 
 @dataclass(slots=True)

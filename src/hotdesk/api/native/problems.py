@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 
 from hotdesk.api.quotas import QuotaError
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, ImageError, LinkError, printable
@@ -23,6 +24,7 @@ STATUS: dict[type[HotdeskError], int] = {
     BriefError: 400, ImageError: 400, DeskGone: 404, LinkError: 502, DeskError: 502,
 }  # fmt: skip
 OF_FILES = {"missing": 404, "exists": 409, "denied": 403, "full": 507, "not-empty": 409}
+METHODS = ("DELETE", "GET", "POST", "PUT")
 WORDS = {404: "missing", 405: "method", 413: "too-large"}
 
 
@@ -106,7 +108,11 @@ async def answer_ours(request: Request, error: Exception) -> JSONResponse:
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """Say what has not the shape that is described; never what was sent, which may be a secret."""
     assert isinstance(error, RequestValidationError)
-    return problem(422, "request.invalid", "; ".join(map(fault, error.errors()[:8])) + "; see /api/openapi.json")
+    told = error.errors()[:8]
+    remedy = "see /api/openapi.json"
+    if ("body",) in (each.get("loc") for each in told) and "json" not in request.headers.get("content-type", ""):
+        remedy = "send JSON, and `Content-Type: application/json` with it; " + remedy
+    return problem(422, "request.invalid", "; ".join([*map(fault, told), remedy]))
 
 
 def fault(told: dict[str, Any]) -> str:
@@ -119,8 +125,15 @@ async def answer_http(request: Request, error: Exception) -> JSONResponse:
     """Answer for what is no route, or another method's."""
     assert isinstance(error, HTTPException)
     word = WORDS.get(error.status_code, "refused")
-    headers = dict(error.headers) if error.headers else None
+    headers = {"Allow": ", ".join(methods(request))} if error.status_code == 405 else dict(error.headers or {})
     return problem(error.status_code, f"request.{word}", str(error.detail), headers)
+
+
+def methods(request: Request) -> list[str]:
+    """List the methods a path has, in whichever routes."""
+    routes: Sequence[BaseRoute] = request.app.routes
+    asked = {method: {**request.scope, "method": method} for method in METHODS}
+    return [method for method in METHODS if any(each.matches(asked[method])[0] is Match.FULL for each in routes)]
 
 
 async def answer_left(request: Request, error: Exception) -> JSONResponse:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from ipaddress import ip_network
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import rule_text
 from hotdesk.door.address import METADATA, SPECIAL
+from hotdesk.door.presets import PRESETS, preset, read_machine
 from hotdesk.errors import BriefError
 
 
 def require_public(rules: Iterable[Rule]) -> None:
-    """Refuse rules that reach private networks, this machine, or what a cloud tells its machines."""
+    """Refuse rules that reach private networks, this machine, or what a cloud tells its machines; presets may."""
     for rule in rules:
-        if rule.verdict != "deny" and (rule.private or is_near(rule.host)):
+        near = rule.verdict != "deny" and (rule.private or is_near(rule.host))
+        if near and replace(rule, private=True) not in sources():
             raise BriefError(
                 f"{rule_text(rule)!r} is not of the internet; only this server's operator lets desks go there: "
                 "by `[door] names`"
             )
+
+
+def sources() -> set[Rule]:
+    """Give where this machine gets packages itself: its operator chose that, be it on a private network."""
+    found: set[Rule] = set()
+    for name in PRESETS:
+        with suppress(BriefError):
+            found.update(replace(rule, private=True) for rule in preset(name, read_machine(name)))
+    return found
 
 
 def is_near(host: str) -> bool:

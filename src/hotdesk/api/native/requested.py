@@ -5,20 +5,36 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hotdesk.api.orders import ORDERS, folder_of
 from hotdesk.api.starter import Starter
+from hotdesk.brief.job import Deliverable, Size
 from hotdesk.config import Config
 from hotdesk.errors import printable
+from hotdesk.job.verifying import most_at_once
 from hotdesk.vault import private
 
 BRIEF = "brief"
 REQUEST = "request.json"
+USUAL = Size()
+"""What a desk has of whose brief nothing is known any more."""
 TAIL = 2000
 """Bytes of what a job said last that are read where it never began."""
+
+
+def takes(size: Size = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
+    """Say what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
+
+    One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which
+    what was made is looked at.
+    """
+    desks = 1 + max(1, most_at_once(deliverables))
+    sizes = {"cpus": desks * size.cpus, "memory": desks * size.memory, "disk": desks * size.disk}
+    return {"jobs": 1, "desks": desks, **sizes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,8 @@ class Request:
     at: float
     """Seconds since 1970."""
     template: str = ""
+    takes: Mapping[str, float] = field(default_factory=takes)
+    """What it has of the tenant's quota while it runs."""
 
 
 @dataclass(slots=True)

@@ -14,15 +14,13 @@ from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.asking import Asked, ForDesks, native_of, on_socket
-from hotdesk.api.native.desks import at, one
+from hotdesk.api.native.desks import at, one, owner_of
 from hotdesk.api.native.problems import Problem, documented, translated
 from hotdesk.api.native.shapes import DeskName, Model
-from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
 from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.hands.far import Far
-from hotdesk.host import owner_path
 
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
 SHELL = ["/bin/bash", "-l"]
@@ -88,7 +86,7 @@ def shown(asked: Asked, desk: str, told: object) -> WheelShown:
 async def owner(asked: Asked, desk: str) -> AsyncIterator[Far]:
     """Give the owner of one of the tenant's desks: this server, or the process of a job."""
     await one(asked, desk)
-    async with remote_runtime(owner_path(asked.tenant.settings, DeskId(desk))) as runtime:
+    async with owner_of(asked, DeskId(desk)) as runtime:
         yield Far(runtime, DeskId(desk), asked.by)
 
 
@@ -103,12 +101,12 @@ async def screen(websocket: WebSocket, desk: str) -> None:
             async with owner(asked, desk) as far:
                 with await far.screen(name, True) as sock:
                     await accept(websocket)
-                    await joined(websocket, sock, far, name)
+                    await joined(websocket, sock, far, name, asked)
         except HotdeskError as e:
             await close(websocket, GONE, str(e))
 
 
-async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str) -> None:
+async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: Asked) -> None:
     """Carry bytes both ways until either side ends."""
     async with anyio.create_task_group() as tasks:
 
@@ -132,6 +130,7 @@ async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str)
 
         for work in (up, down, keep):
             tasks.start_soon(work)
+        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
     await close(websocket, 1000, "")
 
 
@@ -151,7 +150,7 @@ async def terminal(
             process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
             await accept(websocket)
             try:
-                await typed(websocket, process)
+                await typed(websocket, process, asked)
             finally:
                 with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
                     await process.kill()
@@ -161,27 +160,35 @@ async def terminal(
         await close(websocket, GONE, str(e))
 
 
-async def typed(websocket: WebSocket, process: Process) -> None:
+async def typed(websocket: WebSocket, process: Process, asked: Asked) -> None:
     """Carry what is typed and what is said, until the shell ends or nobody looks."""
     async with anyio.create_task_group() as tasks:
 
         async def up() -> None:
-            while (told := await websocket.receive())["type"] != "websocket.disconnect":
-                if (data := told.get("bytes")) is not None:
-                    await process.send(data)
-                elif (size := size_of(told.get("text"))) is not None:
-                    await process.resize(size)
+            with suppress(HotdeskError):  # its desk is gone
+                while (told := await websocket.receive())["type"] != "websocket.disconnect":
+                    if (data := told.get("bytes")) is not None:
+                        await process.send(data)
+                    elif (size := size_of(told.get("text"))) is not None:
+                        await process.resize(size)
             tasks.cancel_scope.cancel()
 
         async def down() -> None:
-            with suppress(WebSocketDisconnect, RuntimeError):
+            with suppress(WebSocketDisconnect, RuntimeError, HotdeskError):
                 async for _, data in process.output():
                     await websocket.send_bytes(data)
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(up)
         tasks.start_soon(down)
+        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
     await close(websocket, 1000, "")
+
+
+async def while_admitted(asked: Asked, scope: anyio.CancelScope) -> None:
+    """End what somebody looks at or types into once their key is revoked or over."""
+    await asked.native.keys.ended(asked.caller.key)
+    scope.cancel()
 
 
 def size_of(text: object) -> Size | None:

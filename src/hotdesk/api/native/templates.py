@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from hotdesk.api.native.asking import ForJobs
 from hotdesk.api.native.problems import Problem, documented
@@ -36,6 +36,8 @@ router = APIRouter(prefix="/templates", tags=["jobs"], responses=documented())
 FILE = "template.toml"
 HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
 Filled = Annotated[str, Field(max_length=10_000)] | bool | int | float
+Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+"""One paragraph, however its lines were broken in the file."""
 
 
 class Value(Model):
@@ -43,7 +45,7 @@ class Value(Model):
 
     name: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")]
     title: str = ""
-    text: str = ""
+    text: Prose = ""
     kind: Literal["text", "long", "number", "boolean"] = "text"
     choices: list[str] | None = None
     default: Filled | None = None
@@ -53,7 +55,7 @@ class Wanted(Model):
     """A file the job needs."""
 
     name: str
-    text: str = ""
+    text: Prose = ""
 
 
 class TemplateShown(Model):
@@ -61,7 +63,7 @@ class TemplateShown(Model):
 
     name: str
     title: str
-    text: str
+    text: Prose
     values: list[Value]
     files: list[Wanted]
     uploads: bool = Field(description="Whether other files may come along.")

@@ -26,6 +26,7 @@ class JobLine(Model):
     id: str
     task: str
     state: str = Field(description="starting, running, waiting, paused, killed, done, failed, broken, interrupted")
+    live: bool = Field(description="Whether somebody works at it; one that is not over and not live can be resumed.")
     why: str
     by: str
     begun: float | None = Field(description="Seconds since 1970.")
@@ -99,15 +100,20 @@ def line(asked: Asked, tale: Tale) -> JobLine:
 
 def latest(asked: Asked, tale: Tale) -> Tale:
     """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
-    settings = asked.tenant.settings
-    state, _ = tale.state(is_held(settings.lib / JOBS / tale.job), int(time.time() * 1000))
-    return tell(journal_of(settings), tale.job) if state == "killed" else tale
+    state, _ = tale.state(is_live(asked, tale.job), int(time.time() * 1000))
+    return tell(journal_of(asked.tenant.settings), tale.job) if state == "killed" else tale
+
+
+def is_live(asked: Asked, job: str) -> bool:
+    """Say whether somebody works at a job: as long as its process is there it cannot be gone on with."""
+    here = asked.native.jobs.starter.is_running(asked.tenant.name, job)
+    return here or is_held(asked.tenant.settings.lib / JOBS / job)
 
 
 def line_of(asked: Asked, tale: Tale) -> dict[str, object]:
     """Give what a line about a job says."""
-    settings = asked.tenant.settings
-    state, why = tale.state(is_held(settings.lib / JOBS / tale.job), int(time.time() * 1000))
+    settings, live = asked.tenant.settings, is_live(asked, tale.job)
+    state, why = tale.state(live, int(time.time() * 1000))
     at, of = tale.place
     cost = tale.cost
     request = asked.native.jobs.requests(asked.tenant.name, settings).get(tale.job)
@@ -115,6 +121,7 @@ def line_of(asked: Asked, tale: Tale) -> dict[str, object]:
         "id": tale.job,
         "task": clean(tale.goal),
         "state": state,
+        "live": live,
         "why": "" if state == "waiting" else clean(why),
         "by": request.by if request is not None else tale.by,
         "begun": tale.begun / 1000,
@@ -135,7 +142,7 @@ def unborn(asked: Asked, request: Request) -> dict[str, object]:
     running = asked.native.jobs.starter.is_running(asked.tenant.name, request.job)
     return {
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
-        "state": "starting" if running else "broken",
+        "state": "starting" if running else "broken", "live": running,
         "why": "" if running else last_words(asked.tenant.settings, request.job) or "it ended before it began",
         "ended": None, "step": 0, "of": 0, "pending": [], "brain": "", "cost": 0.0, "tokens": 0, "acts": 0,
         "forgotten": False,

@@ -22,7 +22,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.drive.names import check_name
 from hotdesk.vault import private
 
-router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413))
+router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413, 507))
 FOLDER = ("serve", "uploads")
 LARGEST = 256 * MIB
 MOST = 1000
@@ -50,7 +50,7 @@ async def upload(
     if len(os.listdir(folder)) >= MOST:
         raise Problem(429, "upload.many", f"{MOST} files wait for a job already; start it, or wait an hour")
     number = secrets.token_hex(16)
-    size = await received(request, folder / number, LARGEST)
+    size = await received(request, folder / number, LARGEST, asked.tenant.settings.disk_floor)
     return Uploaded(id=number, name=name, size=size)
 
 

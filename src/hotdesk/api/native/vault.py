@@ -11,6 +11,8 @@ from pydantic import Field
 from hotdesk.api.native.asking import Asked, ForVault
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
+from hotdesk.desk.seam import new_id
+from hotdesk.event import VaultChanged
 from hotdesk.vault import exists, ls
 from hotdesk.vault.kinds import LONGEST
 
@@ -48,6 +50,7 @@ async def list_secrets(asked: ForVault, limit: Limit = 100, after: After = "") -
 async def keep(asked: ForVault, name: SecretName, told: SecretOrder) -> SecretShown:
     """Put a secret in; one of that name is replaced, one version up."""
     value = told.value.encode("utf-8", "surrogatepass")
+    asked.tenant.host.note(VaultChanged(new_id(), name, "put", asked.by))
     await asked.native.jobs.starter.keep_secret(asked.tenant.name, name, told.kind, value)
     return await one(asked, name)
 
@@ -56,6 +59,7 @@ async def keep(asked: ForVault, name: SecretName, told: SecretOrder) -> SecretSh
 async def forget(asked: ForVault, name: SecretName) -> None:
     """Forget a secret; whoever was granted it gets it no more."""
     await one(asked, name)
+    asked.tenant.host.note(VaultChanged(new_id(), name, "removed", asked.by))
     await asked.native.jobs.starter.forget_secret(asked.tenant.name, name)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -18,8 +18,8 @@ from starlette.types import Receive, Scope, Send
 
 SECONDS = 60.0
 """How long a link lasts."""
-MOST = 4096
-"""Links at a time: the oldest end first."""
+MOST, LARGEST = 256, 64 << 20
+"""Links one tenant has at a time, and the bytes they hold: the oldest end first."""
 LABEL = "content"
 PICTURES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
@@ -39,14 +39,13 @@ RULES = {
     "cache-control": "no-store",
 }
 
-Reading = Callable[[], Awaitable[bytes]]
-
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """One thing that may be looked at."""
 
-    read: Reading
+    tenant: str
+    data: bytes
     name: str
     report: bool
     """Whether we wrote it: a page of ours is shown as one."""
@@ -61,15 +60,17 @@ class Content:
         self.clock = clock
         self.links: dict[str, Link] = {}
 
-    def offer(self, read: Reading, name: str, report: bool = False) -> str:
+    def offer(self, tenant: str, data: bytes, name: str, report: bool = False) -> str:
         """Give the path of a new link, below the second origin."""
         now = self.clock()
         for key in [key for key, link in self.links.items() if link.until <= now]:
             del self.links[key]
-        while len(self.links) >= MOST:
-            del self.links[next(iter(self.links))]
+        own = {key: len(link.data) for key, link in self.links.items() if link.tenant == tenant}
+        while own and (len(own) >= MOST or sum(own.values()) + len(data) > LARGEST):
+            oldest = next(iter(own))
+            del self.links[oldest], own[oldest]
         key = secrets.token_urlsafe(32)
-        self.links[key] = Link(read, name, report, now + SECONDS)
+        self.links[key] = Link(tenant, data, name, report, now + SECONDS)
         return f"/content/{key}"
 
     def find(self, path: str) -> Link | None:
@@ -81,15 +82,15 @@ class Content:
         """Answer one request at the second origin."""
         link = self.find(scope["path"]) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
         answer = Response("This link is over. Open it again.", 404, RULES, "text/plain; charset=utf-8")
-        await (answer if link is None else shown(link, await link.read()))(scope, receive, send)
+        await (answer if link is None else shown(link))(scope, receive, send)
 
 
-def shown(link: Link, data: bytes) -> Response:
+def shown(link: Link) -> Response:
     """Answer with what was written, harmlessly."""
     media, inline = kind_of(link.name, link.report)
     how = "inline" if inline else "attachment"
     headers = {**RULES, "content-disposition": f"{how}; filename*=UTF-8''{quote(link.name, safe='')}"}
-    return Response(data, 200, headers, media)
+    return Response(link.data, 200, headers, media)
 
 
 def kind_of(name: str, report: bool) -> tuple[str, bool]:

@@ -55,6 +55,7 @@ async function show() {
   const [name = "jobs", ...rest] = path.split("/").filter(Boolean).map(decodeURIComponent);
   const found = PLACES.find((each) => each[0] === name) || PLACES[0];
   stop();
+  document.querySelector("dialog")?.close();
   listeners = new Set();
   const ends = [];
   stop = () => ends.forEach((end) => end());

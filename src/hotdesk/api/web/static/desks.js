@@ -47,13 +47,15 @@ async function one(here) {
       location.hash = "#/desks";
     }
   };
+  let paused = desk.state === "paused";
+  const act = () => (paused ? "Resume" : "Pause");
   const pause = async () => {
-    await post(`/desks/${to(id)}/${desk.state === "paused" ? "resume" : "pause"}`);
-    desk.state = desk.state === "paused" ? "running" : "paused";
-    hold.textContent = desk.state === "paused" ? "Resume" : "Pause";
-    say(desk.state === "paused" ? "Paused." : "It goes on.");
+    await post(`/desks/${to(id)}/${act().toLowerCase()}`);
+    paused = !paused;
+    hold.textContent = act();
+    say(paused ? "Paused." : "It goes on.");
   };
-  const hold = button(desk.state === "paused" ? "Resume" : "Pause", pause, { class: "plain" });
+  const hold = button(act(), pause, { class: "plain" });
   fill(here.main, h("p", { class: "crumb" }, h("a", { href: "#/desks" }, "Desks")),
     h("div", { class: "top" }, h("h1", null, "Desk ", h("code", null, id)),
       may("desks") && h("div", { class: "row" }, hold, button("Burn", burn, { class: "danger" }))),

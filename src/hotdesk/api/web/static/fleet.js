@@ -25,6 +25,7 @@ export default async function view(here) {
 }
 
 function draw({ fleet, jobs, desks }) {
+  const part = (title, found, rows) => h("section", { "aria-label": title }, h("h2", null, title), found.length ? rows(found) : h("p", { class: "quiet" }, "None."));
   const tiles = [
     ["Jobs running", jobs.filter((each) => each.state === "running").length],
     ["Waiting for people", jobs.filter((each) => each.state === "waiting").length],
@@ -37,7 +38,7 @@ function draw({ fleet, jobs, desks }) {
     fleet.outliers.length > 0 && h("section", { "aria-label": "Stands out" }, h("h2", null, "Stands out"),
       h("ul", { class: "rows" }, fleet.outliers.map((each) => h("li", null, h("a", { href: each.job ? `#/jobs/${to(each.job)}` : `#/desks/${to(each.desk || "")}` },
         chip("look"), h("span", { class: "name" }, each.why), h("span", { class: "quiet" }, each.job || each.desk)))))),
-    h("section", { "aria-label": "Jobs now" }, h("h2", null, "Jobs now"), jobs.length ? jobRows(jobs) : h("p", { class: "quiet" }, "None.")),
-    h("section", { "aria-label": "Desks now" }, h("h2", null, "Desks now"), desks.length ? deskRows(desks) : h("p", { class: "quiet" }, "None.")),
+    part("Jobs now", jobs, jobRows),
+    part("Desks now", desks, deskRows),
   ];
 }

@@ -17,7 +17,7 @@ export default async function view(here) {
   const body = h("div");
   fill(here.main, head, waits, body);
   let job = null;
-  let overview = null;
+  let changed = null;
   const load = async () => {
     const [told, open] = await Promise.all([get(`/jobs/${to(id)}`), may("approve") ? list("/approvals") : []]);
     if (here.gone()) {
@@ -27,19 +27,34 @@ export default async function view(here) {
     here.title(job.task);
     keep(head, brief(job), () => header(job, load));
     showCards(waits, open.filter((each) => each.job === id), load, () => null);
-    overview?.(job);
+    changed?.(job);
   };
   await load();
+  const follow = (show, end) => {
+    changed = show;
+    show(job);
+    return () => {
+      changed = null;
+      end?.();
+    };
+  };
+  const atDesk = (open) => (panel) => {
+    let shown, end;
+    return follow((now) => {
+      const desk = !OVER.has(now.state) && now.desks.findLast((each) => !each.gone)?.id;
+      if (desk ? desk !== shown : !shown) {
+        end?.();
+        end = desk ? open(panel, desk) : void fill(panel, noDesk(now));
+        shown = desk;
+      }
+    }, () => end?.());
+  };
   const made = tabs("Job", [
-    ["overview", "Overview", (panel) => {
-      overview = (now) => keep(panel, now, summary);
-      overview(job);
-      return () => (overview = null);
-    }],
+    ["overview", "Overview", (panel) => follow((now) => keep(panel, now, summary))],
     ["timeline", "Timeline", (panel) => timeline(panel, id)],
-    ["desktop", "Desktop", (panel) => withDesk(panel, job, (desk) => screen(panel, desk))],
-    ["terminal", "Terminal", (panel) => withDesk(panel, job, (desk) => terminal(panel, desk))],
-    ["files", "Files", (panel) => withDesk(panel, job, (desk) => files(panel, desk))],
+    ["desktop", "Desktop", atDesk(screen)],
+    ["terminal", "Terminal", atDesk(terminal)],
+    ["files", "Files", atDesk(files)],
     ["door", "Door", (panel) => door(panel, id, here)],
   ], chosen, (name) => history.replaceState(null, "", `#/jobs/${to(id)}${name === "overview" ? "" : `/${name}`}`));
   here.onEnd(made.end);
@@ -47,7 +62,7 @@ export default async function view(here) {
   here.live(load);
 }
 
-const brief = (job) => [job.state, job.task, job.by, job.begun, job.ended, job.why];
+const brief = (job) => [job.state, job.live, job.task, job.by, job.begun, job.ended, job.why];
 
 function header(job, load) {
   const act = (name, words) => async () => {
@@ -63,8 +78,8 @@ function header(job, load) {
   };
   const acts = !may("jobs") ? [] : OVER.has(job.state)
     ? [button("Report", () => preview({ kind: "report", job: job.id }, "Report")), button("Forget", forget, { class: "plain" })]
-    : [["paused", "killed"].includes(job.state) && button("Resume", act("resume", "It goes on."), { class: "primary" }),
-      ["running", "waiting", "starting"].includes(job.state) && button("Stop", act("stop", "It stops."), { class: "danger" })];
+    : job.live ? button("Stop", act("stop", "It stops."), { class: "danger" })
+      : button("Resume", act("resume", "It goes on."), { class: "primary" });
   return [
     h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "Jobs")),
     h("div", { class: "top" }, h("h1", null, job.task), h("div", { class: "row" }, acts)),
@@ -132,14 +147,7 @@ const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null
     h("details", { open: name === "found left" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
       h("ul", { class: "plainlist" }, lines.map((line) => h("li", null, line))))));
 
-function withDesk(panel, job, open) {
-  const desk = job.desks.filter((each) => !each.gone).at(-1)?.id;
-  if (!desk || OVER.has(job.state)) {
-    fill(panel, empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk is there while a step is taken, and destroyed after."));
-    return null;
-  }
-  return open(desk);
-}
+const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk is there while a step is taken, and destroyed after.");
 
 function door(panel, id, here) {
   const place = h("div");

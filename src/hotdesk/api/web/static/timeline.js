@@ -8,7 +8,7 @@ const QUIET = new Set(["Checkpointed", "Observed", "Summed", "Thought"]);
 
 const TELL = {
   JobBegun: (e) => ["Job begun", e.goal],
-  Planned: (e) => [`Planned: ${e.steps.length} steps`, e.steps.join(" → "), e.findings.length ? "bad" : ""],
+  Planned: (e) => ["Planned", e.steps.join(" → "), e.findings.length ? "bad" : ""],
   Preflight: (e) => [`Tried beforehand: ${e.held.length} held, ${e.failed.length} failed`, e.failed.join("\n"), e.failed.length ? "bad" : ""],
   Pending: (e) => [`Waits for a person: ${e.kind}`, e.step, "ask"],
   Decided: (e) => [`${e.answer}${e.by ? ` by ${e.by}` : ""}`, "", e.answer === "refused" ? "bad" : "good"],
@@ -56,7 +56,7 @@ function entry(row) {
   const { name, data } = row;
   const [title, words, tone = ""] = (TELL[name] || ((e) => [name, e.note || e.why || ""]))(data);
   return h("li", { "data-is": tone, class: !TELL[name] || (QUIET.has(name) && tone !== "bad") ? "minor" : "" }, moment(row.at),
-    h("div", null, h("span", { class: "what" }, title), words && h("p", { class: "detail" }, words)));
+    h("div", null, h("span", { class: "what" }, title), (words || "").split("\n").map((line) => line && h("p", { class: "detail" }, line))));
 }
 
 // What an act saw of the screen, as a picture the server drew; larger in a frame of the other origin.
