@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal
 
 ENVD, SERVER = "test_envd_attacks.py::test_", "test_envd_server_attacks.py::test_"
-NAMES = ("signing", "connect", "entries", "files", "inside", "sandboxes")
-SIGNING, CONNECT, ENTRIES, FILES, INSIDE, SANDBOXES = (f"hotdesk/api/e2b/{name}.py" for name in NAMES)
+NAMES = ("signing", "connect", "entries", "files", "inside", "sandboxes", "traffic")
+SIGNING, CONNECT, ENTRIES, FILES, INSIDE, SANDBOXES, TRAFFIC = (f"hotdesk/api/e2b/{name}.py" for name in NAMES)
 BELIEVED = "a_guest_that_answers_for_the_program_is_not_believed_nor_waited_for"
 
 
@@ -24,6 +24,29 @@ GUARDS_OF_ENVD: tuple[Guard, ...] = (
         "    if shown == '?':\n",
         "a_token_that_is_not_the_sandboxes_opens_nothing",
         server=("one_sandboxes_token_opens_no_other",),
+    ),
+    guard(
+        "the token of who wakes a sandbox",
+        TRAFFIC,
+        "            if sandbox.auto_resume and aim.port == envd.PORT:\n",
+        "            if False:\n",
+        server=("who_would_not_be_let_in_wakes_no_sandbox",),
+    ),
+    guard(
+        "the token of who runs code",
+        TRAFFIC,
+        '        if (port, scope["path"].strip("/")) in RUNS:\n',
+        "        if False:\n",
+        server=("code_runs_only_for_who_may_run_commands",),
+    ),
+    guard(
+        "the token of who runs code, however it is spelt",
+        TRAFFIC,
+        '        if (port, scope["path"].strip("/")) in RUNS:\n',
+        '        if (port, scope["path"]) == (49999, "/execute"):\n',
+        server=tuple(
+            f"code_runs_only_for_who_may_run_commands[{path}]" for path in ("/execute/", "//execute", "/init")
+        ),
     ),
     guard(
         "the signature of an address",

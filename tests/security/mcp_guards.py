@@ -100,6 +100,20 @@ GUARDS_OF_MCP: tuple[Guard, ...] = (
         f"{MCP}a_key_cannot_have_sessions_without_end",
     ),
     guard(
+        "how many sessions a tenant has",
+        HTTP,
+        "len(own) >= MOST_OF_TENANT",
+        "len(own) >= MOST",
+        f"{MCP}a_tenant_leaves_sessions_for_others_whatever_keys_it_makes",
+    ),
+    guard(
+        "sessions of keys that are over",
+        HTTP,
+        "        await self.keys.ended(caller.key)\n",
+        "        await anyio.sleep_forever()\n",
+        f"{MCP}a_session_ends_with_its_key",
+    ),
+    guard(
         "sessions that never began",
         HTTP,
         "            if status >= 400:\n",

@@ -124,6 +124,13 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
         f"{NATIVE}a_secret_is_nothing_this_machine_would_run_or_call",
     ),
     guard(
+        "a screen's key",
+        f"{API}/screens.py",
+        "            tasks.start_soon(work)\n        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
+        "            tasks.start_soon(work)\n",
+        f"{NATIVE}a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked",
+    ),
+    guard(
         "powers a key gives",
         f"{API}/keys.py",
         "    if beyond := sorted(set(told.powers) - asked.caller.powers):\n",

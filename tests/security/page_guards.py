@@ -25,6 +25,13 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
         "no_other_page_frames_it",
     ),
     guard(
+        "bytes that links hold",
+        CONTENT,
+        "sum(own.values()) + len(data) > LARGEST",
+        "False",
+        "links_hold_a_bounded_part_of_memory_and_end_nobody_elses",
+    ),
+    guard(
         "the cookie of who signs in",
         SESSION,
         'response.set_cookie(COOKIE, cookie, secure=True, httponly=True, samesite="strict", path="/")',

@@ -10,6 +10,9 @@ FRONT, ORDERS = "hotdesk/api/front.py", "hotdesk/api/orders.py"
 
 TARGET = f"{SERVER}a_target_that_names_a_host_beside_the_header_is_refused"
 BODY = f"{SERVER}a_body_that_is_no_file_is_small"
+SOCKET = f"{SERVER}a_socket_where_nobody_speaks_it_is_refused_without_a_word_in_the_log"
+OFTEN = f"{SERVER}whoever_asks_too_often_is_refused_however_they_show_who_they_are"
+NONSENSE = f"{SERVER}a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone"
 NEVER = f"{SERVER}what_never_comes_or_drop_by_drop_is_not_waited_for"
 
 
@@ -50,8 +53,8 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     guard(
         "what a server gives up",
         "hotdesk/api/privileges.py",
-        "    confine([*closed, *passable], reads_all=True, dials=dials)\n",
-        "    pass\n",
+        "    confine_reader(",
+        "    print(",
         f"{SERVER}a_server_that_is_taken_over_writes_dials_and_signals_nothing_else",
     ),
     guard(
@@ -184,6 +187,126 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
         f"{SERVER}a_key_of_another_tenant_is_no_token_of_a_sandbox",
     ),
     guard(
+        "nothing but plain files of a server's",
+        "hotdesk/desk/confine.py",
+        "    restrict(list(writable), FILES, ",
+        "    restrict(list(writable), ~0, ",
+        f"{SERVER}a_server_that_is_taken_over_writes_dials_and_signals_nothing_else",
+    ),
+    guard(
+        "nothing but sockets where keepers keep their state",
+        "hotdesk/desk/confine.py",
+        "*((each, SOCKETS) for each in sockets)",
+        "*((each, ~0) for each in sockets)",
+        f"{SERVER}a_server_that_is_taken_over_writes_dials_and_signals_nothing_else",
+    ),
+    guard(
+        "a terminal's key",
+        "hotdesk/api/native/screens.py",
+        "    await asked.native.keys.ended(asked.caller.key)\n",
+        "    await anyio.sleep_forever()\n",
+        f"{SERVER}what_goes_on_ends_with_the_key_it_began_with[a terminal]",
+    ),
+    guard(
+        "a stream's key",
+        "hotdesk/api/native/events.py",
+        "    while asked.native.keys.still(asked.caller.key) is not None:\n",
+        "    while True:\n",
+        f"{SERVER}what_goes_on_ends_with_the_key_it_began_with[events]",
+    ),
+    guard(
+        "sockets where somebody speaks them",
+        FRONT,
+        '        if scope["type"] == "websocket" and part is not self.parts.native:\n',
+        "        if False:\n",
+        *(f"{SOCKET}[{path}]" for path in ("/sandboxes", "/files", "/v2/sandboxes")),
+    ),
+    guard(
+        "every way to show a key is counted",
+        FRONT,
+        "        for tenant in tenants:\n            self.quotas.ask(tenant)\n",
+        "        if found[0] is not None:\n            self.quotas.ask(found[0].tenant)\n",
+        *(f"{OFTEN}[{way}]" for way in ("header", "beside", "cookie")),
+    ),
+    guard(
+        "a disk that is nearly full",
+        "hotdesk/api/native/bodies.py",
+        "    if shutil.disk_usage(folder).free < floor:\n",
+        "    if False:\n",
+        f"{SERVER}nobody_fills_the_disk_that_is_everybodys",
+    ),
+    guard(
+        "nonsense for a starter",
+        "hotdesk/api/starting.py",
+        "        except (ValueError, RecursionError):\n",
+        "        except ZeroDivisionError:\n",
+        *(f"{NONSENSE}[{name}]" for name in ("nothing whole", "no end of depth", "no text")),
+    ),
+    guard(
+        "what is no request for a starter",
+        "hotdesk/api/starting.py",
+        "            if not isinstance(message, dict):\n",
+        "            if False:\n",
+        f"{NONSENSE}[no request]",
+    ),
+    guard(
+        "errands at once",
+        "hotdesk/api/starting.py",
+        "        if len(self.errands) >= MOST_ERRANDS:\n",
+        "        if False:\n",
+        f"{SERVER}a_starter_runs_a_bounded_number_of_errands",
+    ),
+    guard(
+        "orders of a server's jobs",
+        "hotdesk/cli/resume.py",
+        "    if arguments.ordered is not None:\n",
+        "    if False:\n",
+        f"{SERVER}a_job_does_not_go_on_with_an_order_a_server_forged",
+    ),
+    guard(
+        "filters a keeper made",
+        "hotdesk/desk/filters.py",
+        "            if os.fstat(file.fileno()).st_uid != uids.KEEPER:\n",
+        "            if False:\n",
+        f"{SERVER}a_filter_that_a_server_wrote_is_not_taken",
+    ),
+    guard(
+        "keys of one tenant",
+        "hotdesk/api/keys.py",
+        "            self.require_room(tenant)\n",
+        "            assert len(self.known) < 2000\n",
+        f"{SERVER}a_tenant_that_makes_keys_without_end_leaves_room_for_others",
+    ),
+    guard(
+        "browsers of one tenant",
+        "hotdesk/api/native/browsers.py",
+        "        for name in own[: -MOST_OF_TENANT + 1]:\n",
+        "        for name in list(self.known)[: -MOST_OF_TENANT + 1]:\n",
+        f"{SERVER}a_tenant_that_signs_in_without_end_signs_nobody_else_out",
+    ),
+    guard(
+        "numbers a journal can have",
+        "hotdesk/api/native/events.py",
+        "min(int(last), 1 << 53)",
+        "int(last)",
+        f"{SERVER}a_number_to_go_on_from_that_is_none_breaks_nothing",
+    ),
+    guard(
+        "keys for sandboxes",
+        "hotdesk/api/e2b/control.py",
+        '        if caller is None or not caller.may("sandboxes"):\n',
+        "        if caller is None:\n",
+        f"{SERVER}no_route_of_e2bs_answers_whoever_has_no_key_for_it[one for something else]",
+    ),
+    guard(
+        "known keys for sandboxes",
+        "hotdesk/api/e2b/control.py",
+        "        if caller is None or not ",
+        "        if caller is not None and not ",
+        f"{SERVER}no_route_of_e2bs_answers_whoever_has_no_key_for_it[no key]",
+        f"{SERVER}no_route_of_e2bs_answers_whoever_has_no_key_for_it[one that never was]",
+    ),
+    guard(
         "signatures of one token",
         "hotdesk/api/e2b/signing.py",
         "hmac.compare_digest(self.by(token).encode(), self.signature.encode())",
@@ -203,6 +326,7 @@ NO_GUARD_OF_SERVER = {
         for path in ("/sandboxes", "/mcp")
     },
     f"{SERVER}a_flood_of_requests_without_a_key_does_not_make_a_server_grow": "nothing is kept of whom nobody knows",
+    **{f"{SOCKET}[{path}]": "its part refuses a socket, too" for path in ("/", "/web/x", "/mcp", "/api/v1/session")},
     f"{SERVER}a_link_to_look_at_something_cannot_be_guessed_or_used_elsewhere": "a link is 256 random bits",
     f"{SERVER}no_key_or_token_is_in_the_log_or_the_state_directory": "nothing writes them: there is no access log",
     **{

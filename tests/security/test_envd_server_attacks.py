@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hotdesk.api.e2b import signing
-from tests.security.envd_room import Street, street
+from tests.security.envd_room import Given, Street, street
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
@@ -54,6 +54,30 @@ def test_another_tenants_sandbox_gives_its_token_to_nobody(town: Street) -> None
         )
         assert answer.status_code == 404
         assert town.mine.token not in answer.text
+
+
+def test_who_would_not_be_let_in_wakes_no_sandbox(town: Street) -> None:
+    asked = {"templateID": "base", "timeout": 300, "autoPause": True, "autoResume": {"enabled": True}}
+    owner = {"X-API-Key": town.server.key}
+    with httpx.Client(base_url=town.server.url, headers=owner, timeout=30) as api:
+        sleeping = Given(api.post("/v2/sandboxes", json=asked).json()["sandboxID"], "guessed", town.server.url)
+        assert api.post(f"/sandboxes/{sleeping.id}/pause").status_code == 204
+        assert sleeping.call("GET", "/health", sleeping.token).status_code == 401
+        assert sleeping.call("GET", "/health").status_code == 401
+        assert api.get(f"/sandboxes/{sleeping.id}").json()["state"] == "paused"
+        assert api.delete(f"/sandboxes/{sleeping.id}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "path", ["/execute", "/execute/", "//execute", "/%65xecute", "/execute?a=b", "/init", "/init/"]
+)
+def test_code_runs_only_for_who_may_run_commands(town: Street, path: str) -> None:
+    aim = {"E2b-Sandbox-Id": town.mine.id, "E2b-Sandbox-Port": "49999"}
+    for shown in ({}, {"X-Access-Token": "guessed"}, {"X-Access-Token": town.beside.token}):
+        told = httpx.post(f"{town.server.url}{path}", headers={**aim, **shown}, json={"code": "1"}, timeout=20)
+        assert told.status_code == 401
+    mine = {**aim, "X-Access-Token": town.mine.token}
+    assert httpx.post(f"{town.server.url}{path}", headers=mine, timeout=20).status_code == 502  # nobody listens
 
 
 # -- signed addresses -------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from tests.security.save_guards import GUARDS_OF_SAVING
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
 from tests.security.server_guards import GUARDS_OF_SERVER, NO_GUARD_OF_SERVER
 from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
+from tests.security.tenant_guards import GUARDS_OF_TENANTS, NO_GUARD_OF_TENANTS
 from tests.security.traffic_guards import GUARDS_OF_TRAFFIC, NO_GUARD_OF_TRAFFIC
 from tests.security.verifier_guards import GUARDS_OF_VERIFIER, NO_GUARD_OF_VERIFIER
 from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
@@ -55,6 +56,7 @@ GUARDS = (
     *GUARDS_OF_MCP,
     *GUARDS_OF_PAGE,
     *GUARDS_OF_NATIVE,
+    *GUARDS_OF_TENANTS,
 )
 NO_GUARD = {
     **guards.NO_GUARD,
@@ -74,6 +76,7 @@ NO_GUARD = {
     **NO_GUARD_OF_MCP,
     **NO_GUARD_OF_PAGE,
     **NO_GUARD_OF_NATIVE,
+    **NO_GUARD_OF_TENANTS,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from hotdesk.api.mcp.http import MOST_OF_KEY
+from hotdesk.api.mcp.http import MOST_OF_KEY, MOST_OF_TENANT
 from hotdesk.api.mcp.results import LARGEST, LONGEST, Answer, result
 from hotdesk.config import Config
 from hotdesk.drive.keep import Drive
@@ -182,6 +182,29 @@ async def test_a_key_cannot_have_sessions_without_end(here: Here) -> None:
     key = here.keys.make("greedy")
     told = [(await post(here, HELLO, **bearer(key))).status_code for _ in range(MOST_OF_KEY + 1)]
     assert told == [200] * MOST_OF_KEY + [429]
+
+
+@pytest.mark.container
+async def test_a_tenant_leaves_sessions_for_others_whatever_keys_it_makes(here: Here) -> None:
+    keys = [here.keys.make(f"greedy-{number}", "greedy") for number in range(MOST_OF_TENANT // MOST_OF_KEY + 1)]
+    told = [(await post(here, HELLO, **bearer(key))).status_code for key in keys for _ in range(MOST_OF_KEY)]
+    assert told == [200] * MOST_OF_TENANT + [429] * MOST_OF_KEY
+
+
+@pytest.mark.container
+async def test_a_session_ends_with_its_key(here: Here) -> None:
+    key = here.keys.make("leaver")
+    number = (await post(here, HELLO, **bearer(key))).headers["mcp-session-id"]
+    shown = {**JSON, **bearer(key), "Mcp-Session-Id": number}
+    async with (
+        httpx2.AsyncClient(timeout=30) as http,
+        http.stream("GET", f"{here.url}/mcp", headers=shown) as held,
+    ):
+        assert held.status_code == 200
+        here.keys.revoke(key[4:12])
+        with anyio.fail_after(20):
+            async for _ in held.aiter_bytes():
+                pass
 
 
 @pytest.mark.container

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 ROUTES = [route for noun in (*NOUNS, health) for route in noun.router.routes]
 HTTP = [route for route in ROUTES if isinstance(route, APIRoute)]
 SOCKETS = [route for route in ROUTES if isinstance(route, APIWebSocketRoute)]
+[SCREEN] = [route for route in SOCKETS if route.path.endswith("/screen")]
 OPEN = {("GET", "/health"), ("GET", "/ready"), ("POST", "/session")}
 """What anybody may ask; signing in is how one shows a key."""
 OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path:path}")}
@@ -172,6 +173,23 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
     cookie, _ = signed_in(server)
     headers = {"Cookie": cookie} | ({"Origin": page} if page else {})
     assert not opens(server, theirs, route, headers)
+
+
+def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Served, theirs: Theirs) -> None:
+    order = {"image": "desktop", "memory": "1G"}
+    desk = theirs.api.post("/desks", json=order).raise_for_status().json()["id"]
+    keys = Keys(server.settings.lib / "serve")
+    key = keys.make("leaver")
+    url = f"{server.url.replace('http', 'ws')}{PREFIX}/desks/{desk}/screen"
+    try:
+        with connect(url, additional_headers={"X-API-Key": key}) as line:
+            assert bytes(line.recv(60)).startswith(b"RFB 003.")  # type: ignore[arg-type]
+            keys.revoke(key[4:12])
+            with pytest.raises(ConnectionClosed):
+                line.recv(8)  # sooner than a connection that says nothing would be cut
+        assert not opens(server, Theirs({"desk": desk}, theirs.api), SCREEN, {"X-API-Key": key})
+    finally:
+        theirs.api.delete(f"/desks/{desk}")
 
 
 def opens(server: Served, theirs: Theirs, route: APIWebSocketRoute, headers: dict[str, str]) -> bool:

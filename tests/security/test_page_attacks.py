@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.api.keys import Keys
-from hotdesk.api.web.content import SECONDS, Content, shown
+from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
 from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits
@@ -87,11 +87,6 @@ def ask(server: Served, path: str, name: str = "127.0.0.1", method: str = "GET")
     """Ask the server under a name."""
     port = httpx.URL(server.url).port
     return httpx.request(method, f"http://127.0.0.1:{port}{path}", headers={"Host": f"{name}:{port}"})
-
-
-async def nothing() -> bytes:
-    """Read what is empty."""
-    return b""
 
 
 def look(server: Served, url: str) -> httpx.Response:
@@ -201,20 +196,31 @@ def test_what_a_desk_wrote_is_saved_not_shown_where_people_sign_in(api: httpx.Cl
 @pytest.mark.parametrize("name", ['a"; filename="b.exe', "a\r\nSet-Cookie: x=1", "a\u202egnp.exe"])
 def test_a_files_name_writes_no_header(name: str) -> None:
     content = Content("localhost")
-    link = content.find(content.offer(nothing, name))
+    link = content.find(content.offer("x", b"", name))
     assert link is not None
-    told = shown(link, b"").headers["content-disposition"]
+    told = shown(link).headers["content-disposition"]
     assert re.fullmatch(r"attachment; filename\*=UTF-8''[A-Za-z0-9._%-]+", told)
 
 
 def test_a_link_lasts_a_minute() -> None:
     now = [1000.0]
     content = Content("localhost", lambda: now[0])
-    path = content.offer(nothing, "a.txt")
+    path = content.offer("x", b"", "a.txt")
     now[0] += SECONDS - 1
     assert content.find(path) is not None
     now[0] += 1
     assert content.find(path) is None
+
+
+def test_links_hold_a_bounded_part_of_memory_and_end_nobody_elses() -> None:
+    content = Content("localhost")
+    theirs = content.offer("other", b"theirs", "a.txt")
+    large = [content.offer("greedy", bytes(LARGEST // 4), "a.txt") for _ in range(12)]
+    assert sum(len(link.data) for link in map(content.find, large) if link is not None) <= LARGEST
+    many = [content.offer("greedy", b"", "a.txt") for _ in range(2 * MOST)]
+    assert sum(link is not None for link in map(content.find, many)) <= MOST
+    assert content.find(many[-1]) is not None
+    assert content.find(theirs) is not None
 
 
 def test_no_link_is_like_another(api: httpx.Client) -> None:

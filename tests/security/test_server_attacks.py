@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -11,8 +13,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import anyio
@@ -22,11 +25,20 @@ from e2b.sandbox.signature import get_signature
 
 from hotdesk.api import bodies, listening, orders
 from hotdesk.api.e2b import snapshots
-from hotdesk.api.keys import Keys
-from hotdesk.api.starter import started
+from hotdesk.api.keys import MOST_OF_TENANT, STORED, Keys
+from hotdesk.api.native.browsers import MOST_OF_TENANT as OF_TENANT
+from hotdesk.api.native.browsers import Browsers
+from hotdesk.api.starter import spawn, started
+from hotdesk.api.starting import MOST_ERRANDS, Starting
+from hotdesk.cli.carrying import Chosen
 from hotdesk.config import Config, for_tenant
+from hotdesk.desk.filters import Filters
 from hotdesk.errors import BriefError
+from hotdesk.job import papers
+from hotdesk.vault import private
+from tests.conftest import settings_in
 from tests.e2e.server.conftest import Served, served
+from tests.security.conftest import environment
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 JOB = "i" + "a" * 20
@@ -262,6 +274,21 @@ def test_no_key_or_token_is_in_the_log_or_the_state_directory(server: Served) ->
     assert [path.name for path in files for secret in secrets if secret in path.read_bytes()] == []
 
 
+E2B = ("GET /sandboxes", "POST /sandboxes", "POST /v2/sandboxes", "GET /v2/sandboxes", "GET /sandboxes/{desk}",
+       "DELETE /sandboxes/{desk}", "POST /sandboxes/{desk}/connect", "PUT /sandboxes/{desk}/network", "GET /snapshots",
+       "GET /sandboxes/metrics", "GET /templates/aliases/base", "DELETE /templates/base", "GET /nothing")  # fmt: skip
+
+
+@pytest.mark.parametrize("shown", ["no key", "one that never was", "one for something else"])
+def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, shown: str) -> None:
+    other = Keys(server.settings.lib / "serve").make("other", powers=["drive"])
+    key = {"no key": "", "one that never was": "e2b_" + "0" * 40, "one for something else": other}[shown]
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": key} if key else {}, timeout=30) as client:
+        for method, path in (each.split(" ") for each in E2B):
+            told = client.request(method, path.format(desk="i" + "a" * 20), json={})
+            assert told.status_code == 401, (method, path, told.text)
+
+
 def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> None:
     keys = Keys(server.settings.lib / "serve")
     key = keys.make("leaver")
@@ -269,6 +296,130 @@ def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> N
     assert httpx.get(url, headers=headers).status_code == 200
     keys.revoke(key[4:12])
     assert httpx.get(url, headers=headers).status_code == 401
+
+
+def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "serve")
+    mine = keys.make("greedy", "greedy")
+    keys.known |= {f"{number:08x}": replace(keys.known[mine[4:12]], id=f"{number:08x}") for number in range(2000)}
+    keep(keys)
+    with pytest.raises(BriefError, match="revoke some"):
+        keys.make("more", "greedy")
+    assert keys.find(keys.make("other", "other")) is not None
+    keys.known = {number: replace(key, revoked=1.0) for number, key in keys.known.items()}
+    keep(keys)
+    assert keys.find(keys.make("again", "greedy")) is not None
+    assert len(keys.known) <= MOST_OF_TENANT + 2
+
+
+def keep(keys: Keys) -> None:
+    """Write down the keys that are known."""
+    private.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.known.values())))
+
+
+def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "serve")
+    browsers = Browsers(keys)
+    _, other, _ = browsers.begin(keys.make("other", "other"), "127.0.0.1")
+    key = keys.make("greedy", "greedy")
+    cookies = [browsers.begin(key, "127.0.0.1")[1] for _ in range(3 * OF_TENANT)]
+    assert other in browsers.known
+    assert cookies[-1] in browsers.known
+    assert len(browsers.known) == OF_TENANT + 1
+
+
+def test_a_number_to_go_on_from_that_is_none_breaks_nothing(server: Served) -> None:
+    before = server.log.stat().st_size
+    headers = {"X-API-Key": server.key, "Last-Event-ID": "9" * 20}
+    told = httpx.get(f"{server.url}/api/v1/events?follow=false", headers=headers, timeout=30)
+    assert (told.status_code, server.log.stat().st_size) == (200, before)
+
+
+def opened(server: Served, path: str, **headers: str) -> socket.socket:
+    """Ask for a WebSocket."""
+    line = called(server)
+    told = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", **headers}
+    told |= {"Host": "127.0.0.1", "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode()}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    line.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+    return line
+
+
+@pytest.fixture(scope="module")
+def desk(server: Served) -> str:
+    """Give a desk to look at."""
+    headers = {"X-API-Key": server.key}
+    made = httpx.post(f"{server.url}/api/v1/desks", json={}, headers=headers, timeout=60)
+    return str(made.raise_for_status().json()["id"])
+
+
+@pytest.mark.parametrize("what", ["a terminal", "events"])
+def test_what_goes_on_ends_with_the_key_it_began_with(server: Served, desk: str, what: str) -> None:
+    keys = Keys(server.settings.lib / "serve")
+    key = keys.make("leaver")
+    if what == "a terminal":
+        line = opened(server, f"/api/v1/desks/{desk}/terminal", **{"X-API-Key": key})
+    else:
+        line = called(server)
+        line.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {key}\r\n\r\n".encode())
+    with line:
+        assert re.match(rb"HTTP/1.1 (101|200) ", line.recv(4096))
+        keys.revoke(key[4:12])
+        end = time.monotonic() + 8  # sooner than a connection that says nothing would be cut
+        while not is_over(line):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def is_over(line: socket.socket) -> bool:
+    """Say whether a stream came to its end, or was cut."""
+    line.setblocking(False)
+    try:
+        while data := line.recv(4096):
+            if data.endswith((b"0\r\n\r\n", b"\x88\x02\x03\xe8")):
+                return True
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize("path", ["/sandboxes", "/files", "/", "/web/x", "/mcp", "/v2/sandboxes", "/api/v1/session"])
+def test_a_socket_where_nobody_speaks_it_is_refused_without_a_word_in_the_log(server: Served, path: str) -> None:
+    before = server.log.stat().st_size
+    for _ in range(5):
+        with opened(server, path) as line:
+            assert b" 403" in line.recv(4096)
+    assert server.log.stat().st_size == before
+
+
+@pytest.fixture(scope="module")
+def narrow(home: Path) -> Iterator[Served]:
+    """Give a server of which each tenant may ask little, and whose disk is full."""
+    with served(home / "narrow", config=f"disk_floor = {1 << 60}\n[serve.quota]\nrate = 1\n") as found:
+        yield found
+
+
+@pytest.mark.parametrize("way", ["header", "beside", "cookie"])
+def test_whoever_asks_too_often_is_refused_however_they_show_who_they_are(narrow: Served, way: str) -> None:
+    key = Keys(narrow.settings.lib / "serve").make("hasty", f"hasty-{way}")
+    headers = {"Authorization": f"Bearer {key}", **({"X-API-Key": "x"} if way == "beside" else {})}
+    if way == "cookie":
+        told = httpx.post(f"{narrow.url}/api/v1/session", json={"key": key}, timeout=30)
+        headers = {"Cookie": told.headers["set-cookie"].partition(";")[0]}
+    with httpx.Client(base_url=narrow.url, headers=headers, timeout=30) as client:
+        assert 429 in [client.get("/api/v1/session").status_code for _ in range(20)]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/drive/x.bin", "/api/v1/uploads?name=x.bin"])
+def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> None:
+    key = Keys(narrow.settings.lib / "serve").make("full", f"full-{len(path)}")
+    method = "PUT" if "drive" in path else "POST"
+    told = httpx.request(method, f"{narrow.url}{path}", content=b"x", headers={"X-API-Key": key}, timeout=30)
+    assert (told.status_code, told.json()["code"]) == (507, "disk.full")
+    left = list((narrow.settings.lib / "tenants").rglob("uploads/*"))
+    assert left == []
 
 
 def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
@@ -302,6 +453,14 @@ tried("connect", lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])
 tried("listen", lambda: socket.create_server(("127.0.0.1", 0)))
 tried("mount", lambda: os.chroot("/"))
 tried("signal", lambda: os.kill(int(sys.argv[3]), 0))
+for place in (settings.lib / "orders", settings.lib / "tenants", settings.run / "tenants", settings.run / "control"):
+    tried(f"lay a link in {place.name}", lambda: (place / "link").symlink_to("/etc"))
+    tried(f"lay a pipe in {place.name}", lambda: os.mkfifo(place / "pipe"))
+tried("write what a runtime noted", lambda: (settings.run / "tenants" / "status").write_text("{}"))
+(settings.run / "tenants" / "x" / "control").mkdir(parents=True)
+socket.socket(socket.AF_UNIX).bind(str(settings.run / "tenants" / "x" / "control" / "1.sock"))
+(settings.lib / "tenants" / "x").mkdir()
+(settings.lib / "tenants" / "x" / "request.json").write_text("x")
 (settings.lib / "orders" / "x").write_text("x")
 print("over")
 """
@@ -348,6 +507,68 @@ def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: P
                     await asked
 
     anyio.run(attack)
+
+
+NONSENSE = {"nothing whole": b"{", "no request": b"[1]", "no end of depth": b"[" * 60_000, "no text": b"\xff"}
+
+
+@pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
+def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: bytes, tmp_path: Path) -> None:
+    starter = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
+    with starter.line as line:
+        line.setblocking(True)
+        line.send(said)
+        assert os.waitstatus_to_exitcode(os.waitpid(starter.pid, 0)[1]) == 0
+
+
+def test_a_starter_runs_a_bounded_number_of_errands(tmp_path: Path) -> None:
+    settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        starting = Starting(settings, (), theirs)
+        starting.errands = dict.fromkeys(range(MOST_ERRANDS), (0, 0))
+        with pytest.raises(BriefError, match="under way"):
+            starting.carry_out({"ask": "unsecret", "tenant": "acme", "name": "x", "number": 1}, [])
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "a script": {"source": base64.b64encode(b"PLAN = ()").decode()},
+    "a script under a template's name": {"script": "{installed}/audit/brain.py", "source": "UExBTiA9ICgpCg=="},
+    "another folder for results": {"out": "/etc/cron.d"},
+    "another folder of the brief": {"folder": "/root"},
+    "decisions of another job": {"replay": "i" + "b" * 20},
+    "a turned brain": {"adversary": "hijacked"},
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    folder, installed = orders.folder_of(settings, JOB), tmp_path / "templates"
+    folder.mkdir(parents=True)
+    (installed / "audit").mkdir(parents=True)
+    (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
+    brief = 'goal = "Look around."\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
+    right = Chosen(brief=brief, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
+    forged = replace(right, **{name: value.format(installed=installed) for name, value in change.items()})
+    papers.create(settings.lib / "jobs", JOB).keep_order(forged.as_bytes())
+    argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+    argv += orders.command("resume", folder, JOB, {}, (installed,))
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
+    assert "is not what was ordered here" in done.stderr
+    assert done.returncode != 0
+
+
+def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
+    filters = Filters(tmp_path / "cache", "crun")
+    assert filters.file is not None
+    made = tmp_path / "made"
+    made.write_bytes(bytes(8))
+    filters.keep(made)
+    assert Filters(tmp_path / "cache", "crun").compiled is not None
+    filters.file.unlink()
+    filters.file.write_bytes(bytes(8))
+    assert Filters(tmp_path / "cache", "crun").compiled is None
 
 
 def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:

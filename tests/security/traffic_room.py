@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -111,7 +112,8 @@ async def opened(
         async for _ in process.output():
             break
         now = time.time()
-        sandbox = Sandbox(desk, cast(Any, None), "base", Spec(), CLOSED, "token", now, now + 300)
+        tenant = cast(Any, SimpleNamespace(name="default"))
+        sandbox = Sandbox(desk, tenant, "base", Spec(), CLOSED, "token", now, now + 300)
         house = House(serving or Serving(), {desk.id: sandbox})
         traffic = Traffic(cast(Sandboxes, house))
         keys = Keys(settings.lib / "serve")

@@ -43,6 +43,7 @@ from hotdesk.event import (
     Thought,
     TookOver,
     Used,
+    VaultChanged,
     Verified,
     chain_of,
     from_json,
@@ -77,7 +78,7 @@ ONE_OF_EACH: list[Event] = [
     Burnt("i1", "done"),
     Exchange("i1", "", "allow", "erp.test", "GET", "https", "erp.test", 443, "/a?b", 200, 1, 2, 3, ("t in header a",)),
     Alarm("i1", "leak", "erp-token", "evil.test"),
-    Rescoped("i1", "ab" * 32, ("allow erp.test",), ("erp-token@erp.test bearer",), "ci"),
+    Rescoped("i1", "ab" * 32, ("allow erp.test",), ("erp-token@erp.test bearer",), "ci", ("allow erp.test",)),
     Revoked("i1", "erp-token", "time"),
     Asked("i1", "1", "ab", "r", "GET", "h.test", "/", 60.0, "bitte \u202e\udcff"),
     Answered("i1", "1", "ab", "approved", "uid 0 pid 1"),
@@ -108,6 +109,7 @@ ONE_OF_EACH: list[Event] = [
     JobBurnt("i2", ("desk i1",), ("a.xlsx in the drive, a deliverable",), ("mount /x",)),
     Forgotten("i2", "uid 0 pid 4713", "asked"),
     DriveChanged("i4", "reports/a.xlsx", "put", "uid 0 pid 1", "cd" * 32, 4711, 2),
+    VaultChanged("i4", "erp-token", "removed", "Anna key 1a2b3c4d"),
 ]
 
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from playwright.sync_api import Browser, Page, sync_playwright
-
-from tests.e2e.server.conftest import Served
 
 PROGRAM = "/usr/bin/chromium"
 NOTE = """
 document.addEventListener("securitypolicyviolation", (e) => console.error("CSP", e.violatedDirective, e.blockedURI));
 """
+
+
+class Place(Protocol):
+    """Where a server is, and what opens it."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
 
 
 @dataclass
@@ -23,7 +32,7 @@ class Seen:
     page: Page
     wrong: list[str] = field(default_factory=list)
 
-    def sign_in(self, server: Served, key: str = "") -> None:
+    def sign_in(self, server: Place, key: str = "") -> None:
         """Open the page, and sign in."""
         self.page.goto(server.url)
         self.page.get_by_label("Key").fill(key or server.key)

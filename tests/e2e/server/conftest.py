@@ -19,7 +19,7 @@ from hotdesk.config import Config
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 
-PATIENCE = 30.0
+PATIENCE = 90
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,26 @@ async def asked(client: Client, job: str, kind: str) -> Approval:
             await anyio.sleep(0.1)
 
 
+async def test_secrets_go_in_are_listed_by_name_and_are_forgotten(server: Served) -> None:
+    async with Client(server.url, server.key) as client:
+        assert await client.vault.ls() == []
+        for version in (1, 2):
+            kept = await client.vault.put("erp-token", f"hunter2-number-{version}")
+            assert (kept.name, kept.kind, kept.version) == ("erp-token", "token", version)
+        await client.vault.put("login", "anna:hunter2-login", "basic")
+        listed = await client.vault.ls()
+        assert [(each.name, each.kind) for each in listed] == [("erp-token", "token"), ("login", "basic")]
+        assert "hunter2" not in repr(listed)
+        await client.vault.remove("erp-token")
+        with pytest.raises(hotdesk.HotdeskError, match="there is no secret erp-token"):
+            await client.vault.remove("erp-token")
+        with pytest.raises(hotdesk.HotdeskError, match="so short a secret") as refused:
+            await client.vault.put("short", "abc")
+        assert "abc" not in str(refused.value)
+        assert [each.name for each in await client.vault.ls()] == ["login"]
+        await client.vault.remove("login")
+
+
 async def test_a_key_that_is_none_is_told_at_once(server: Served) -> None:
     with pytest.raises(hotdesk.HotdeskError, match="no key that is known"):
         async with Client(server.url, "e2b_" + "0" * 40):
@@ -73,3 +93,7 @@ def test_the_same_without_async(server: Served) -> None:
         client.put("notes/a.txt", b"1")
         assert [each.name for each in client.ls("notes/")] == ["notes/a.txt"]
         assert client.get("notes/a.txt@1") == b"1"
+        client.vault.put("crm-token", "hunter2-and-more")
+        assert [each.name for each in client.vault.ls()] == ["crm-token"]
+        client.vault.remove("crm-token")
+        assert client.vault.ls() == []

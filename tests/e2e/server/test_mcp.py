@@ -152,6 +152,33 @@ async def test_a_wrong_call_says_what_is_right(client: Client) -> None:
     assert "Did you mean shell" in text_of(none)
 
 
+async def installed(client: Client) -> None:
+    """Have a package installed from this machine's own sources, and used."""
+    seen = await client.call_tool("packages", {"manager": "pip", "names": ["idna"]})
+    assert not seen.is_error, text_of(seen)
+    used = await client.call_tool("run", {"argv": ["python3", "-c", "import idna; print(idna.encode('bücher.test'))"]})
+    assert "xn--bcher-kva.test" in text_of(used)
+    none = await client.call_tool("packages", {"manager": "pip", "names": ["no-such-thing-as-this-one"]})
+    assert none.is_error
+
+
+@pytest.mark.long
+@pytest.mark.timeout(200)
+async def test_a_package_is_installed_at_a_server(client: Client) -> None:
+    await installed(client)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(200)
+async def test_a_package_is_installed_over_stdio_where_the_command_line_allows_it(settings: Config) -> None:
+    async with over_stdio(settings, "--image", "base", "--allow", "pypi") as found:
+        await installed(found)
+    async with over_stdio(settings, "--image", "base") as found:
+        seen = await found.call_tool("packages", {"manager": "pip", "names": ["idna"]})
+        assert seen.is_error
+        assert "--allow pypi" in text_of(seen)
+
+
 # -- deliver ----------------------------------------------------------------------------------------------------
 
 

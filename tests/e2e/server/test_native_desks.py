@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from websockets.sync.client import connect
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
+from hotdesk.api import listening
+from hotdesk.api.native import screens
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import client
 
@@ -102,6 +105,35 @@ def test_a_terminal_takes_bytes_and_a_new_size(server: Served, desk: str) -> Non
         line.send(b"stty size; exit\n")
         said = b"".join(part if isinstance(part, bytes) else part.encode() for part in line)
     assert b"41 101" in said
+
+
+def type_on(line: ClientConnection) -> None:
+    """Type until nobody answers any more."""
+    while True:
+        line.send(b"x")
+        line.recv(timeout=30)
+
+
+def test_a_terminal_whose_desk_burns_ends_without_a_word_in_the_log(server: Served, api: httpx.Client) -> None:
+    desk = api.post("/desks", json={}).raise_for_status().json()["id"]
+    url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
+    before = server.log.read_text()
+    with connect(url, additional_headers={"X-API-Key": server.key}) as line:
+        line.recv(timeout=30)
+        assert api.delete(f"/desks/{desk}").status_code == 204
+        with pytest.raises(ConnectionClosed):
+            type_on(line)
+    assert line.close_code in (1000, screens.GONE)
+    assert server.log.read_text() == before
+
+
+@pytest.mark.long
+def test_a_terminal_in_which_nobody_types_goes_on(server: Served, desk: str) -> None:
+    url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
+    with connect(url, additional_headers={"X-API-Key": server.key}) as line:
+        line.send(f"sleep {listening.HEAD_SECONDS + 3:.0f}; echo $((6 * 7)) there; exit\n".encode())
+        said = b"".join(part if isinstance(part, bytes) else part.encode() for part in line)
+    assert b"42 there" in said
 
 
 @pytest.mark.parametrize("body", [{"names": {"a.test": "127.0.0.1:1"}}, {"sterile": True}, {"tenant": "other"}])

@@ -70,5 +70,6 @@ def test_the_fleet_says_what_runs_and_stopping_it_burns_what_is_nobodys(api: htt
 def test_numbers_are_told_as_prometheus_reads_them(server: Served) -> None:
     told = httpx.get(f"{server.url}/metrics", headers={"X-API-Key": server.key})
     assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert 'hotdesk_requests_total{method="GET",route="/fleet",status="200"}' in told.text
+    place = 'part="native",method="GET",route="/api/v1/fleet",status="2xx"'
+    assert f"hotdesk_requests_total{{{place}}}" in told.text
     assert 'hotdesk_spend_dollars{tenant="default"} 0' in told.text

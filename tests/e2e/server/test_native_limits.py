@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,16 +19,17 @@ import pytest
 from hotdesk.api.keys import Keys
 from hotdesk.api.native.events import MOST as MOST_STREAMS
 from hotdesk.api.native.uploads import MOST as MOST_UPLOADS
+from tests.conftest import cmdline, pids
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served
-from tests.e2e.server.native import client, job_when, waits
+from tests.e2e.server.native import PATIENCE, client, job_when, waits
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 SETTINGS = """
 [serve]
 requester_may_approve = false
 [serve.quota]
-desks = 1
+desks = 2
 jobs = 1
 """
 BRIEF = """
@@ -121,6 +125,25 @@ def test_a_plan_that_is_refused_ends_its_job_and_everything_is_stopped_at_once(
     assert ended(api, other)["state"] != "running"
 
 
+def test_a_job_whose_process_is_killed_while_it_waits_still_waits_is_not_live_and_goes_on(
+    server: Served, api: httpx.Client, boss: httpx.Client
+) -> None:
+    job = started(api)
+    plan = waits(api, job, "plan")
+    assert api.get(f"/jobs/{job}").json()["live"]
+    [process] = [pid for pid in pids() if job in cmdline(pid) and "--json" in cmdline(pid)]
+    os.kill(process, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while (told := api.get(f"/jobs/{job}").json())["live"]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert (told["state"], told["pending"]) == ("waiting", [plan["id"]])
+    assert api.post(f"/jobs/{job}/stop").json()["code"] == "job.still"
+    assert api.post(f"/jobs/{job}/resume").json()["live"]
+    assert decided(boss, waits(api, job, "plan"), answer="refuse", words="No.").status_code == 200
+    ended(api, job)
+
+
 def ended(api: httpx.Client, job: str) -> dict[str, Any]:
     """Wait until nobody works at a job, however it ended; its place is free by then."""
     while api.delete(f"/jobs/{job}").status_code == 409:
@@ -130,14 +153,15 @@ def ended(api: httpx.Client, job: str) -> dict[str, Any]:
 
 
 def test_one_desk_more_than_a_tenant_may_have_is_refused_until_one_is_burnt(api: httpx.Client) -> None:
-    desk = api.post("/desks", json={"memory": "256M"}).json()["id"]
+    desk, other = (api.post("/desks", json={"memory": "256M"}).json()["id"] for _ in range(2))
     for refused in (api.post("/desks", json={"memory": "256M"}), api.post(f"/desks/{desk}/fork", json={})):
         assert (refused.status_code, refused.json()["code"]) == (429, "quota")
         assert refused.headers["should-retry"] == "false"
     assert api.delete(f"/desks/{desk}").status_code == 204
     again = api.post("/desks", json={"memory": "256M"})
     assert again.status_code == 201
-    api.delete(f"/desks/{again.json()['id']}")
+    for each in (other, again.json()["id"]):
+        api.delete(f"/desks/{each}")
 
 
 @pytest.mark.parametrize("field", RESERVED)
@@ -178,7 +202,14 @@ def test_secrets_are_kept_replaced_and_forgotten_and_never_told(server: Served, 
     assert [each["name"] for each in api.get("/vault").json()["items"]] == ["crm-token", "login"]
     assert api.delete("/vault/crm-token").status_code == 204
     assert api.delete("/vault/crm-token").json()["code"] == "secret.missing"
-    assert "hunter2" not in api.get("/journal", params={"limit": 1000}).text + server.log.read_text()
+    told = api.get("/journal", params={"limit": 1000})
+    assert "hunter2" not in told.text + server.log.read_text()
+    changes = [row["data"] for row in told.json()["items"] if row["name"] == "VaultChanged"]
+    assert all(each.keys() == {"job", "name", "what", "by"} for each in changes)
+    assert {each["by"] for each in changes} == {f"test key {server.key[4:12]}"}
+    assert [(each["name"], each["what"]) for each in changes if each["name"] != "wrong"] == [
+        ("crm-token", "put"), ("crm-token", "put"), ("login", "put"), ("crm-token", "removed")
+    ]  # fmt: skip
 
 
 def test_too_many_uploads_wait_for_no_job(server: Served, api: httpx.Client) -> None:
@@ -207,10 +238,30 @@ def test_streams_are_counted_and_say_that_they_live_when_nothing_happens(server:
             said += lines[0].recv(65536)
 
 
+@pytest.mark.long
+def test_a_burst_opens_as_many_streams_as_may_be_and_not_one_more(server: Served) -> None:
+    with ExitStack() as open_streams:
+        lines = [open_streams.enter_context(begun(server)) for _ in range(MOST_STREAMS + 40)]
+        for line in lines:
+            line.sendall(asking(server))
+        answers = Counter(line.recv(4096).split()[1] for line in lines)
+    assert answers == {b"200": MOST_STREAMS, b"429": 40}
+
+
 def stream(server: Served) -> socket.socket:
     """Open a stream of events."""
-    host, port = server.url.removeprefix("http://").split(":")
-    line = socket.create_connection((host, int(port)), timeout=30)
-    line.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: {host}\r\nX-API-Key: {server.key}\r\n\r\n".encode())
+    line = begun(server)
+    line.sendall(asking(server))
     line.recv(1)
     return line
+
+
+def begun(server: Served) -> socket.socket:
+    """Begin a connection."""
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def asking(server: Served) -> bytes:
+    """Give a request for a stream of events."""
+    return f"GET /api/v1/events?after=now HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {server.key}\r\n\r\n".encode()

@@ -1,8 +1,9 @@
-"""Ordinary users of a server's machine: `hotdesk run` through its socket, for who is in the group."""
+"""Ordinary users of a server's machine: `hotdesk` and the library through its socket, for who is in the group."""
 
 from __future__ import annotations
 
 import grp
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,19 +14,31 @@ from tests.e2e.conftest import environment
 from tests.e2e.server.conftest import Served
 
 pytestmark = pytest.mark.container
-NOBODY = 65534
+SOMEBODY = 60000
+"""The uid of a person with an account."""
+GROUP = grp.getgrnam("hotdesk").gr_gid
 RUN = "from hotdesk.cli import main; main()"
+LIBRARY = """
+import anyio, hotdesk
+async def main():
+    async with hotdesk.open_desk() as desk:
+        await desk.write("told", b"by the library")
+        print(desk.id, (await desk.run(["cat", "told"])).stdout)
+anyio.run(main)
+"""
 
 
-def as_nobody(server: Served, group: int, *argv: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `hotdesk` as an ordinary user in one group."""
+def as_somebody(server: Served, groups: list[int], *argv: str, program: str = RUN) -> tuple[int, str, str]:
+    """Run a program as an ordinary user who is in some groups; give how it ended and what it said."""
     sock = server.settings.run / "serve.sock"
     env = {**environment(server.settings), "HOTDESK_SERVER": str(sock), "HOME": "/", "PYTHONPATH": str(source())}
+    member = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
     reading = "+dac_read_search"  # Python itself may lie where only root looks
-    who = ["--reuid", str(NOBODY), "--regid", str(group), "--clear-groups", "--inh-caps", reading,
+    who = ["--reuid", str(SOMEBODY), "--regid", str(SOMEBODY), *member, "--inh-caps", reading,
            "--ambient-caps", reading]  # fmt: skip
-    command = ["setpriv", *who, sys.executable, "-c", RUN, *argv]
-    return subprocess.run(command, env=env, capture_output=True, check=False, timeout=60, cwd="/")
+    command = ["setpriv", *who, sys.executable, "-c", program, *argv]
+    done = subprocess.run(command, env=env, capture_output=True, check=False, timeout=60, cwd="/", text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
 def source() -> Path:
@@ -34,11 +47,24 @@ def source() -> Path:
 
 
 def test_who_is_in_the_group_runs_programs_at_desks(server: Served) -> None:
-    done = as_nobody(server, grp.getgrnam("hotdesk").gr_gid, "run", "--", "echo", "hello")
-    assert (done.returncode, done.stdout) == (0, b"hello\n"), done.stderr
+    assert as_somebody(server, [GROUP], "run", "--", "echo", "hello") == (0, "hello\n", "")
 
 
-def test_who_is_not_is_told_so(server: Served) -> None:
-    done = as_nobody(server, NOBODY, "run", "--", "true")
-    assert done.returncode == 125
-    assert b"Traceback" not in done.stderr
+def test_who_is_in_the_group_uses_the_library(server: Served) -> None:
+    code, said, complained = as_somebody(server, [GROUP], program=LIBRARY)
+    desk, _, told = said.partition(" ")
+    assert (code, told) == (0, "b'by the library'\n"), complained
+    assert desk not in os.listdir(server.settings.run / "desks")
+
+
+def test_the_socket_is_the_groups_and_nobody_elses(server: Served) -> None:
+    found = (server.settings.run / "serve.sock").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, GROUP, 0o660)
+
+
+@pytest.mark.parametrize("argv", [("run", "--", "true"), ("ps",), ("burn", "i" + "0" * 20)], ids=["run", "ps", "burn"])
+def test_who_is_not_is_told_whom_to_ask(server: Served, argv: tuple[str, ...]) -> None:
+    code, said, complained = as_somebody(server, [], *argv)
+    assert (code, said) == (125, "")
+    assert "group hotdesk" in complained
+    assert "Traceback" not in complained

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -12,7 +16,10 @@ import pytest
 from e2b import Sandbox
 from e2b.exceptions import RateLimitException
 
+from hotdesk.api.e2b.traffic import AT_ONCE
 from hotdesk.api.keys import Keys
+from tests.conftest import cmdline, keepers
+from tests.e2e.server import job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
@@ -21,11 +28,21 @@ CONFIG = f"""
 [serve.quota]
 desks = {DESKS}
 
+[serve.quota.busy]
+desks = 3
+jobs = 2
+
+[serve.quota.single]
+desks = 1
+
 [serve.quota.small]
 memory = "600M"
 
 [serve.quota.slow]
 rate = 1
+
+[serve.quota.paced]
+calls = 1
 """
 NEW = {"templateID": "base", "timeout": 300}
 
@@ -34,6 +51,7 @@ NEW = {"templateID": "base", "timeout": 300}
 def server(home: Path) -> Iterator[Served]:
     """Give a server whose tenants may have little."""
     with served(home / f"quota-{time.monotonic_ns()}", config=CONFIG) as found:
+        job_template.install(found.settings.lib / "templates")
         yield found
 
 
@@ -142,6 +160,65 @@ def test_memory_is_counted_by_what_each_desk_may_use(server: Served) -> None:
         assert small.post("/api/v1/desks", json={"image": "base", "memory": 400 << 20}).status_code == 201
 
 
+def test_the_desks_of_a_job_count_from_its_start_to_its_end(server: Served) -> None:
+    with as_tenant(server, "busy") as busy:
+        first = started(busy).json()["id"]
+        refused = started(busy)
+        assert (refused.status_code, refused.json()["code"]) == (429, "quota"), refused.text
+        assert "has 2 of the 3 desks at once it may have, and asks for 2 more" in refused.json()["message"]
+        assert refused.headers["should-retry"] == "false"
+        assert [each["id"] for each in busy.get("/api/v1/jobs").json()["items"]] == [first]
+        desk = busy.post("/sandboxes", json=NEW)
+        assert desk.status_code == 201, desk.text
+        assert busy.post("/api/v1/desks", json={"image": "base"}).status_code == 429
+        ended(busy, first)
+        assert busy.post(f"/api/v1/jobs/{first}/resume").status_code == 202
+        assert started(busy).status_code == 429
+        ended(busy, first)
+        assert busy.delete(f"/sandboxes/{desk.json()['sandboxID']}").status_code == 204
+        second = started(busy)
+        assert second.status_code == 201, second.text
+        ended(busy, second.json()["id"])
+
+
+def started(client: httpx.Client) -> httpx.Response:
+    """Ask for a job whose plan waits for a person."""
+    upload = client.post("/api/v1/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()["id"]
+    order = {"template": "greeting", "approve": "plan", "files": [{"upload": upload, "name": "names.txt"}]}
+    return client.post("/api/v1/jobs", json=order)
+
+
+def ended(client: httpx.Client, job: str) -> None:
+    """Stop a job that waits for a person, and wait until it has."""
+    end = time.monotonic() + PATIENCE
+    while client.get(f"/api/v1/jobs/{job}").json()["state"] != "waiting":
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert client.post(f"/api/v1/jobs/{job}/stop").status_code == 202
+    while client.get(f"/api/v1/jobs/{job}").json()["live"]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_job_that_needs_more_desks_than_its_tenant_may_have_at_all_is_told_so(server: Served) -> None:
+    with as_tenant(server, "single") as single:
+        refused = started(single)
+        assert refused.status_code == 429
+        assert "2 desks at once are more than tenant single may have at all, 1" in refused.json()["message"]
+
+
+def test_a_keeper_that_is_killed_takes_nothing_of_the_quota_with_it(server: Served) -> None:
+    with as_tenant(server, "robbed") as robbed:
+        fill(robbed)
+        mine = [pid for pid in keepers(server.settings.run.parent) if "/tenants/robbed" in cmdline(pid)]
+        os.kill(min(mine), signal.SIGKILL)  # others are its own, about to become something else
+        end = time.monotonic() + PATIENCE
+        while robbed.get("/sandboxes").json() or robbed.post("/sandboxes", json=NEW).status_code != 201:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert [robbed.post("/sandboxes", json=NEW).status_code for _ in range(DESKS)] == [201] * (DESKS - 1) + [429]
+
+
 def test_who_asks_too_often_is_told_how_long_to_wait_and_then_let_in(server: Served) -> None:
     with as_tenant(server, "slow") as slow:
         answers = [slow.get("/sandboxes") for _ in range(10)]
@@ -152,6 +229,64 @@ def test_who_asks_too_often_is_told_how_long_to_wait_and_then_let_in(server: Ser
         assert 1 <= wait <= 2
         time.sleep(wait)
         assert slow.get("/sandboxes").status_code == 200
+
+
+def test_a_browser_that_signed_in_counts_with_its_tenants_keys_and_the_page_itself_does_not(server: Served) -> None:
+    key = Keys(server.settings.lib / "serve").make("browser", "slow")
+    with httpx.Client(base_url=server.url, timeout=60) as browser:
+        signed = browser.post("/api/v1/session", json={"key": key}, headers={"Origin": server.url})
+        assert signed.status_code in (200, 201), signed.text
+        headers = {"Cookie": signed.headers["set-cookie"].partition(";")[0]}
+        answers = [browser.get("/api/v1/jobs", headers=headers) for _ in range(10)]
+        late = [each for each in answers if each.status_code == 429]
+        assert late
+        assert late[0].json()["code"] == "quota"
+        assert 1 <= int(late[-1].headers["retry-after"]) <= 2
+        assert {browser.get("/", headers=headers).status_code for _ in range(10)} == {200}
+
+
+def test_calls_of_envd_and_of_ports_count_for_the_tenant_and_strangers_use_up_nothing(server: Served) -> None:
+    with as_tenant(server, "paced") as paced:
+        made = paced.post("/sandboxes", json={**NEW, "secure": True}).json()
+        id, token = made["sandboxID"], {"X-Access-Token": made["envdAccessToken"]}
+        with httpx.Client(base_url=server.url, headers={"E2b-Sandbox-Id": id}, timeout=60) as envd:
+            assert {envd.get("/envs", headers={"X-Access-Token": "no"}).status_code for _ in range(10)} == {401}
+            answers = [envd.get("/envs", headers=token) for _ in range(10)]
+            assert answers[0].status_code == 200, answers[0].text
+            late = [each for each in answers if each.status_code == 429]
+            assert late
+            assert "calls its sandboxes more than 1 times a second" in late[0].json()["message"]
+            assert 1 <= int(late[-1].headers["retry-after"]) <= 2
+            assert envd.get("/", headers={"E2b-Sandbox-Port": "8000"}).status_code == 429
+        connected = Sandbox.connect(id, **server.e2b | {"api_key": paced.headers["X-API-Key"]})
+        with pytest.raises(RateLimitException):
+            [connected.commands.run("true") for _ in range(10)]
+        assert paced.delete(f"/sandboxes/{id}").status_code == 204
+
+
+def test_as_many_calls_of_envd_may_be_under_way_as_it_has_room_for(server: Served, client: httpx.Client) -> None:
+    made = client.post("/sandboxes", json={**NEW, "secure": True}).json()
+    sandbox = Sandbox.connect(made["sandboxID"], **server.e2b | {"api_key": client.headers["X-API-Key"]})
+    headers = {"E2b-Sandbox-Id": made["sandboxID"], "X-Access-Token": made["envdAccessToken"]}
+    program = sandbox.commands.run("sleep 600", background=True)
+    order = json.dumps({"process": {"pid": program.pid}}).encode()
+    sent = b"\0" + len(order).to_bytes(4, "big") + order
+    hearing = {**headers, "Content-Type": "application/connect+json"}
+    limits = httpx.Limits(max_connections=AT_ONCE + 8)
+    with httpx.Client(base_url=server.url, headers=hearing, limits=limits, timeout=60) as envd, ExitStack() as held:
+        for _ in range(AT_ONCE - 1):  # the program's own caller hears it, too
+            request = envd.build_request("POST", "/process.Process/Connect", content=sent)
+            answer = envd.send(request, stream=True)
+            held.callback(answer.close)
+            assert answer.status_code == 200
+        full = httpx.get(f"{server.url}/envs", headers=headers)
+        assert (full.status_code, "under way" in full.json()["message"]) == (429, True)
+    end = time.monotonic() + PATIENCE
+    while httpx.get(f"{server.url}/envs", headers=headers).status_code == 429:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert sandbox.commands.run("echo there").stdout == "there\n"
+    program.kill()
 
 
 def test_a_quota_that_cannot_be_meant_stops_the_server_from_starting(home: Path) -> None:

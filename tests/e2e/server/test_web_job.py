@@ -49,13 +49,14 @@ def asked(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
     page.get_by_role("button", name="Start").click()
     plan = page.get_by_role("article", name="Carry out this plan?")
     expect(plan).to_contain_text(HOSTILE, timeout=LONG)
+    page.get_by_role("tab", name="Desktop").click()
+    expect(page.get_by_text("No desk is open")).to_be_visible()
     plan.get_by_role("button", name="Approve").click()
     expect(page.get_by_role("article", name="The worker asks")).to_contain_text(HOSTILE, timeout=LONG)
     return page
 
 
-def test_a_desk_is_watched_taken_over_and_handed_back(seen: Seen, asked: Page) -> None:
-    asked.get_by_role("tab", name="Desktop").click()
+def test_a_desk_is_watched_once_it_opens_taken_over_and_handed_back(seen: Seen, asked: Page) -> None:
     expect(asked.locator(".panel .chip")).to_have_text("live", timeout=LONG)
     asked.get_by_role("button", name="Take over").click()
     expect(asked.get_by_text("You are driving.")).to_be_visible(timeout=LONG)
@@ -68,7 +69,9 @@ def test_a_terminal_shows_what_is_typed_and_said(seen: Seen, asked: Page) -> Non
     asked.get_by_role("tab", name="Terminal").click()
     expect(asked.locator(".panel .chip")).to_have_text("live")
     asked.get_by_label("Terminal input").press_sequentially("echo $((6 * 7))-\n")
-    expect(asked.get_by_role("log", name="Terminal")).to_contain_text("42-")
+    log = asked.get_by_role("log", name="Terminal")
+    expect(log).to_contain_text("42-")
+    assert log.evaluate("(box) => box.scrollTop") == 0, "its first line is out of sight"
     seen.require_peace()
 
 
@@ -82,6 +85,16 @@ def test_the_door_log_says_what_was_refused(seen: Seen, asked: Page) -> None:
     asked.get_by_role("tab", name="Door").click()
     row = asked.get_by_role("row").filter(has_text="thief.example")
     expect(row).to_contain_text("refused")
+    seen.require_peace()
+
+
+def test_a_phone_shows_every_tab_and_all_of_the_door_log(seen: Seen, asked: Page) -> None:
+    asked.set_viewport_size({"width": 390, "height": 844})
+    asked.get_by_role("tab", name="Door").click()
+    asked.get_by_role("button", name="Allow thief.example for this job").wait_for()
+    for part in (".tabs", ".scroll"):
+        assert asked.locator(part).evaluate("(box) => box.scrollWidth - box.clientWidth") == 0, part
+    asked.set_viewport_size({"width": 1280, "height": 860})
     seen.require_peace()
 
 

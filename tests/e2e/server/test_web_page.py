@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +12,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.conftest import cmdline, pids
 from tests.e2e.server import job_template
 from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.e2e.server.conftest import Served
-from tests.e2e.server.native import client, job_when, waits
+from tests.e2e.server.native import PATIENCE, client, job_when, waits
 from tests.e2e.server.web_template import HOSTILE, SHOWN
 
 pytestmark = pytest.mark.container
@@ -165,6 +169,27 @@ def test_the_list_of_jobs_is_live(seen: Seen, api: httpx.Client, server: Served)
     api.post(f"/jobs/{job}/stop")
 
 
+def test_a_job_that_was_killed_while_it_waits_is_gone_on_with_by_one_button(
+    seen: Seen, api: httpx.Client, server: Served
+) -> None:
+    job = begun(api)
+    waits(api, job, "plan")
+    seen.page.goto(f"{server.url}/#/jobs/{job}")
+    expect(seen.page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    [process] = [pid for pid in pids() if job in cmdline(pid) and "--json" in cmdline(pid)]
+    os.kill(process, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while api.get(f"/jobs/{job}").json()["live"]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    seen.page.reload()
+    seen.page.get_by_role("button", name="Resume").click()
+    expect(seen.page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    assert api.get(f"/jobs/{job}").json()["live"]
+    api.post(f"/jobs/{job}/stop")
+    seen.require_peace()
+
+
 def test_everything_is_stopped_by_one_button_after_a_question(seen: Seen, api: httpx.Client, server: Served) -> None:
     desk = api.post("/desks", json={}).json()["id"]
     seen.page.goto(f"{server.url}/#/fleet")
@@ -252,3 +277,13 @@ def test_a_key_is_shown_once_and_opens_the_page(seen: Seen, server: Served, brow
         expect(other.page.get_by_text("marie", exact=True)).to_be_visible()
         expect(other.page.get_by_role("link", name="Keys")).to_be_hidden()
     seen.page.get_by_role("button", name="Close").click()
+
+
+def test_a_dialog_goes_with_the_place_it_was_opened_at(seen: Seen, server: Served) -> None:
+    seen.page.goto(f"{server.url}/#/drive")
+    seen.page.goto(f"{server.url}/#/keys")
+    seen.page.get_by_role("button", name="New key").click()
+    seen.page.get_by_role("dialog", name="New key").wait_for()
+    seen.page.go_back()
+    expect(seen.page.get_by_role("heading", name="Drive")).to_be_visible()
+    expect(seen.page.get_by_role("dialog")).to_have_count(0)

@@ -56,6 +56,20 @@ def test_a_burst_takes_no_more_than_there_is() -> None:
     assert got == 10
 
 
+def test_what_is_asked_and_what_is_for_sandboxes_is_counted_apart() -> None:
+    counted = limited(rate=1, calls=2)
+    for _ in range(2):
+        counted.ask("acme")
+    with pytest.raises(QuotaError, match="asks more than 1"):
+        counted.ask("acme")
+    for _ in range(4):
+        counted.ask("acme", "calls")
+    with pytest.raises(QuotaError, match="calls its sandboxes more than 2") as late:
+        counted.ask("acme", "calls")
+    assert late.value.headers == {"Retry-After": "1"}
+    Quotas().ask("acme", "calls")
+
+
 def test_requests_that_come_too_fast_are_told_how_long_to_wait() -> None:
     now = [0.0]
     counted = Quotas(Limits(Quota(rate=2)), clock=lambda: now[0])

@@ -39,7 +39,7 @@ def test_a_table_is_read_by_its_words() -> None:
         ({"egress": "some"}, "deny, packages, open"),
         ({"ready": {"base": -1}}, "from 0 to 1000"),
         ({"longest": 100000}, "from 1 to 86400"),
-        ({"shutdown": "leave"}, "cannot be leave: a desk burns with the keeper"),
+        ({"shutdown": "keep"}, "takes burn, leave"),
     ],
 )
 def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:
@@ -54,9 +54,10 @@ def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:
         (Serving("0.0.0.0", 0, 443, Path("c"), Path("k")), False, "there is no key yet"),
         (Serving(tls_port=443), True, "TLS needs a certificate"),
         (Serving(certificate=Path("c"), private_key=Path("k")), True, "say where with --tls-port"),
-        (Serving(names=("localhost",)), True, "both a name and the domain"),
+        (Serving(names=("localhost",)), True, "the domain of sandboxes"),
+        (Serving(names=("desk.box.test",), domain="box.test"), True, "below it"),
     ],
-    ids=["no TLS", "no key", "no certificate", "no TLS port", "one name for both"],
+    ids=["no TLS", "no key", "no certificate", "no TLS port", "one name for both", "a name below"],
 )
 def test_what_must_not_listen_does_not(serving: Serving, has_keys: bool, why: str) -> None:
     with pytest.raises(BriefError, match=why):

@@ -1,0 +1,336 @@
+"""What schemathesis is fed, and loads as its hooks: ids of what is there, in the states that operations need.
+
+Half of its requests stay as it made them. Where links lead from answer to request, only what begins something is fed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import httpx
+import schemathesis
+from schemathesis import HookContext
+from schemathesis.core.failures import Failure
+from schemathesis.core.transport import Response
+from schemathesis.openapi.checks import UseAfterFree
+from websockets.sync.client import ClientConnection, connect
+
+Case = schemathesis.Case[Any]
+
+V1, VALUE = "/api/v1", "long-enough-to-be-guarded"
+VARIABLE = "HOTDESK_SCHEMA_FEED"
+PATIENCE = 60.0
+DEAR = 3
+"""How often something is fed that takes a job of its own."""
+MOST_DESKS = 4
+"""Desks that stay open of those that were opened on the way; the oldest go."""
+TRUE = ("true", "1", "on", "yes", "y", "t")
+LINKS: tuple[tuple[str, str, str, str, str], ...] = (
+    ("post", "/desks", "201", "desk", "$response.body#/id"),
+    ("post", "/desks/{desk}/fork", "201", "desk", "$response.body#/items/0/id"),
+    ("post", "/jobs", "201", "job", "$response.body#/id"),
+    ("get", "/approvals", "200", "id", "$response.body#/items/0/id"),
+    ("post", "/keys", "201", "key", "$response.body#/id"),
+    ("put", "/vault/{name}", "200", "name", "$response.body#/name"),
+    ("put", "/drive/{path}", "201", "path", "$response.body#/name"),
+)
+"""Where ids come from: an operation and its status, the parameter that is filled in, and with what of the answer."""
+SNAPSHOT = ("post", "/desks/{desk}/snapshots", "201")
+
+
+def until(holds: Callable[[], object], pause: float = 0.2) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise TimeoutError("what is fed does not come to be")
+        time.sleep(pause)
+
+
+class Told(TypedDict):
+    """What whoever starts schemathesis says."""
+
+    url: str
+    key: str
+    log: str
+    linked: bool
+    """Whether ids come by links."""
+    job: str
+    """A job that waits at a question, at a desk with a screen."""
+    desk: str
+    question: str
+    act: int
+    """An act of it that saw the screen."""
+
+
+class Feed:
+    """Makes what is asked with, as it is needed."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        headers = {"Authorization": f"Bearer {told['key']}"}
+        self.api = httpx.Client(base_url=told["url"] + V1, headers=headers, timeout=PATIENCE)
+        self.counts: Counter[str] = Counter()
+        self.desk = self.job = self.planned = ""
+        self.opened: list[str] = []
+        self.screen: ClientConnection | None = None
+
+    def feed(self, case: Case) -> None:
+        """Put what is there into every other request of an operation."""
+        label = f"{case.method} {case.operation.path.removeprefix(V1)}"
+        self.spare(label, case)
+        self.counts[label] += 1
+        if self.counts[label] % 2 == 0:
+            return
+        act = ACTS.get(label) if not self.told["linked"] or label in BEGIN else None
+        if act is not None and (label not in COSTLY or self.counts[label] < 2 * DEAR):
+            act(self, case)
+        if self.told["linked"]:
+            return
+        for name, find in IDS.items():
+            if name in (case.path_parameters or {}) and label not in COSTLY:
+                case.path_parameters[name] = find(self, case)
+
+    def spare(self, label: str, case: Case) -> None:
+        """Keep what others need from an end: it is known from lists, and would be asked with."""
+        spared = {"desk": self.told["desk"], "job": self.told["job"], "id": self.told["question"]}
+        spared["key"] = self.told["key"][4:12]
+        for name, value in (case.path_parameters or {}).items():
+            if value == spared.get(name) and label not in HARMLESS:
+                case.path_parameters[name] = "i" + "0" * 20 if name in ("desk", "job") else "0" * 8
+
+    # -- desks
+
+    def desk_for(self, case: Case) -> str:
+        """Give an open desk; for the wheel, one that somebody looks at."""
+        if case.operation.path.endswith("/wheel"):
+            return self.told["desk"]
+        found = self.api.get(f"/desks/{self.desk or 'i' + '0' * 20}")
+        if found.status_code == 404:
+            self.desk = self.api.post("/desks", json={"memory": "256M"}).raise_for_status().json()["id"]
+        elif found.json()["state"] != "open" and not case.operation.path.endswith("/resume"):
+            self.api.post(f"/desks/{self.desk}/resume").raise_for_status()
+        return self.desk
+
+    def look(self, case: Case) -> None:
+        """Look at the desk with a screen, and take its wheel: who does not answer a screen is not shown it for long."""
+        if self.screen is not None:
+            self.screen.close()
+        url = f"{self.told['url'].replace('http', 'ws')}{V1}/desks/{self.told['desk']}/screen"
+        self.screen = connect(url, additional_headers={"X-API-Key": self.told["key"]})
+        self.screen.recv(PATIENCE)
+        case.body = {"act": "take"}
+
+    def order_desk(self, case: Case) -> None:
+        """Order a small desk of an image there is."""
+        case.body = {"image": "base", "memory": "256M"}
+
+    def use_snapshot(self, case: Case) -> None:
+        """Name a snapshot there is."""
+        made = self.api.post(f"/desks/{self.desk_for(case)}/snapshots").raise_for_status()
+        case.body = {"snapshot": made.json()["snapshot"]}
+
+    def use_file(self, case: Case) -> None:
+        """Name a file there is."""
+        self.api.put(f"/desks/{self.desk_for(case)}/file", params={"path": "fed"}, content=b"fed").raise_for_status()
+        case.query = {**(case.query or {}), "path": "fed"}
+
+    def use_folder(self, case: Case) -> None:
+        """Name a folder there is."""
+        case.query = {**(case.query or {}), "path": "/etc"}
+
+    def sweep(self, most: int) -> None:
+        """Burn what was opened on the way."""
+        while len(self.opened) > most:
+            self.api.delete(f"/desks/{self.opened.pop(0)}")
+
+    # -- jobs
+
+    def begin(self, approve: str) -> str:
+        """Begin a job that asks before it writes a file."""
+        order = self.order(approve)
+        return str(self.api.post("/jobs", json=order).raise_for_status().json()["id"])
+
+    def order(self, approve: str = "auto") -> dict[str, Any]:
+        """Write what a job is ordered by."""
+        upload = self.api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").raise_for_status().json()
+        files = [{"upload": upload["id"], "name": "names.txt"}]
+        return {"template": "greeting", "files": files, "approve": approve}
+
+    def order_job(self, case: Case) -> None:
+        """Order a job that a template describes."""
+        case.body = self.order()
+
+    def own(self) -> str:
+        """Give a job of the feed's own that asked its question."""
+        if not self.job:
+            self.job = self.begin("auto")
+            until(lambda: self.api.get(f"/jobs/{self.job}").json()["state"] == "waiting")
+        return self.job
+
+    def use_running(self, case: Case) -> None:
+        """Name a job that can be stopped."""
+        self.api.post(f"/jobs/{self.own()}/resume")
+        case.path_parameters["job"] = self.job
+
+    def use_stopped(self, case: Case) -> None:
+        """Name a job that can go on."""
+        until(lambda: self.api.post(f"/jobs/{self.own()}/stop").status_code == 409, 0.5)
+        case.path_parameters["job"] = self.job
+
+    def use_forgettable(self, case: Case) -> None:
+        """Name a job that can be forgotten; another is begun for those after it."""
+        self.use_stopped(case)
+        self.job = ""
+
+    def allow(self, case: Case) -> None:
+        """Name a rule there is."""
+        case.body = {"rule": "GET https://more.example.test/fed"}
+
+    def decide(self, case: Case) -> None:
+        """Answer what waits, as it wants to be answered."""
+        self.planned = self.planned or self.begin("plan")
+        until(self.waiting)
+        found = self.waiting()[0]
+        answer = {"answer": "answer", "words": "Hello"} if found["kind"] == "question" else {"answer": "approve"}
+        self.planned = "" if found["kind"] == "question" else self.planned
+        case.path_parameters["id"] = found["id"]
+        case.body = {**answer, "digest": found["digest"]}
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """List what the job that has a plan waits for."""
+        return [each for each in self.api.get("/approvals").json()["items"] if each["job"] == self.planned]
+
+    # -- what else a tenant has
+
+    def file_for(self, case: Case) -> str:
+        """Give a name the drive has."""
+        self.api.put("/drive/fed/file.txt", content=b"fed").raise_for_status()
+        return "fed/file.txt"
+
+    def keep_file(self, case: Case) -> None:
+        """Keep a file under a name that one may have."""
+        case.path_parameters["path"] = "fed/kept.txt"
+
+    def look_at(self, case: Case) -> None:
+        """Name a file to look at."""
+        case.body = {"kind": "drive", "path": self.file_for(case)}
+
+    def secret_for(self, case: Case) -> str:
+        """Give the name of a secret there is."""
+        self.api.put("/vault/fed", json={"value": VALUE}).raise_for_status()
+        return "fed"
+
+    def keep_secret(self, case: Case) -> None:
+        """Keep a secret that is long enough."""
+        case.body = {"value": VALUE}
+
+    def key_for(self, case: Case) -> str:
+        """Give the id of a key there is: never the one that is asked with."""
+        order = {"name": "fed", "powers": ["drive"], "seconds": 600}
+        return str(self.api.post("/keys", json=order).raise_for_status().json()["id"])
+
+    def sign_in(self, case: Case) -> None:
+        """Sign in with a key there is."""
+        case.body = {"key": self.told["key"]}
+
+
+IDS: dict[str, Callable[[Feed, Case], object]] = {
+    "desk": Feed.desk_for,
+    "job": lambda feed, _: feed.told["job"],
+    "act": lambda feed, _: feed.told["act"],
+    "path": Feed.file_for,
+    "name": Feed.secret_for,
+    "key": Feed.key_for,
+}
+ACTS: dict[str, Callable[[Feed, Case], None]] = {
+    "POST /session": Feed.sign_in,
+    "POST /desks": Feed.order_desk,
+    "POST /desks/{desk}/wheel": Feed.look,
+    "POST /desks/{desk}/rollback": Feed.use_snapshot,
+    "POST /desks/{desk}/fork": Feed.use_snapshot,
+    "GET /desks/{desk}/file": Feed.use_file,
+    "DELETE /desks/{desk}/file": Feed.use_file,
+    "GET /desks/{desk}/entries": Feed.use_folder,
+    "POST /jobs": Feed.order_job,
+    "POST /jobs/{job}/stop": Feed.use_running,
+    "POST /jobs/{job}/resume": Feed.use_stopped,
+    "DELETE /jobs/{job}": Feed.use_forgettable,
+    "POST /jobs/{job}/allow": Feed.allow,
+    "POST /approvals/{id}": Feed.decide,
+    "PUT /drive/{path}": Feed.keep_file,
+    "PUT /vault/{name}": Feed.keep_secret,
+    "POST /content": Feed.look_at,
+}
+COSTLY = (
+    "POST /jobs", "POST /jobs/{job}/stop", "POST /jobs/{job}/resume", "DELETE /jobs/{job}", "POST /approvals/{id}",
+)  # fmt: skip
+
+
+BEGIN = ("POST /session", "POST /desks", "POST /jobs", "PUT /drive/{path}", "PUT /vault/{name}")
+"""What is fed where ids come by links: without it there would be none."""
+HARMLESS = (
+    "GET /desks/{desk}", "GET /desks/{desk}/usage", "GET /desks/{desk}/entries", "GET /desks/{desk}/file",
+    "GET /desks/{desk}/wheel", "POST /desks/{desk}/wheel", "POST /desks/{desk}/snapshots", "GET /jobs/{job}",
+    "GET /jobs/{job}/events", "GET /jobs/{job}/door", "GET /jobs/{job}/frames/{act}", "POST /jobs/{job}/allow",
+)  # fmt: skip
+"""What may be asked of the job that waits and of its desk, and leaves them as they are."""
+
+
+def linked(raw: dict[str, Any]) -> None:
+    """Say in a schema where ids come from, for everything that takes them."""
+    acts = {(method, path.removeprefix(V1)): act for path, each in raw["paths"].items() for method, act in each.items()}
+    for method, path, status, name, expression in LINKS:
+        links = acts[method, path]["responses"][status].setdefault("links", {})
+        for (verb, other), act in acts.items():
+            if f"{{{name}}}" in other and (verb, other) != (method, path):
+                parameters = {f"path.{name}": expression}
+                links[f"{verb}{other}"] = {"operationId": act["operationId"], "parameters": parameters}
+    for place in ("/desks/{desk}/rollback", "/desks/{desk}/fork"):
+        method, path, status = SNAPSHOT
+        acts[method, path]["responses"][status].setdefault("links", {})[place] = {
+            "operationId": acts["post", place]["operationId"],
+            "parameters": {"path.desk": "$request.path.desk"},
+            "requestBody": {"snapshot": "$response.body#/snapshot"},
+        }
+
+
+if VARIABLE in os.environ:
+    FEED = Feed(json.loads(os.environ[VARIABLE]))
+
+    @schemathesis.hook
+    def before_load_schema(context: HookContext, raw_schema: dict[str, Any]) -> None:
+        """Add links, where they are wanted."""
+        if FEED.told["linked"]:
+            linked(raw_schema)
+
+    @schemathesis.hook
+    def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+        """Feed a request; no stream is followed, because it would have no end."""
+        FEED.feed(case)
+        if case.operation.path.endswith("/events"):
+            query = dict(case.query or {})
+            if str(query.get("follow", "true")).lower() in TRUE:
+                case.query = {**query, "follow": "false"}
+
+    @schemathesis.hook
+    def filter_failure(context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
+        """Let pass what is meant so: of a job that was forgotten, what the journal has stays."""
+        return not (isinstance(failure, UseAfterFree) and case.operation.path.startswith(f"{V1}/jobs/"))
+
+    @schemathesis.hook
+    def after_call(context: HookContext, case: Case, response: Response) -> None:
+        """Write down what was answered, and burn what was opened on the way."""
+        label = f"{case.method} {case.operation.path}"
+        with open(FEED.told["log"], "a") as log:
+            log.write(f"{response.status_code} {label}\n")
+        if response.status_code == 201 and label == f"POST {V1}/desks":
+            FEED.opened.append(response.json()["id"])
+        elif response.status_code == 201 and label.endswith("/fork"):
+            FEED.opened += [each["id"] for each in response.json()["items"]]
+        FEED.sweep(MOST_DESKS if FEED.told["linked"] else 0)

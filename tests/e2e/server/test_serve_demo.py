@@ -1,0 +1,123 @@
+"""`make serve-demo` has an ERP and a server: the audit runs to a verified workbook, by the API and from the page."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.server.chromium import chromium, opened
+from tests.e2e.server.native import job_when
+
+pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(400)]
+AUDIT = Path(__file__).parents[3] / "examples/audit"
+BOOK = "Discrepancy_Report.xlsx"
+FEW = 45
+"""Invoices, with the odd one among them."""
+PATIENCE = 180_000
+"""Milliseconds, for a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A demo that runs."""
+
+    out: Path
+    url: str
+    key: str
+    api: httpx.Client
+
+    def judge(self) -> None:
+        """Compare the workbook's red rows with the truth, as the demo does."""
+        argv = [sys.executable, str(AUDIT / "judge.py"), str(self.out / BOOK), str(self.out)]
+        invoices = str(self.out / "audit/invoices")
+        judged = subprocess.run([*argv, invoices], capture_output=True, timeout=120, check=False)
+        assert judged.returncode == 0, judged.stdout.decode() + judged.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """Give the demo as somebody has it who started it; in the end nothing is left of it."""
+    out = tmp_path_factory.mktemp("demo")
+    argv = [sys.executable, str(AUDIT / "serve.py"), "--seed", "3", "--count", str(FEW), "--out", str(out)]
+    with (out / "said").open("wb") as said:
+        process = subprocess.Popen([*argv, "--port", "0"], stderr=said, stdout=said, process_group=0)
+    try:
+        url, key = said_in(out / "said", process)
+        with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": key}, timeout=60) as api:
+            yield Demo(out, url, key, api)
+    finally:
+        state = Path((out / "audit-state").read_text())
+        process.terminate()
+        try:
+            process.wait(120)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    assert not state.exists()
+
+
+def said_in(log: Path, process: subprocess.Popen[bytes]) -> tuple[str, str]:
+    """Wait until the demo says where it is, and give that and the key."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        words = log.read_text().split()
+        found = [[each for each in words if each.startswith(begin)] for begin in ("http://", "e2b_")]
+        if all(found):
+            return found[0][0], found[1][0]
+        time.sleep(0.1)
+    pytest.fail(log.read_text())
+
+
+def test_the_audit_runs_from_its_template_to_a_verified_workbook_whose_red_rows_are_the_wrong_ones(demo: Demo) -> None:
+    [template] = [each for each in demo.api.get("/templates").json()["items"] if each["name"] == "audit"]
+    assert (template["scripted"], template["files"]) == (True, [])
+    made = demo.api.post("/jobs", json={"template": "audit", "approve": "auto"})
+    assert made.status_code == 201, made.text
+    told = finished(demo, made.json()["id"])
+    [book] = told["deliverables"]
+    assert (book["path"], book["verdict"], bool(book["certificate"])) == (BOOK, "passed", True)
+    (demo.out / BOOK).write_bytes(demo.api.get(f"/drive/{book['name']}").raise_for_status().content)
+    demo.judge()
+
+
+def test_somebody_at_a_browser_starts_the_audit_approves_it_and_downloads_the_workbook(demo: Demo) -> None:
+    with chromium() as browser, opened(browser) as seen:
+        seen.sign_in(demo)
+        page = seen.page
+        page.get_by_role("link", name="New job").click()
+        page.get_by_role("button", name="Audit invoices against the ERP").click()
+        page.get_by_role("button", name="Start").click()
+        plan = page.get_by_role("article", name="Carry out this plan?")
+        plan.get_by_role("button", name="Approve").click(timeout=PATIENCE)
+        page.get_by_role("tab", name="Desktop").click()
+        expect(page.locator(".panel .chip")).to_have_text("live", timeout=PATIENCE)
+        page.get_by_role("tab", name="Overview").click()
+        expect(page.locator(".chip[data-is=verified]")).to_be_visible(timeout=PATIENCE)
+        with page.expect_download() as taken:
+            page.get_by_role("link", name="Download").click()
+        (demo.out / BOOK).write_bytes(Path(taken.value.path()).read_bytes())
+        seen.require_peace()
+    demo.judge()
+
+
+def finished(demo: Demo, job: str) -> dict[str, Any]:
+    """Wait for the job, for as long as it takes on a busy machine."""
+    for _ in range(3):
+        try:
+            return job_when(demo.api, job, "done")
+        except AssertionError:
+            if demo.api.get(f"/jobs/{job}").json()["state"] != "running":
+                raise
+    return job_when(demo.api, job, "done")

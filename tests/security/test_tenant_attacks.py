@@ -1,0 +1,181 @@
+"""Attacks by one tenant on another: whatever is asked with another's id is answered as if that had never been."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from hotdesk.api.keys import Keys
+from hotdesk.api.native.app import NOUNS
+from tests.e2e.server import job_template
+from tests.e2e.server.conftest import Served, served
+from tests.e2e.server.native import client, waits
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+SECRET = "their-secret-which-is-long"
+NEVER = {
+    "desk": "i" + "0" * 20, "job": "i" + "1" * 20, "act": "1", "id": "0" * 8, "path": "plans/nobodys.txt",
+    "name": "nobodys-token", "key": "1" * 8, "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32,
+}  # fmt: skip
+"""Ids that never were, by the names routes have for them."""
+OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path}")}
+"""What makes something of the asker's own, under whatever name."""
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/desks/{desk}/run"): {"argv": ["true"]},
+    ("POST", "/desks/{desk}/rollback"): {"snapshot": "{snapshot}"},
+    ("POST", "/desks/{desk}/fork"): {"snapshot": "{snapshot}"},
+    ("POST", "/desks/{desk}/wheel"): {"act": "take"},
+    ("POST", "/jobs/{job}/allow"): {"rule": "GET https://a.test/"},
+    ("POST", "/approvals/{id}"): {"answer": "approve", "digest": "{digest}"},
+    ("PUT", "/vault/{name}"): {"value": "mine-and-mine-alone"},
+}
+QUERIES = {
+    "/desks/{desk}/file": {"path": "theirs.txt"},
+    "/jobs/{job}/events": {"follow": "false"},
+}
+ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a file of a desk": ("/content", {"kind": "file", "desk": "{desk}", "path": "theirs.txt"}),
+    "a file of the drive": ("/content", {"kind": "drive", "path": "{path}"}),
+    "a report": ("/content", {"kind": "report", "job": "{job}"}),
+    "a screenshot": ("/content", {"kind": "frame", "job": "{job}", "frame": 1}),
+    "an upload": ("/jobs", {"template": "greeting", "files": [{"upload": "{upload}", "name": "names.txt"}]}),
+}
+LISTS: dict[str, tuple[str, dict[str, str]]] = {
+    "a chain": ("/journal", {"chain": "{job}"}),
+    "a prefix": ("/drive", {"prefix": "{path}"}),
+    **{f"after {name}": (f"/{noun}", {"after": f"{{{name}}}"}) for noun, name in (
+        ("desks", "desk"), ("jobs", "job"), ("approvals", "id"), ("drive", "path"), ("vault", "name"), ("keys", "key"),
+    )},
+}  # fmt: skip
+CHANGES = re.compile(r'"(at|created|changed)":[0-9.e+]+')
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """What one tenant has."""
+
+    ids: dict[str, str]
+    order: dict[str, Any]
+    """What its desk was asked for with, and under which Idempotency-Key."""
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Served]:
+    """Give a server to attack."""
+    with served(home / "tenant-attacked") as found:
+        job_template.install(found.settings.lib / "templates")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def theirs(server: Served) -> Iterator[Theirs]:
+    """Give what the attacked have, one of everything that has an id; all of it is there in the end."""
+    with client(server) as api:
+        order: dict[str, Any] = {"headers": {"Idempotency-Key": "theirs"}, "json": {"memory": "256M"}}
+        desk = api.post("/desks", **order).raise_for_status().json()["id"]
+        api.put(f"/desks/{desk}/file", params={"path": "theirs.txt"}, content=b"theirs").raise_for_status()
+        api.put("/drive/plans/theirs.txt", content=b"theirs").raise_for_status()
+        api.put("/vault/their-token", json={"value": SECRET}).raise_for_status()
+        upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").raise_for_status().json()["id"]
+        files = [{"upload": upload, "name": "names.txt"}]
+        job = api.post("/jobs", json={"template": "greeting", "files": files, "approve": "plan"}).json()["id"]
+        plan = waits(api, job, "plan")
+        key = api.post("/keys", json={"name": "second", "powers": ["drive"]}).raise_for_status().json()["id"]
+        snapshot = api.post(f"/desks/{desk}/snapshots").raise_for_status().json()["snapshot"]
+        yield Theirs({
+            "desk": desk, "job": job, "act": "1", "id": plan["id"], "path": "plans/theirs.txt", "name": "their-token",
+            "key": key, "snapshot": snapshot, "digest": plan["digest"], "upload": upload,
+        }, order)  # fmt: skip
+        assert api.get(f"/desks/{desk}").raise_for_status().json()["state"] == "open"
+        assert api.get(f"/desks/{desk}/file", params={"path": "theirs.txt"}).content == b"theirs"
+        assert api.get("/drive/plans/theirs.txt").content == b"theirs"
+        assert [(each["name"], each["version"]) for each in api.get("/vault").json()["items"]] == [("their-token", 1)]
+        assert waits(api, job, "plan")["id"] == plan["id"]
+        assert [each["revoked"] for each in api.get("/keys").json()["items"]] == [None, None]
+
+
+@pytest.fixture(scope="module")
+def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
+    """Give somebody of another tenant, who knows every id."""
+    with client(server, Keys(server.settings.lib / "serve").make("eve", "other")) as made:
+        yield made
+
+
+def described() -> list[tuple[str, str]]:
+    """List every operation that is described and has an id in its path; last what ends or makes something."""
+    app = FastAPI()
+    for noun in NOUNS:
+        app.include_router(noun.router)
+    found = [(method.upper(), path) for path, acts in app.openapi()["paths"].items() for method in acts]
+    return sorted((each for each in found if "{" in each[1]), key=lambda each: (each in OWN, each[0] == "DELETE"))
+
+
+BY_ID = described()
+
+
+def filled(value: Any, ids: dict[str, str]) -> Any:
+    """Put ids where their names stand."""
+    if isinstance(value, dict):
+        return {name: filled(each, ids) for name, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each, ids) for each in value]
+    return re.sub(r"\{(\w+)\}", lambda hole: ids[hole[1]], value) if isinstance(value, str) else value
+
+
+def answer(asker: httpx.Client, method: str, path: str, ids: dict[str, str], **more: Any) -> tuple[int, str, str]:
+    """Ask with ids; give the status, the type and what was said, but for the ids and for when."""
+    told = asker.request(method, filled(path, ids), **filled(more, ids))
+    text = CHANGES.sub("", told.text)
+    for name, value in sorted(ids.items(), key=lambda each: -len(each[1])):
+        text = text.replace(value, name) if len(value) > 1 else text
+    return told.status_code, told.headers.get("content-type", ""), text
+
+
+def test_every_operation_with_an_id_is_attacked() -> None:
+    assert len(BY_ID) > 25
+    assert {name for _, path in BY_ID for name in re.findall(r"\{(\w+)\}", path)} <= set(NEVER)
+
+
+@pytest.mark.parametrize(("method", "path"), BY_ID, ids=[" ".join(each) for each in BY_ID])
+def test_an_id_of_anothers_is_answered_as_one_that_never_was(
+    eve: httpx.Client, theirs: Theirs, method: str, path: str
+) -> None:
+    more: dict[str, Any] = {"params": QUERIES.get(path, {})}
+    more |= {"json": BODIES[method, path]} if (method, path) in BODIES else {}
+    found = answer(eve, method, path, theirs.ids, **more)
+    never = answer(eve, method, path, NEVER, **more)
+    if (method, path) in OWN:
+        assert [eve.delete(filled(path, ids)).status_code for ids in (theirs.ids, NEVER)] == [204, 204]
+    assert found == never
+    assert (found[0] == 404) is ((method, path) not in OWN), found
+
+
+@pytest.mark.parametrize(("path", "order"), ORDERS.values(), ids=ORDERS)
+def test_an_order_that_names_what_is_anothers_is_answered_as_if_it_never_was(
+    eve: httpx.Client, theirs: Theirs, path: str, order: dict[str, Any]
+) -> None:
+    found = answer(eve, "POST", path, theirs.ids, json=order)
+    assert found == answer(eve, "POST", path, NEVER, json=order)
+    assert found[0] == 404, found
+
+
+@pytest.mark.parametrize(("path", "query"), LISTS.values(), ids=LISTS)
+def test_a_list_that_is_asked_for_by_what_is_anothers_is_as_if_it_never_was(
+    eve: httpx.Client, theirs: Theirs, path: str, query: dict[str, str]
+) -> None:
+    found = answer(eve, "GET", path, theirs.ids, params=query)
+    assert found == answer(eve, "GET", path, NEVER, params=query)
+    assert found[0] == 200, found
+
+
+def test_an_idempotency_key_of_anothers_gives_nothing_of_theirs(eve: httpx.Client, theirs: Theirs) -> None:
+    made = eve.post("/desks", **theirs.order).raise_for_status().json()["id"]
+    assert made != theirs.ids["desk"]
+    assert eve.delete(f"/desks/{made}").status_code == 204

@@ -1,0 +1,76 @@
+"""What the server's guides show is what is so: every command is one, every setting is read, and each is told."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from tests.guides import OF_THE_SERVER, ROOT, blocks, typed
+
+from hotdesk.api import serving
+from hotdesk.api.native.templates import in_folder
+from hotdesk.cli import COMMANDS, split
+from hotdesk.cli.parser import parse
+
+OTHERS = {"agent/bin/python", "claude", "curl", "export", "pip", "python"}
+"""Programs of other people that the guides use."""
+NOT_RUN_HERE = re.compile(r"sudo|-n|[A-Z0-9_]+=\S*")
+"""What stands before a program."""
+LINES = [line for name in OF_THE_SERVER for line in typed(name)]
+TABLES = [tomllib.loads(code) for name in OF_THE_SERVER for form, code in blocks(name) if form == "toml"]
+
+
+def commands(line: str) -> list[list[str]]:
+    """Give the command lines of hotdesk's within a line."""
+    within = re.findall(r"\$\((hotdesk [^)]*)\)", line)
+    words = shlex.split(line, comments=True)
+    if words[0] != "export":
+        while NOT_RUN_HERE.fullmatch(words[0]):
+            words = words[1:]
+    if words[0] == "claude" and "--" in words:
+        words = [each for each in words[words.index("--") + 1 :] if not NOT_RUN_HERE.fullmatch(each)]
+    found = [shlex.split(each) for each in within]
+    if words[0] == "hotdesk":
+        return [*found, words]
+    assert words[0] in OTHERS, f"nobody knows {words[0]!r}; is it run by a test?"
+    return found
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_command_of_the_servers_guides_is_one(line: str) -> None:
+    for _, name, *rest in commands(line):
+        assert name in COMMANDS
+        parse(name, import_module(f"hotdesk.cli.{name}"), *split(rest))
+
+
+def test_the_guides_have_commands() -> None:
+    assert {words[1] for line in LINES for words in commands(line)} == {"key", "mcp", "serve", "setup"}
+
+
+def test_every_setting_of_the_guides_is_one_and_every_one_is_told() -> None:
+    shown = [table["serve"] for table in TABLES if "serve" in table]
+    assert len(shown) == 2
+    assert all(isinstance(serving.read(table), serving.Serving) for table in shown)
+    text = "".join((ROOT / f"docs/guide/{name}.md").read_text() for name in OF_THE_SERVER)
+    assert [
+        name for name in serving.SETTINGS if not re.search(rf"`(\[serve\] )?{name}`|\n{name} =|serve\.{name}\]", text)
+    ] == []
+
+
+def test_the_template_of_the_guide_is_one_whose_text_is_a_paragraph(tmp_path: Path) -> None:
+    [table] = [code for form, code in blocks("api") if form == "toml" and "[[values]]" in code]
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit/brief.toml").write_text('goal = "{month}"\n')
+    (tmp_path / "audit/template.toml").write_text(
+        table.replace('"Lists what', '"""\nLists\nwhat').replace('ERP."', 'ERP.\n"""')
+    )
+    [found] = in_folder(tmp_path)
+    assert found.shown.text == "Lists what differs from the ERP."
+    assert ([each.name for each in found.shown.values], [each.name for each in found.shown.files]) == (
+        ["month"],
+        ["invoices.zip"],
+    )
