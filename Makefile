@@ -44,6 +44,7 @@ test-failed:  ## Only the tests that failed in the last run, one at a time.
 
 .PHONY: test-long
 test-long: e2b-images  ## Soaks, sweeps, many seeds, and desks of every origin.
+	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	$(SUDO) $(PYTHON) -m pytest -m long
 
 .PHONY: bench

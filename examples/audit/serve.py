@@ -76,6 +76,7 @@ def serve(room: Room, key: str, port: int) -> int:
                 say(line.rstrip("\n"))
                 if line.startswith("http"):
                     say(f"open it and sign in with this key: {key}", "New job, Audit invoices, Start; Ctrl-C ends it")
+                    say(f"another key: sudo env HOTDESK_HOME={room.home} .venv/bin/hotdesk key new --name you")
         return serving.wait()
 
 
