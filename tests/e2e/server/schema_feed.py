@@ -98,8 +98,8 @@ class Feed:
 
     def spare(self, label: str, case: Case) -> None:
         """Keep what others need from an end: it is known from lists, and would be asked with."""
-        spared = {"desk": self.told["desk"], "job": self.told["job"], "id": self.told["question"]}
-        spared["key"] = self.told["key"][4:12]
+        spared = {"desk": self.told["desk"], "job": self.told["job"], "key": self.told["key"][4:12]}
+        spared |= {} if self.told["linked"] else {"id": self.told["question"]}
         for name, value in (case.path_parameters or {}).items():
             if value == spared.get(name) and label not in HARMLESS:
                 case.path_parameters[name] = "i" + "0" * 20 if name in ("desk", "job") else "0" * 8
@@ -291,6 +291,8 @@ def linked(raw: dict[str, Any]) -> None:
             if f"{{{name}}}" in other and (verb, other) != (method, path):
                 parameters = {f"path.{name}": expression}
                 links[f"{verb}{other}"] = {"operationId": act["operationId"], "parameters": parameters}
+    decide = acts["get", "/approvals"]["responses"]["200"]["links"]["post/approvals/{id}"]
+    decide["requestBody"] = {"answer": "refuse", "digest": "$response.body#/items/0/digest"}
     for place in ("/desks/{desk}/rollback", "/desks/{desk}/fork"):
         method, path, status = SNAPSHOT
         acts[method, path]["responses"][status].setdefault("links", {})[place] = {

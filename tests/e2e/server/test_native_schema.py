@@ -188,13 +188,20 @@ def test_streams_end_when_whoever_reads_them_goes(api: httpx.Client, told: Told,
     assert status == 200
 
 
-def test_a_job_stops_though_somebody_paused_its_desk(api: httpx.Client) -> None:
+@pytest.fixture
+def waiting(api: httpx.Client) -> tuple[str, str]:
+    """Give a job that waits, and its desk."""
     upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").json()["id"]
     files = [{"upload": upload, "name": "names.txt"}]
     order = {"template": "greeting", "files": files, "approve": "auto"}
     job = api.post("/jobs", json=order).raise_for_status().json()["id"]
     waits(api, job, "question")
     [desk] = [each["id"] for each in api.get(f"/jobs/{job}").json()["desks"]]
+    return job, desk
+
+
+def test_a_job_stops_though_somebody_paused_its_desk(api: httpx.Client, waiting: tuple[str, str]) -> None:
+    job, desk = waiting
     assert api.post(f"/desks/{desk}/pause").status_code == 204
     assert api.post(f"/jobs/{job}/stop").status_code == 202
     end = time.monotonic() + PATIENCE
@@ -203,7 +210,7 @@ def test_a_job_stops_though_somebody_paused_its_desk(api: httpx.Client) -> None:
     assert status == 204
 
 
-def test_a_desk_of_a_job_is_burnt_by_the_process_it_belongs_to(api: httpx.Client, told: Told) -> None:
-    burnt = api.delete(f"/desks/{told['desk']}")
-    assert burnt.status_code == 204, api.get(f"/jobs/{told['job']}").text
-    assert api.get(f"/desks/{told['desk']}").status_code == 404
+def test_a_desk_of_a_job_is_burnt_by_the_process_it_belongs_to(api: httpx.Client, waiting: tuple[str, str]) -> None:
+    _, desk = waiting
+    assert api.delete(f"/desks/{desk}").status_code == 204
+    assert api.get(f"/desks/{desk}").status_code == 404
