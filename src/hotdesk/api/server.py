@@ -138,14 +138,14 @@ async def warm(keys: Keys, known: Tenants, sandboxes: Sandboxes) -> None:
 
 async def bury(settings: Config, known: Tenants) -> None:
     """Have burnt what a server left that was killed with its keepers: a tenant's next keeper does that."""
-    for name in left(settings):
+    for name in with_desks_left(settings):
         try:
             await known.tenant(name)
         except (HotdeskError, OSError) as e:
             log(e)
 
 
-def left(settings: Config) -> list[str]:
+def with_desks_left(settings: Config) -> list[str]:
     """Name the tenants of whom desks are left."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     return [name for name in names if any((for_tenant(settings, name).run / "desks").glob("*"))]
