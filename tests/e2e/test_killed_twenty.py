@@ -25,7 +25,7 @@ from examples.twenty.supplier import HOST, Supplier, serving
 
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
-from hotdesk.event import Acted, Event, JobEnded, Pending, Resumed, StepBegun, Summed
+from hotdesk.event import Acted, Event, JobEnded, Pending, Planned, Resumed, StepBegun, Summed
 
 pytestmark = pytest.mark.container
 HERE = Path(run.__file__).parent
@@ -41,7 +41,8 @@ class Twenty:
     home: Path
     supplier: Supplier
     env: dict[str, str] = field(default_factory=dict)
-    decided: set[str] = field(default_factory=set)
+    confirms: bool = True
+    """Whether the confirmation is approved when the job asks for it; otherwise it waits."""
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
         """Begin `hotdesk`, as the leader of a group."""
@@ -86,6 +87,8 @@ class Twenty:
         listed = subprocess.run([*trial.HOTDESK, "approve", "--json"], env=self.env, capture_output=True, check=False)
         for each in json.loads(listed.stdout or b"[]"):
             right = each["kind"] == "repeat" or (HOST in (shown := json.dumps(each)) and "/confirmations" in shown)
+            if right and each["kind"] not in ("plan", "repeat") and not self.confirms:
+                continue
             word = "approve" if right else "refuse"
             subprocess.run([*trial.HOTDESK, word, each["id"]], env=self.env, capture_output=True, check=False)
 
@@ -142,36 +145,65 @@ def unharmed(settings: Config) -> tuple[list[bytes], int]:
         return made.cells, len(made.events)
 
 
-def die_and_go_on(settings: Config, holds: Callable[[list[Event]], bool]) -> tuple[list[bytes], list[Event]]:
-    """Have the brief killed once the events are so, and resumed; give its cells, and all events."""
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A job that was killed and went on."""
+
+    cells: list[bytes]
+    """Empty when the job had ended before it was killed."""
+    before: list[Event]
+    """Its events when it was killed."""
+    events: list[Event]
+
+    @property
+    def questions(self) -> list[str]:
+        """List what people were asked after the kill."""
+        return [event.kind for event in self.events[len(self.before) :] if isinstance(event, Pending)]
+
+
+def die_and_go_on(settings: Config, holds: Callable[[list[Event], Supplier], bool], *, confirms: bool = True) -> Life:
+    """Have the brief killed once the events are so, and resumed."""
     with twenty(settings) as made:
+        made.confirms = confirms
         working = made.work()
-        if made.until(working, holds):
+        if made.until(working, lambda events: holds(events, made.supplier)):
             made.kill(working)
-            if not any(isinstance(event, JobEnded) for event in made.events):
+            made.confirms = True
+            before = made.events
+            if not any(isinstance(event, JobEnded) for event in before):
                 made.finish(made.start("resume", made.job))
                 made.check(lives=2)
-                return made.cells, made.events
+                return Life(made.cells, before, made.events)
         else:
             assert working.returncode == 0, (made.home / "said").read_text()
-        return [], made.events
+        return Life([], made.events, made.events)
+
+
+def is_waiting_to_confirm(events: list[Event], supplier: Supplier) -> bool:
+    """Say whether the worker has begun the act that confirms, which waits for a person."""
+    return len([event for event in events if isinstance(event, Acted) and event.step == "confirm"]) > 4
+
+
+def is_confirmed(events: list[Event], supplier: Supplier) -> bool:
+    """Say whether the supplier has the confirmation; the step that made it may have ended or not."""
+    return bool(supplier.confirmations)
 
 
 def test_killed_while_it_works_or_confirms_the_cells_are_the_same_and_the_confirmation_is_made_once(
     settings: Config,
 ) -> None:
-    def is_confirming(events: list[Event]) -> bool:
-        acts = [event for event in events if isinstance(event, Acted) and event.step == "confirm"]
-        return len(acts) > 4
-
     place = 20 + int(time.time() // 86400) % 20
     with ThreadPoolExecutor(2) as both:
-        late = both.submit(die_and_go_on, settings, is_confirming)
-        early = both.submit(die_and_go_on, settings, lambda events: len(events) >= place)
-        (cells, events), (others, _) = late.result(), early.result()
-    assert cells
-    assert cells == others
-    assert [event.kind for event in events if isinstance(event, Pending)][-1] == "repeat"
+        waiting = both.submit(die_and_go_on, settings, is_waiting_to_confirm, confirms=False)
+        early = both.submit(die_and_go_on, settings, lambda events, supplier: len(events) >= place)
+        confirmed = both.submit(die_and_go_on, settings, is_confirmed)
+        lives = [waiting.result(), early.result(), confirmed.result()]
+    assert lives[0].cells
+    assert all(life.cells == lives[0].cells for life in lives)
+    assert not any(isinstance(event, Planned) for life in lives for event in life.events[len(life.before) :])
+    assert waiting.result().questions == ["repeat"]
+    ended = any(isinstance(event, Summed) and event.step == "confirm" for event in confirmed.result().before)
+    assert confirmed.result().questions == ([] if ended else ["repeat"])
 
 
 @pytest.mark.long
@@ -179,5 +211,5 @@ def test_killed_while_it_works_or_confirms_the_cells_are_the_same_and_the_confir
 def test_killed_at_every_event_the_brief_goes_on_to_the_same_cells(settings: Config) -> None:
     cells, count = unharmed(settings)
     for place in range(1, count + 1):
-        found, _ = die_and_go_on(settings, lambda events, place=place: len(events) >= place)  # type: ignore[misc]
-        assert found in (cells, []), f"killed at event {place}"
+        life = die_and_go_on(settings, lambda events, supplier, place=place: len(events) >= place)  # type: ignore[misc]
+        assert life.cells in (cells, []), f"killed at event {place}"
