@@ -31,21 +31,23 @@ check: .venv/.installed  ## Lint, types, import direction.
 	.venv/bin/lint-imports
 
 .PHONY: test
-test: e2b-images  ## Every test but the long ones; opens real desks.
+test: e2b-images test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
+	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
+
+.PHONY: test-quick
+test-quick: setup  ## In about a minute: the unit tests, one file of conformance tests, and one desk.
+	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 2 --dist loadfile -q tests/unit tests/conformance/test_desk_programs.py
+
+# At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
+.PHONY: test-long
+test-long: e2b-images test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
+	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
+	$(SUDO) $(PYTHON) -m pytest -p tests.long_run -m long --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
+
+.PHONY: test-tools
+test-tools:
 	@command -v npm >/dev/null || $(APT) install --yes --no-install-recommends npm >/dev/null
 	@command -v chromium >/dev/null || $(APT) install --yes --no-install-recommends chromium >/dev/null
-	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-failed; }
-
-# Real desks, browsers and offices three at a time on two cores can outlast what a test waits for: what failed then is
-# tried once more, alone. Whatever fails alone fails the run, and what failed only beside others stays in its log.
-.PHONY: test-failed
-test-failed:  ## Only the tests that failed in the last run, one at a time.
-	$(SUDO) $(PYTHON) -m pytest -m "not long" --last-failed --last-failed-no-failures none
-
-.PHONY: test-long
-test-long: e2b-images  ## Soaks, sweeps, many seeds, and desks of every origin.
-	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
-	$(SUDO) $(PYTHON) -m pytest -m long
 
 .PHONY: bench
 bench: setup  ## Measure hotdesk and what peers are here; PEERS=1 installs them first. Table, JSON and charts in out/bench.

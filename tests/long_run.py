@@ -1,0 +1,91 @@
+"""A pytest plugin for the long tests: they run in pieces, and what has passed on this commit is not run again.
+
+`make test-long` runs for at most MINUTES (60) and records every outcome in `out/test-long.jsonl`; the next call goes on
+with what has not passed. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when
+nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take where outcomes are recorded, how long to run, and which part."""
+    parser.addoption("--record", type=Path, help="a file of outcomes; tests that passed on this commit are left out")
+    parser.addoption("--minutes", type=float, default=60.0, help="stop after this many minutes")
+    parser.addoption("--shard", default="1/1", help="K/N: the Kth of N parts of the test files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to record, where a run asks for it."""
+    if config.getoption("record"):
+        config.pluginmanager.register(LongRun(config), "long-run")
+
+
+class LongRun:
+    """One piece of the long run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.file: Path = config.getoption("record")
+        self.until = time.monotonic() + config.getoption("minutes") * 60
+        self.part, self.parts = map(int, config.getoption("shard").split("/"))
+        self.commit = commit()
+        self.outcomes = read(self.file, self.commit)
+        self.left = 0
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out what has passed, and what is another shard's."""
+        mine = [item for item in items if zlib.crc32(item.path.name.encode()) % self.parts == self.part - 1]
+        again = [item for item in mine if self.outcomes.get(item.nodeid) != "passed"]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(again)])
+        items[:] = again
+        self.left = len(again)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Record how a test ended; its set-up and tear-down count."""
+        if report.when == "call" or report.failed:
+            self.outcomes[report.nodeid] = report.outcome
+            with self.file.open("a") as file:
+                line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 1)}
+                file.write(json.dumps({**line, "commit": self.commit}) + "\n")
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Remember what to stop."""
+        self.session = session
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Count, and stop when the time is up."""
+        self.left -= self.outcomes.get(nodeid) == "passed"
+        if self.left and time.monotonic() > self.until:
+            self.session.shouldstop = f"the time is up; {self.left} tests are left: run it again to go on"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print a table: outcomes on this commit by file."""
+        count = Counter((test.partition("::")[0], outcome) for test, outcome in self.outcomes.items())
+        terminalreporter.section(f"long tests on {self.commit[:12]}")
+        for name in sorted({name for name, _ in count}):
+            terminalreporter.write_line(f"{name}: {count[name, 'passed']} passed, {count[name, 'failed']} failed")
+        terminalreporter.write_line(f"{self.left} left or failed in this shard")
+
+
+def commit() -> str:
+    """Name the commit whose tests these are."""
+    argv = ["git", "-c", "safe.directory=*", "rev-parse", "HEAD"]  # root may run this in a user's checkout
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def read(file: Path, commit: str) -> dict[str, str]:
+    """Read the latest outcome of each test on a commit."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = file.read_text().splitlines() if file.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return {row["test"]: row["outcome"] for row in rows if row["commit"] == commit}
