@@ -1,4 +1,4 @@
-"""Runs the tests that failed in the last run once more, alone, and names those that pass then: each is a defect to explain.
+"""Runs the tests that failed in the last run once more, alone, and names those that pass then: each is a defect.
 
 `make test` does not retry. `make test RETRY=1` does, for a machine that is busy with other work: what fails alone fails
 the run, and what passes alone is printed as FLAKY.

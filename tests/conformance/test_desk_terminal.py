@@ -203,8 +203,8 @@ async def test_ctrl_backslash_quits_all_in_the_foreground(desk: Desk) -> None:
 async def test_jobs_are_stopped_and_brought_back(desk: Desk) -> None:
     async with terminal(desk, *BASH, env=PLAIN) as screen:
         await screen.until(r"\$ ")
-        await screen.process.send(b"cat\r")
-        await screen.until("cat\r\n")
+        await screen.process.send(b"echo read$((6*7)); cat\r")
+        await screen.until("read42\r\n")  # until then the terminal is as bash edits its lines, and a return is none
         await screen.process.send(b"one\r")
         await screen.until("one\r\n", "one\r\n")
         await screen.process.send(b"\x1a")

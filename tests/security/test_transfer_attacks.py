@@ -306,6 +306,30 @@ async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, 
     assert (local / "grows").stat().st_size <= 8 * MIB
 
 
+class Endless(Liar):
+    """A desk with a file that never ends."""
+
+    closed = False
+
+    async def read_stream(self, path: str) -> AsyncIterator[bytes]:
+        """Give bytes until nobody reads any more."""
+        try:
+            while True:
+                yield b"x" * MIB
+        finally:
+            self.closed = True
+
+
+async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
+    desk, above = Endless([]), os.open(local, os.O_RDONLY)
+    try:
+        with pytest.raises(FileError, match="would come out"):
+            await Fetch(cast(Desk, desk), print, bytes_left=4 * MIB).entry(entry("grows", "file"), "/g", above, "g", 0)
+    finally:
+        os.close(above)
+    assert desk.closed, "the collector would close it later, in whichever task is running then"
+
+
 async def test_devices_of_an_image_do_not_come_out(crafted: Craft, command: Command, local: Path) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()

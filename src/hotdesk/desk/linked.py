@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import socket
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -128,7 +128,7 @@ class LinkedDesk:
         """List the programs started here."""
         return await self.listed({"op": "processes"}, "processes", 10_000, as_running)
 
-    async def read_stream(self, path: str) -> AsyncIterator[bytes]:
+    async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield a file's bytes."""
         channel = await (await self.up()).open({"op": "read", "path": path})
         try:
@@ -148,14 +148,11 @@ class LinkedDesk:
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
         """Give a file's bytes."""
         kept = bytearray()
-        stream = self.read_stream(path)
-        try:
+        async with aclosing(self.read_stream(path)) as stream:
             async for data in stream:
                 kept += data
                 if len(kept) > limit:
                     raise FileError(f"{path} has more than {limit} bytes; read it as a stream", "other")
-        finally:
-            await stream.aclose()  # type: ignore[attr-defined]
         return bytes(kept)
 
     async def write(self, path: str, data: bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:

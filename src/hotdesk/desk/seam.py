@@ -6,7 +6,7 @@ import re
 import secrets
 import socket
 import string
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NewType, Protocol
 
@@ -310,7 +310,7 @@ class Desk(Protocol):
         """List the programs started here that run, or whose exit is kept."""
         ...
 
-    def read_stream(self, path: str) -> AsyncIterator[bytes]:
+    def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield a file's bytes."""
         ...
 

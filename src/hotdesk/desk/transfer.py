@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,13 +96,14 @@ class Fetch:
         with os.fdopen(fd, "wb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise BriefError(f"{name!r} exists here and is no file; remove it first")
-            async for data in self.desk.read_stream(remote):
-                self.bytes_left -= len(data)
-                if self.bytes_left < 0:
-                    most = f"more than {BYTES // GIB} GiB would come out at once"
-                    raise FileError(f"{most}; stopped at {printable(remote)}, copy less", "other")
-                while data:
-                    data = data[file.write(data) :]
+            async with aclosing(self.desk.read_stream(remote)) as stream:
+                async for data in stream:
+                    self.bytes_left -= len(data)
+                    if self.bytes_left < 0:
+                        most = f"more than {BYTES // GIB} GiB would come out at once"
+                        raise FileError(f"{most}; stopped at {printable(remote)}, copy less", "other")
+                    while data:
+                        data = data[file.write(data) :]
 
     def skip(self, remote: str, why: str) -> None:
         """Leave something out, and say so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import aclosing
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Entry
@@ -83,8 +84,7 @@ def fitting(lines: list[str]) -> tuple[str, int]:
 
 async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
     """Show lines of a text file; describe any other."""
-    stream = desk.read_stream(path)
-    try:
+    async with aclosing(desk.read_stream(path)) as stream:
         page = Page(start, end)
         async for data in stream:
             if page.is_other(data):
@@ -93,8 +93,6 @@ async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
             if page.full:
                 break
         page.finish()
-    finally:
-        await stream.aclose()  # type: ignore[attr-defined]
     return Observation(page.told(path), ok=page.reached(), note=page.note)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -142,7 +142,7 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
     except FileError:
         return
     if top.kind == "file":
-        await target.write(name, source.read_stream(name), mode=top.mode & 0o755 | 0o600)
+        await copy_file(source, target, name, top)
         return
     entries = await source.list(name, depth=DEPTH, limit=MOST) if top.kind == "directory" else []
     for entry in entries:
@@ -153,7 +153,13 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
             await target.mkdir(inside)
         elif entry.kind == "file":
             with suppress(FileError):
-                await target.write(inside, source.read_stream(inside), mode=entry.mode & 0o755 | 0o600)
+                await copy_file(source, target, inside, entry)
+
+
+async def copy_file(source: Desk, target: Desk, path: str, entry: Entry) -> None:
+    """Copy one file from desk to desk; what was begun to be read is closed here, whatever fails."""
+    async with aclosing(source.read_stream(path)) as stream:
+        await target.write(path, stream, mode=entry.mode & 0o755 | 0o600)
 
 
 def below(name: str, source: Desk, entry: Entry) -> str | None:

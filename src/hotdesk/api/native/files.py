@@ -59,6 +59,7 @@ async def read(asked: ForDesks, desk: DeskName, path: FilePath) -> Response:
     try:
         found = await stack.enter_async_context(at(asked, desk))
         pieces = found.read_stream(path)
+        stack.push_async_callback(pieces.aclose)  # the client may hang up amid the file
         first = await anext(pieces, b"")
     except BaseException:
         await stack.aclose()
