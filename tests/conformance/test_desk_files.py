@@ -114,7 +114,7 @@ async def test_a_stream_may_be_left_early(desk: Desk) -> None:
     for _ in range(20):
         stream = desk.read_stream("left-early")
         assert len(await anext(stream)) > 0
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
     assert await desk.read("left-early") == BLOCK * 32
 
 

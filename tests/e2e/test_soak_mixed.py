@@ -20,8 +20,8 @@ from hotdesk.desk.oci import ContainerRuntime, bury
 from hotdesk.desk.seam import Desk, SnapshotId, Spec
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk.host import Host
-from tests.conftest import claims, things
 from tests.e2e.test_recovery import layers
+from tests.leftovers import claims, things
 
 pytestmark = [pytest.mark.container, pytest.mark.long, pytest.mark.timeout(3600)]
 

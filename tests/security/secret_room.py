@@ -23,7 +23,7 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
 from hotdesk.host import Host
 from hotdesk.vault import Basic, Command, OAuth2, Token, Totp, Vault, argv_value, private
-from tests.conftest import parent, pids
+from tests.leftovers import parent, pids
 from tests.origins import Origin
 from tests.upstream import Seen, Upstream, upstream
 

@@ -31,7 +31,7 @@ from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError
 from hotdesk.vault import Token, totp_code
-from tests.conftest import parent, pids
+from tests.leftovers import parent, pids
 from tests.security.conftest import Attack, Command, Visit
 from tests.security.secret_room import (
     CLIENT,

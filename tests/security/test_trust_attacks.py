@@ -22,7 +22,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked
 from hotdesk.host import Host, control_path
-from tests.conftest import parent, pids, settle
+from tests.leftovers import parent, pids, settle
 from tests.security.conftest import Attack, Visit
 from tests.security.secret_room import FREE, SECRETS, Room, part, placeholders
 from tests.upstream import upstream

@@ -19,10 +19,10 @@ import pytest
 from hotdesk.api.keys import Keys
 from hotdesk.api.native.events import MOST as MOST_STREAMS
 from hotdesk.api.native.uploads import MOST as MOST_UPLOADS
-from tests.conftest import cmdline, pids
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import PATIENCE, client, job_when, waits
+from tests.leftovers import cmdline, pids
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 SETTINGS = """

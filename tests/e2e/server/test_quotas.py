@@ -18,9 +18,9 @@ from e2b.exceptions import RateLimitException
 
 from hotdesk.api.e2b.traffic import AT_ONCE
 from hotdesk.api.keys import Keys
-from tests.conftest import cmdline, keepers
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
+from tests.leftovers import cmdline, keepers
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 DESKS = 3

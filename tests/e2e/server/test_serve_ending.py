@@ -18,11 +18,12 @@ from e2b.exceptions import NotFoundException
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.conftest import keepers, settings_in
+from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served, wait
 from tests.e2e.server.native import client, job_when, waits
+from tests.leftovers import keepers
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(180)]
 PATIENCE = 60.0

@@ -17,8 +17,8 @@ import pytest
 
 from hotdesk.api.keys import Keys
 from hotdesk.desk import uids
-from tests.conftest import cmdline, settings_in
 from tests.e2e.conftest import PROGRAM
+from tests.leftovers import cmdline, settings_in
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(300)]
 

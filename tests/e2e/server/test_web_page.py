@@ -12,12 +12,12 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.conftest import cmdline, pids
 from tests.e2e.server import job_template
 from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import PATIENCE, client, job_when, waits
 from tests.e2e.server.web_template import HOSTILE, SHOWN
+from tests.leftovers import cmdline, pids
 
 pytestmark = pytest.mark.container
 PLACES = ("jobs", "approvals", "fleet", "desks", "drive", "keys", "new", "new?as=words")

@@ -166,7 +166,7 @@ async def test_it_keeps_no_descriptor_of_what_is_over(guest: Guest) -> None:
                 await desk.read("absent")
             stream = desk.read_stream("file")
             await anext(stream)
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
         await anyio.sleep(0.05)
         assert len(os.listdir(folder)) == before
 

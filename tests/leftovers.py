@@ -1,0 +1,196 @@
+"""What desks hold on this machine, so that a test can prove it leaves nothing behind: processes, mounts, cgroups, ids.
+
+Other runs have desks on the same machine. Theirs are told apart by the state directory in which their ids are claimed.
+A look costs milliseconds, because it is taken twice for every test: each process is read once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from hotdesk.desk import uids
+
+SETTLING = 20.0
+"""Seconds the kernel may take to let go of what was closed."""
+LOCAL_FOLDER = re.compile(r"/[^\0 ]*/hotdesk-i[a-z0-9]{20}-[^\0/ ]*")
+LAST_UID = uids.FIRST + uids.WIDTH * uids.SLOTS
+
+
+def settle(difference: Callable[[], set[str]]) -> set[str]:
+    """Return what is different, and stays so for a while: desks of others come and go meanwhile."""
+    end = time.monotonic() + SETTLING
+    left = difference()
+    while left and time.monotonic() < end:
+        time.sleep(0.02)
+        left &= difference()
+    return left
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process, as it was when it was looked at."""
+
+    pid: int
+    parent: int
+    uid: int
+    zombie: bool
+    line: str
+    """Its arguments."""
+
+    @property
+    def is_keeper(self) -> bool:
+        """Say whether it is a keeper."""
+        return "keeper.main()" in self.line
+
+
+class Look:
+    """One look at the machine, for one state directory."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.claims = claims()
+        self.running = list(read_processes())
+        self.by_pid = {each.pid: each for each in self.running}
+
+    @cached_property
+    def keepers(self) -> set[int]:
+        """List the keepers of this state directory."""
+        return {each.pid for each in self.running if each.is_keeper and f"{self.home}/" in each.line}
+
+    @cached_property
+    def strangers(self) -> set[str]:
+        """Name the desks that other runs on this machine hold: by id, and local ones by folder."""
+        names = {desk.name for desk in self.claims.values() if self.home not in desk.parents}
+        for each in self.running:
+            if (folder := LOCAL_FOLDER.search(each.line)) and each.parent not in (os.getpid(), 1):
+                names.add(folder.group())
+        return names
+
+    def things(self) -> set[str]:
+        """List what desks of this state directory, and local ones of this process, hold."""
+        found = {f"mount {line}" for line in Path("/proc/self/mountinfo").read_text().splitlines() if self.owns(line)}
+        found |= {f"loop {name}" for name in loops() if self.owns(name)}
+        found |= {f"cgroup {folder}" for folder in cgroups()}
+        found |= {f"uids {slot} for {desk}" for slot, desk in self.claims.items()}
+        found |= {f"folder {folder}" for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*")}
+        for part in ("desks", "runtime"):
+            found |= {f"file {file}" for file in (self.home / "run" / part).glob("*")}
+        for each in filter(self.is_ours, self.running):
+            found.add(f"process {each.pid} {each.line[:150]}")
+            found |= {f"namespace {name}" for name in namespaces(each.pid)}
+        return {thing for thing in found if not any(name in thing for name in self.strangers)}
+
+    def owns(self, text: str) -> bool:
+        """Say whether a text names something in this state directory."""
+        return f"{self.home}/" in text
+
+    def is_ours(self, each: Running) -> bool:
+        """Say whether a process is of our desks: a keeper, door, runtime, guest or what they started; or our zombie."""
+        if each.uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER):
+            above = self.by_pid.get(each.parent)
+            return each.parent in (1, *self.keepers) or (above is not None and above.parent in self.keepers)
+        if uids.FIRST <= each.uid < LAST_UID:
+            desk = self.claims.get((each.uid - uids.FIRST) // uids.WIDTH)
+            return desk is None or self.home in desk.parents  # a range is claimed before and after its processes
+        if each.zombie:
+            return each.parent == os.getpid()
+        return self.owns(each.line) or self.is_local(each)
+
+    def is_local(self, each: Running) -> bool:
+        """Say whether a process is a guest without a wall, or was started by one."""
+        folder = LOCAL_FOLDER.search(each.line)
+        if folder is None:
+            environment = read(each.pid, "environ")
+            folder = LOCAL_FOLDER.search(environment) if "HOTDESK_PROCESS=" in environment else None
+        return folder is not None and folder.group() not in self.strangers
+
+
+def things(home: Path) -> set[str]:
+    """List what desks of a state directory, and local ones of this process, hold on this machine."""
+    return Look(home).things()
+
+
+def keepers(home: Path) -> list[int]:
+    """List the keepers of a state directory that run."""
+    return sorted(Look(home).keepers)
+
+
+def read_processes() -> Iterator[Running]:
+    """Read every process but ourselves."""
+    for pid in pids():
+        status = read(pid, "status")
+        if status:
+            fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+            uid, zombie = int(fields["Uid"].split()[1]), fields["State"].startswith("Z")
+            yield Running(pid, int(fields["PPid"]), uid, zombie, cmdline(pid))
+
+
+def claims() -> dict[int, Path]:
+    """Return the user id ranges in use, and the desk each is for."""
+    found = {}
+    with suppress(FileNotFoundError):
+        for file in uids.CLAIMS.iterdir():
+            if file.name.isdigit():
+                with suppress(OSError):
+                    found[int(file.name)] = Path(os.readlink(file))
+    return found
+
+
+def loops() -> Iterator[str]:
+    """List the files loop devices show."""
+    for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            yield f"{entry.parts[3]} {entry.read_text().strip()}"
+
+
+def cgroups() -> Iterator[Path]:
+    """List the cgroups of desks in every hierarchy."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        if right.startswith(("cgroup ", "cgroup2 ")):
+            yield from Path(left.split()[4]).glob("hotdesk-*")
+
+
+def namespaces(pid: int) -> Iterator[str]:
+    """List the namespaces a process lives in or holds open, but for those it shares with us."""
+    ours = {os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "user")}
+    with suppress(OSError):
+        links = [*Path(f"/proc/{pid}/fd").iterdir(), *(Path(f"/proc/{pid}/ns/{kind}") for kind in ("net", "user"))]
+        for link in links:
+            with suppress(OSError):
+                name = os.readlink(link)
+                if name.startswith(("net:[", "user:[")) and name not in ours:
+                    yield name
+
+
+def pids() -> list[int]:
+    """List every process but ourselves."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+
+
+def cmdline(pid: int) -> str:
+    """Read a process's arguments; nothing when it is gone."""
+    return read(pid, "cmdline").replace("\0", " ")
+
+
+def parent(pid: int) -> int:
+    """Read a process's parent, 0 when it is gone."""
+    stat = read(pid, "stat")
+    return int(stat.rpartition(")")[2].split()[1]) if stat else 0
+
+
+def read(pid: int, name: str) -> str:
+    """Read a file of a process; nothing when it is gone."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.readall().decode(errors="replace")
+    except OSError:
+        return ""
