@@ -17,8 +17,9 @@ import pytest
 
 from hotdesk.api.keys import Keys
 from hotdesk.desk import uids
+from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM
-from tests.leftovers import cmdline, settings_in
+from tests.leftovers import cmdline
 
 pytestmark = [pytest.mark.long, pytest.mark.container, pytest.mark.timeout(300)]
 
