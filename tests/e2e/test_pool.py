@@ -121,6 +121,7 @@ def rebuild(settings: Config, digest: str) -> None:
 # -- as clean as a cold one ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(300)  # every file of two desks is hashed
 @pytest.mark.parametrize("root", [True, False])
 async def test_a_claimed_desk_has_the_very_files_of_a_cold_one(settings: Config, root: bool) -> None:
     spec, user = Spec(root=root), "root" if root else "user"
@@ -150,14 +151,20 @@ async def test_no_two_claimed_desks_are_alike(settings: Config) -> None:
     assert {name: len(set(words)) for name, words in said.items()} == dict.fromkeys(said, 20)
 
 
+def clocks() -> tuple[float, float, float]:
+    """Read this machine's clocks."""
+    return time.time(), time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 async def test_the_clock_is_right_after_a_desk_stood_frozen(settings: Config) -> None:
     async with pooled(settings, 1) as host:
         await anyio.sleep(2)
         desk = await claim(host, settings, SPEC)
         script = "import time; print(time.time(), time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))"
+        before = clocks()
         told = [float(word) for word in (await desk.run(["python3", "-c", script])).text.split()]
-        clocks = (time.time(), time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))
-        assert all(abs(one - other) < 1 for one, other in zip(told, clocks, strict=True))
+        for first, inside, last in zip(before, told, clocks(), strict=True):
+            assert first - 1 < inside < last + 1
 
 
 # -- what is asked for, at the claim ------------------------------------------------------------------------------

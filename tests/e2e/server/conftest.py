@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,8 @@ def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
     try:
         url = wait(process, log)
         yield Served(url, key, settings, process, log)
+        left = remove_snapshots(url, key) if process.poll() is None else []
+        assert not left, f"snapshots were left in the machine's own images: {left}"
     finally:
         process.terminate()
         try:
@@ -71,6 +73,18 @@ def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
             process.kill()
             process.wait()
             raise
+
+
+def remove_snapshots(url: str, key: str) -> list[str]:
+    """Delete the snapshots a test left, and name them."""
+    headers = {"X-API-Key": key}
+    left: list[str] = []
+    with suppress(httpx.TransportError), httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
+        listed = client.get("/snapshots")  # a test may have revoked the key, or ended the server
+        left = [str(each["snapshotID"]) for each in listed.json()] if listed.status_code == 200 else []
+        for name in left:
+            client.delete(f"/templates/{name}")
+    return left
 
 
 def wait(process: subprocess.Popen[bytes], log: Path) -> str:
