@@ -7,6 +7,7 @@ import functools
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +26,7 @@ from hotdesk.desk.oci import SESSION, ContainerRuntime, bury, container_runtime
 from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.spawn import Started, missing_privilege
+from hotdesk.drive.identity import described
 from hotdesk.errors import DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
 
@@ -234,6 +236,8 @@ class Host:
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
         wanted = spec or Spec()
+        if not wanted.by:
+            wanted = replace(wanted, by=described())
         if wanted.sterile:
             await self.sterilize(wanted.image)
         return await self.runtime.open(wanted, scope)

@@ -36,6 +36,22 @@ def test_the_exit_code_is_the_commands(hotdesk: Hotdesk, argv: list[str], code: 
     assert hotdesk("run", "--", *argv).returncode == code
 
 
+def test_every_desk_secret_and_key_is_in_the_journal_with_who_made_it(hotdesk: Hotdesk) -> None:
+    assert hotdesk("run", "--", "true").returncode == 0
+    assert hotdesk("vault", "set", "erp-token", stdin=b"a-token-of-some-length").returncode == 0
+    key = hotdesk("key", "new", "--name", "ci").stdout.decode().strip()
+    assert hotdesk("key", "revoke", key[4:12]).returncode == 0
+    shown = hotdesk("journal", "show", "--json").stdout.decode()
+    events = [json.loads(line) for line in shown.splitlines()]
+    assert key[12:] not in shown
+    assert "a-token-of-some-length" not in shown
+    told = {each["event"]: each["data"] for each in events}
+    assert told.keys() >= {"Opened", "Burnt", "VaultChanged", "KeyChanged"}
+    assert all(told[name]["by"].startswith("uid 0 pid ") for name in ("Opened", "VaultChanged", "KeyChanged"))
+    assert [each["data"]["what"] for each in events if each["event"] == "KeyChanged"] == ["made", "revoked"]
+    assert hotdesk("journal", "verify").returncode == 0
+
+
 def test_a_timeout_is_124(hotdesk: Hotdesk) -> None:
     done = hotdesk("run", "--timeout", "0.5", "--", "sleep", "60")
     assert done.returncode == 124

@@ -24,6 +24,7 @@ from hotdesk.event import (
     JobEnded,
     JobPaused,
     Kept,
+    KeyChanged,
     Observed,
     Opened,
     Pending,
@@ -110,6 +111,7 @@ ONE_OF_EACH: list[Event] = [
     Forgotten("i2", "uid 0 pid 4713", "asked"),
     DriveChanged("i4", "reports/a.xlsx", "put", "uid 0 pid 1", "cd" * 32, 4711, 2),
     VaultChanged("i4", "erp-token", "removed", "Anna key 1a2b3c4d"),
+    KeyChanged("i5", "1a2b3c4d", "made", "uid 0 pid 7", "ci", "default", ("jobs",)),
 ]
 
 

@@ -23,6 +23,11 @@ class Caller:
     """The key's id, never the key."""
     powers: frozenset[Power] = POWERS
 
+    @property
+    def described(self) -> str:
+        """Name who asks, for the journal."""
+        return f"{self.name} key {self.key}"
+
     def may(self, power: Power) -> bool:
         """Say whether it may do a kind of thing."""
         return power in self.powers

@@ -26,6 +26,7 @@ from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.export import export as export_lines
 from hotdesk.drive.export import verify_export
 from hotdesk.drive.journal import FILE, export_head, follow, heads, read
+from hotdesk.drive.outbox import take_in_at
 from hotdesk.drive.signing import fingerprint, load_public, public_of
 from hotdesk.errors import BriefError, printable
 from hotdesk.job.tale import find_job, tell
@@ -90,6 +91,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk journal show --desk $ID
       hotdesk journal verify
     """
+    if os.geteuid() == 0:
+        take_in_at(config.load().lib)
     code: int = arguments.main(arguments)
     return code
 

@@ -17,7 +17,10 @@ from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import DEFAULT_TENANT, parse_seconds
+from hotdesk.desk.outbox import Outbox
+from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import raw
+from hotdesk.drive.identity import described as described_user
 from hotdesk.drive.signing import PUBLIC, fingerprint, public_of
 from hotdesk.errors import BriefError, printable
 
@@ -85,6 +88,7 @@ def new(arguments: argparse.Namespace) -> None:
     """
     keys = known()
     made = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
+    note(keys.known[made[4:12]], "made")
     if arguments.json:
         print(json.dumps({**described(keys.known[made[4:12]]), "key": made}, indent=1))
     else:
@@ -120,7 +124,17 @@ def revoke(arguments: argparse.Namespace) -> None:
     """
     keys = known()
     for number in arguments.ids:
-        keys.revoke(number)
+        note(keys.revoke(number), "revoked")
+
+
+def note(key: Key, what: str) -> None:
+    """Have a key that was made or revoked in the journal; without root the keys are no server's."""
+    if os.geteuid() == 0:
+        told = {
+            "job": new_id(), "key": key.id, "what": what, "by": described_user(), "name": key.name,
+            "tenant": key.tenant, "powers": list(key.powers),
+        }  # fmt: skip
+        Outbox(config.load().lib).add("owner", "KeyChanged", told)
 
 
 def show(arguments: argparse.Namespace) -> None:

@@ -16,6 +16,9 @@ from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
 from hotdesk.desk import uids
+from hotdesk.desk.outbox import Outbox
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.identity import described as described_user
 from hotdesk.errors import BriefError, HostError
 from hotdesk.vault import (
     KINDS,
@@ -113,6 +116,7 @@ def set_(arguments: argparse.Namespace) -> None:
     check_options(arguments)
     public, value = described(arguments)
     vault = opened() if exists(place()) else Vault.make(place(), owner=OWNER)
+    note(arguments.name, "put")
     tell(vault.put(arguments.name, public, value, loopback=arguments.insecure_loopback))
 
 
@@ -134,6 +138,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     if arguments.command is not None and entry.kind != "command":
         raise BriefError(f"{arguments.name} is no command; its value comes from standard input or a prompt")
     value = command_value(arguments.command) if entry.kind == "command" else ask_value(arguments.name)
+    note(arguments.name, "put")
     tell(vault.rotate(arguments.name, value))
 
 
@@ -142,7 +147,9 @@ def rm(arguments: argparse.Namespace) -> None:
 
     hotdesk vault rm erp-token
     """
-    opened().remove(arguments.name)
+    vault = opened()
+    note(arguments.name, "removed")
+    vault.remove(arguments.name)
 
 
 def ls(arguments: argparse.Namespace) -> None:
@@ -185,6 +192,13 @@ OF_KIND = {
 def place() -> Path:
     """Give the folder the vault is in."""
     return config.load().lib / "keys"
+
+
+def note(name: str, what: str) -> None:
+    """Have a change in the journal before it is made; only root's vault is beside a journal."""
+    if os.geteuid() == 0:
+        told = {"job": new_id(), "name": name, "what": what, "by": described_user()}
+        Outbox(place().parent).add("owner", "VaultChanged", told)
 
 
 def opened() -> Vault:

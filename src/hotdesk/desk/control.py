@@ -28,7 +28,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -254,7 +254,8 @@ class Control:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere):
             raise BriefError("only whoever runs this machine says where a name leads, grants secrets and opens it all")
-        desk = await self.runtime.open(spec, scope)
+        pid, uid = peer(sock)
+        desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
         try:
             await respond(sock, 201, {"id": desk.id})
         except BaseException:

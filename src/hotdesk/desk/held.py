@@ -53,6 +53,10 @@ class Held:
     """When a hushed desk is looked at again for what began to run since."""
     spare: bool = False
     """Whether it is kept ready, and was not given to anybody yet."""
+    scoped: bool = False
+    """Whether it has a way out: keys write its opening down."""
+    noted: bool = False
+    """Whether its opening is in the journal's outbox: its end goes there, too."""
     busy: bool = False
     """Whether a snapshot of it is being taken."""
     down: Literal["", "halting", "halted"] = ""

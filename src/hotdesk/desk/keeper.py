@@ -25,6 +25,7 @@ from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.ears import Ears
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
+from hotdesk.desk.outbox import Outbox
 from hotdesk.desk.queue import Queue, Waiting
 from hotdesk.desk.readers import Readers
 from hotdesk.desk.reboots import Reboots
@@ -62,11 +63,12 @@ class Keeper:
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
-        self.opening = Opening(settings, self.burning, peer(owner))
+        self.opening = Opening(settings, self.burning, credentials(owner)[0])
         self.saves = Saves(settings, self)
         self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
+        self.outbox = Outbox(settings.lib)
         self.readers = Readers(settings)
         self.open_for_business = True
         self.ears = Ears()
@@ -249,6 +251,8 @@ class Keeper:
                 self.send({"re": number, "ok": upkeep.ACTS[verb](held, request)})
                 if verb == "claim":
                     upkeep.note_claim(held)
+                    held.scoped = bool(request.ca)
+                    self.note_opened(held)
 
     def find(self, desk: str, idle: bool = False) -> Held:
         """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
@@ -290,7 +294,9 @@ class Keeper:
         origin = self.held.get(request.origin)
         if request.origin and origin is None:
             raise DeskGone(f"desk {request.origin} is not open here")
-        self.held[request.desk] = self.opening.begin(turn.number, request, origin.room if origin else None)
+        held = self.opening.begin(turn.number, request, origin.room if origin else None)
+        held.scoped = bool(request.ca)
+        self.held[request.desk] = held
 
     def finish(self, held: Held, status: int) -> None:
         """Tell the owner how opening went."""
@@ -314,6 +320,16 @@ class Keeper:
         room.hang_up()
         os.close(held.console)
         held.console = -1
+        if not held.spare:
+            self.note_opened(held)
+
+    def note_opened(self, held: Held) -> None:
+        """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
+        if not held.scoped and not held.noted:
+            held.noted = True
+            by = held.spec.by or "uid {1} pid {0}".format(*credentials(self.owner))
+            told = {"desk": held.room.desk, "scope": "", "rules": [], "grants": [], "by": by, "image": held.spec.image}
+            self.outbox.add("keeper", "Opened", told)
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -381,16 +397,18 @@ class Keeper:
 
     def ended(self, fire: Fire, left: list[str]) -> None:
         """Tell the owner that a desk is gone, or what is left of it."""
+        if fire.held.noted:
+            self.outbox.add("keeper", "Burnt", {"desk": fire.held.room.desk, "why": fire.why})
         if fire.held.init or fire.held.runtime or fire.held.ends < math.inf:
             self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
         for number in fire.asked:
             self.send({"re": number, "ok": {}})
 
 
-def peer(owner: socket.socket) -> int:
-    """Give the pid of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
-    pid: int = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-    return pid
+def credentials(owner: socket.socket) -> tuple[int, int]:
+    """Give pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
+    pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
 
 
 def main() -> None:

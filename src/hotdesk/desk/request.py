@@ -29,6 +29,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "root": (bool,),
     "tenant": (str,),
     "sterile": (bool,),
+    "by": (str,),
 }
 SNAPSHOT_SHAPE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 CERTIFICATE_SHAPE = re.compile(

@@ -23,6 +23,7 @@ Kind = Literal["file", "directory", "symlink", "other"]
 ALPHABET = string.ascii_lowercase + string.digits
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 TENANT_SHAPE = re.compile(r"[A-Za-z0-9._-]{0,64}")
+BY_SHAPE = re.compile(r"[A-Za-z0-9._@ -]{0,120}")
 OUTPUT_LIMIT = 16 * MIB
 MOST = 1 << 50
 """More memory or disk than any machine has."""
@@ -72,6 +73,8 @@ class Spec:
     """Whether programs may run as root inside: by `user="root"`, and by `sudo`. Outside it is nobody all the same."""
     sterile: bool = False
     """Whether it stands on a copy of its image that no working desk ever stands on: for verifying what one made."""
+    by: str = ""
+    """Who asks for it, for the journal; otherwise the process that does."""
 
     def __post_init__(self) -> None:
         checks = {
@@ -83,6 +86,7 @@ class Spec:
             "deadline": 0 < self.deadline <= 365 * 86400,
             "idle": 0 < self.idle <= 365 * 86400,
             "tenant": TENANT_SHAPE.fullmatch(self.tenant) is not None,
+            "by": BY_SHAPE.fullmatch(self.by) is not None,
         }
         for name, right in checks.items():
             if not right:
@@ -94,7 +98,7 @@ class Spec:
         return all(getattr(self, name) == getattr(other, name) for name in COMPUTER)
 
 
-COMPUTER = tuple(name for name in Spec.__dataclass_fields__ if name not in ("deadline", "idle"))
+COMPUTER = tuple(name for name in Spec.__dataclass_fields__ if name not in ("deadline", "idle", "by"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,13 +62,13 @@ class Journal:
                 self._db.close()
                 raise
 
-    def add(self, chain: str, actor: str, event: Event) -> None:
-        """Take an event down; it is kept with the next commit."""
+    def add(self, chain: str, actor: str, event: Event, at: int | None = None) -> None:
+        """Take an event down; it is kept with the next commit. `at`: when it was, in milliseconds; else now."""
         check_names(chain, actor)
         data = to_json(event)
         if len(data) > LARGEST:
             raise BriefError(f"{type(event).__name__} has over {LARGEST} bytes; nothing so large is an event")
-        at = int(time.time() * 1000)
+        at = int(time.time() * 1000) if at is None else at
         self._buffer.append(Row(0, chain, 0, at, actor, type(event).__name__, VERSION, data, b"", None))
 
     @property
@@ -102,6 +102,12 @@ class Journal:
         """Give the head of every chain."""
         with translated():
             return list(heads_of(self._db))
+
+    def end(self, chain: str) -> Row | None:
+        """Give a chain's latest event, what is buffered included."""
+        buffered = [row for row in self._buffer if row.chain == chain]
+        with translated():
+            return buffered[-1] if buffered else found(self._db.execute(LAST, (chain,)))
 
     def last(self) -> Row | None:
         """Give the latest event of all chains."""

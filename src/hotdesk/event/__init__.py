@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import JobEvent as JobEvent
     from hotdesk.event.job import JobPaused as JobPaused
     from hotdesk.event.job import Kept as Kept
+    from hotdesk.event.job import KeyChanged as KeyChanged
     from hotdesk.event.job import Observed as Observed
     from hotdesk.event.job import Pending as Pending
     from hotdesk.event.job import Planned as Planned

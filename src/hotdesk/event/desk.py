@@ -30,14 +30,17 @@ class RootActEnded:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A desk is about to be opened with a way out."""
+    """A desk is opened, and what it may reach; one without a scope reaches nothing."""
 
     desk: str
     scope: str
-    """SHA-256 of the scope it was given, as JSON."""
+    """SHA-256 of the scope it was given, as JSON; empty for a desk without one."""
     rules: tuple[str, ...]
     grants: tuple[str, ...]
     """As text: `erp-token@erp.test bearer`. Never a value."""
+    by: str = ""
+    """Who opened it: a server's key, or a process of this machine."""
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)

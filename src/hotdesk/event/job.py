@@ -317,13 +317,29 @@ class DriveChanged:
 
 @dataclass(frozen=True, slots=True)
 class VaultChanged:
-    """A secret is about to be put in or removed through a server. Nothing of its value is here, nor made of it."""
+    """A secret is about to be put in or removed. Nothing of its value is here, nor made of it."""
 
     job: str
     """The act's own id."""
     name: str
     what: Literal["put", "removed"]
     by: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanged:
+    """A server's API key was made, or is about to be revoked. Nothing of the key itself is here."""
+
+    job: str
+    """The act's own id."""
+    key: str
+    """The key's id."""
+    what: Literal["made", "revoked"]
+    by: str
+    name: str = ""
+    """Whom the key is for."""
+    tenant: str = ""
+    powers: tuple[str, ...] = ()
 
 
 JobEvent: TypeAlias = (
@@ -352,4 +368,5 @@ JobEvent: TypeAlias = (
     | Forgotten
     | DriveChanged
     | VaultChanged
+    | KeyChanged
 )

@@ -15,6 +15,7 @@ from hotdesk.brief import Scope, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.keeper_client import ERRORS
 from hotdesk.desk.messages import Garbled, Messages, write
+from hotdesk.desk.seam import Spec
 from hotdesk.desk.sockets import receive, send
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError, HotdeskError, KeeperError
@@ -95,7 +96,7 @@ class KeysClient:
             raise self.failure or KeeperError(f"keys did not answer within {SECONDS:.0f} s; are they stopped?")
         return ok(message)
 
-    async def open(self, desk: str, scope: Scope, seconds: float, settings: Config) -> Admitted:
+    async def open(self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec) -> Admitted:
         """Give a desk a way out; answer with what its owner may know of it."""
         told = await self.ask(
             "open",
@@ -104,6 +105,8 @@ class KeysClient:
             seconds=seconds,
             ceiling=list(settings.ceiling),
             approval_seconds=settings.approval_seconds,
+            by=spec.by,
+            image=spec.image,
         )
         env = {str(name): str(value) for name, value in told["env"].items()}
         return Admitted(str(told["ca"]), env, Canary(**told["canary"]))

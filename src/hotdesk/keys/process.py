@@ -24,6 +24,7 @@ from hotdesk.desk import calls, cell
 from hotdesk.door import canary
 from hotdesk.door.policy import rule_texts
 from hotdesk.drive.journal import FILE, Journal
+from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import Signer, load_signer
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import (
@@ -115,6 +116,7 @@ class Keys:
             for line in self.lines:
                 poll.register(line.sock, select.POLLIN | (select.POLLOUT if line.out else 0))
             heard = {fd for fd, _ in poll.poll()}
+            take_in(self.journal, self.folder)  # what came before is written before
             if self.keeper.fileno() in heard:
                 self.meet()
             if self.tells.fileno() in heard:
@@ -303,7 +305,8 @@ class Keys:
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
-        self.journal.add(desk, "keys", Opened(desk, digest(scope), rule_texts(scope), grants))
+        by, image = str(message.get("by", "")), str(message.get("image", ""))
+        self.journal.add(desk, "keys", Opened(desk, digest(scope), rule_texts(scope), grants, by, image))
         told = {
             "ca": charter.authority.certificate_pem.decode(),
             "env": charter.environment(),

@@ -71,7 +71,7 @@ class Doors:
         await self.keeper.tell(Request("door", desk))
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
-        given = await keys.open(desk, scope, seconds, self.settings)
+        given = await keys.open(desk, scope, seconds, self.settings, spec)
         self.admitted[desk] = (spec, scope, given.canary)
         return given.ca, given.env
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from e2b import Sandbox
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -161,3 +162,21 @@ def test_a_browser_that_signed_in_changes_nothing_without_its_token(server: Serv
 def test_what_nobody_has_is_not_found(api: httpx.Client) -> None:
     for path in (f"/desks/{NOBODY}", f"/desks/{NOBODY}/usage", f"/jobs/{NOBODY}", "/drive/none.txt"):
         assert api.get(path).status_code == 404, path
+
+
+def test_every_desk_and_key_is_in_the_journal_with_who_made_it(server: Served, api: httpx.Client) -> None:
+    who = f"test key {server.key[4:12]}"
+    desks = {api.post("/desks", json=body).json()["id"] for body in ({}, {"allow": ["GET https://a.test"]})}
+    with Sandbox.create(**server.e2b) as sandbox:
+        desks.add(sandbox.sandbox_id)
+    made = api.post("/keys", json={"name": "ci", "powers": ["jobs"]}).json()
+    api.delete(f"/keys/{made['id']}")
+    for desk in desks:
+        api.delete(f"/desks/{desk}")
+    rows = api.get("/journal", params={"limit": 1000}).json()["items"]
+    opened = {row["data"]["desk"]: row["data"] for row in rows if row["name"] == "Opened"}
+    assert {desk: opened[desk]["by"] for desk in desks} == dict.fromkeys(desks, who)
+    assert desks <= {row["data"]["desk"] for row in rows if row["name"] == "Burnt"}
+    keys = [(row["data"]["what"], row["data"]["by"]) for row in rows if row["name"] == "KeyChanged"]
+    assert keys == [("made", who), ("revoked", who)]
+    assert made["key"][12:] not in str(rows)

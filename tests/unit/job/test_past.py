@@ -120,6 +120,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
     assert {type(event).__name__ for event in EVERY} == {kind.__name__ for kind in get_args(JobEvent)} - {
         "DriveChanged",
         "VaultChanged",
+        "KeyChanged",
     }
     assert (past.begun, past.planned, past.preflight, past.amended) == (BEGUN, EVERY[1], EVERY[2], EVERY[13])
     assert past.waiting.decided["1"].answer == "approved"

@@ -121,9 +121,9 @@ class Sandboxes:
         self.left: Left | None = None
         """What opens sandboxes that an earlier server left, and forgets them."""
 
-    async def create(self, tenant: Tenant, order: Order) -> Sandbox:
-        """Open a sandbox."""
-        spec = self.spec(order.image, order.env)
+    async def create(self, tenant: Tenant, order: Order, by: str = "") -> Sandbox:
+        """Open a sandbox; `by` is who asked, for the journal."""
+        spec = replace(self.spec(order.image, order.env), by=by)
         self.stock(tenant, order.image)
         try:
             desk = await tenant.host.open(spec, order.scope)

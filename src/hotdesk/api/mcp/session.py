@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import anyio
@@ -66,7 +66,7 @@ class Session:
         """Give the desk and its tools, opened where there is none."""
         async with self.opening:
             if self.desk is None or self.toolbox is None:
-                self.desk = await self.host.open(self.policy.spec, self.policy.scope)
+                self.desk = await self.host.open(replace(self.policy.spec, by=self.by), self.policy.scope)
                 runtime = self.host.runtime
                 if isinstance(runtime, RemoteRuntime):
                     self.toolbox = LentTools(runtime, self.desk.id)

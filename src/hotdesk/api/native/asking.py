@@ -39,7 +39,7 @@ class Asked:
     @property
     def by(self) -> str:
         """Name who asks, for the journal."""
-        return f"{self.caller.name} key {self.caller.key}"
+        return self.caller.described
 
 
 def native_of(connection: HTTPConnection) -> Native:

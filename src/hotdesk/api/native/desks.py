@@ -142,7 +142,7 @@ async def opened(asked: Asked, told: DeskOrder) -> DeskShown:
     require_template(told.image)
     spec = Spec(
         image=told.image, cpus=told.cpus, memory=bytes_of(told.memory), disk=bytes_of(told.disk), env=told.env,
-        deadline=told.deadline, idle=told.idle, root=told.root,
+        deadline=told.deadline, idle=told.idle, root=told.root, by=asked.by,
     )  # fmt: skip
     scope = scope_of(told.allow) if told.allow else CLOSED
     require_public(scope.rules)

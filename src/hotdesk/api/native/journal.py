@@ -59,6 +59,7 @@ async def events(
     limit: Limit = 100,
 ) -> Page[EventShown]:
     """List events in order, of one chain or of all."""
+    await asked.tenant.host.ready()  # what waits in the outbox is written by then
     rows = await anyio.to_thread.run_sync(some, asked, [chain] if chain else None, (), int(after or 0), limit)
     items = [EventShown.model_validate({**as_dict(row), "hash": row.hash.hex()}) for row in rows]
     return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)

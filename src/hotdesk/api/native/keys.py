@@ -11,6 +11,8 @@ from hotdesk.api.caller import Power
 from hotdesk.api.native.asking import Asked, ForAdmin
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
+from hotdesk.desk.seam import new_id
+from hotdesk.event import KeyChanged
 
 router = APIRouter(prefix="/keys", tags=["keys"], responses=documented())
 KeyId = Annotated[str, Path(pattern="^[0-9a-f]{8}$")]
@@ -54,6 +56,8 @@ async def make(asked: ForAdmin, told: KeyOrder) -> KeyMade:
     if beyond := sorted(set(told.powers) - asked.caller.powers):
         raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
     text = asked.native.keys.make(told.name, asked.tenant.name, told.powers, told.seconds)
+    powers = tuple(sorted(told.powers))
+    asked.tenant.host.note(KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers))
     [made] = [each for each in known(asked) if each.id == text[4:12]]
     return KeyMade(**made.model_dump(), key=text)
 
@@ -63,6 +67,7 @@ async def revoke(asked: ForAdmin, key: KeyId) -> None:
     """End a key at once."""
     if key not in {each.id for each in known(asked)}:
         raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
+    asked.tenant.host.note(KeyChanged(new_id(), key, "revoked", asked.by))
     asked.native.keys.revoke(key)
 
 

@@ -1,0 +1,110 @@
+"""The journal's outbox: events of processes that have no keys process to sign them, one line of JSON each.
+
+Starting keys takes a tenth of a second, and most desks need none. So the keeper and root's commands append here, and
+whoever opens the journal next takes the lines into its chains (`drive/outbox.py`). The folder is that of keys, so that
+a line is as safe as the signing key. Only the standard library: the keeper imports this.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hotdesk.desk import uids
+
+FILE = "outbox.jsonl"
+MAX_WAITING = 10_000
+"""Lines kept in memory while the file cannot be written."""
+MAX_BYTES = 256 << 20
+"""Bytes of the largest file that is read."""
+FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class Outbox:
+    """Appends events; what cannot be written at once is written with the next."""
+
+    def __init__(self, lib: Path) -> None:
+        self.folder = lib / "keys"
+        self.waiting: list[bytes] = []
+
+    def add(self, actor: str, event: str, data: Mapping[str, object]) -> None:
+        """Append one event. Nothing waits for a reader that holds the file."""
+        line = {"at": int(time.time() * 1000), "actor": actor, "event": event, "data": data}
+        if len(self.waiting) < MAX_WAITING:
+            self.waiting.append(json.dumps(line).encode() + b"\n")
+        try:
+            self.flush()
+        except OSError:  # a full disk, or a reader at work: desks open all the same
+            pass
+
+    def flush(self) -> None:
+        """Write what waits."""
+        make_folder(self.folder)
+        with opened(self.folder, os.O_WRONLY | os.O_APPEND | FLAGS) as fd:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while self.waiting:
+                os.write(fd, self.waiting[0])
+                del self.waiting[0]
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of keys, unless it is there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        return
+    os.chown(folder, uids.KEYS, uids.KEYS)
+
+
+@contextmanager
+def opened(folder: Path, flags: int) -> Iterator[int]:
+    """Open the file below its folder, never through a link: the folder is a lesser user's."""
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fd = os.open(FILE, flags, 0o600, dir_fd=place)
+    finally:
+        os.close(place)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise OSError(f"{folder / FILE} is not a plain file")
+        if os.geteuid() == 0 and found.st_uid != uids.KEYS:
+            os.fchown(fd, uids.KEYS, uids.KEYS)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def is_empty(folder: Path) -> bool:
+    """Say whether nothing waits to be taken into the journal."""
+    try:
+        return (folder / FILE).stat().st_size == 0
+    except OSError:
+        return True
+
+
+@contextmanager
+def taken(folder: Path) -> Iterator[list[dict[str, object]]]:
+    """Give what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
+    with opened(folder, os.O_RDWR | FLAGS) as fd:
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        data = os.pread(fd, MAX_BYTES, 0)
+        yield list(lines_of(data))
+        os.ftruncate(fd, 0)
+
+
+def lines_of(data: bytes) -> Iterator[dict[str, object]]:
+    """Read the lines that are whole."""
+    for line in data.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found

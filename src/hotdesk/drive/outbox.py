@@ -1,0 +1,53 @@
+"""Takes what waits in the journal's outbox into its chains (`desk/outbox.py` says what, and why)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hotdesk.desk.outbox import is_empty, taken
+from hotdesk.drive.journal import FILE, Journal
+from hotdesk.drive.signing import load_signer
+from hotdesk.event import Burnt, Event, chain_of, from_json
+
+ACTORS = ("keeper", "owner")
+
+
+def take_in(journal: Journal, folder: Path) -> None:
+    """Add and commit what waits. A crash between commit and removal adds nothing twice."""
+    if is_empty(folder):
+        return
+    with taken(folder) as lines:
+        for line in lines:
+            match line:
+                case {"at": int(at), "actor": str(actor), "event": str(name), "data": dict(data)} if actor in ACTORS:
+                    add(journal, at, actor, name, data)
+        journal.commit()
+
+
+def add(journal: Journal, at: int, actor: str, name: str, data: dict[str, object]) -> None:
+    """Add one event, unless it is there; one that no version of ours wrote is left out."""
+    try:
+        event = from_json(name, json.dumps(data))
+    except ValueError:
+        return
+    if not is_known(journal, event):
+        journal.add(chain_of(event), actor, event, at)
+
+
+def is_known(journal: Journal, event: Event) -> bool:
+    """Say whether the journal has an event: a desk opens and burns once, and an act's chain has one event."""
+    last = journal.end(chain_of(event))
+    return last is not None and (not isinstance(event, Burnt) or last.name == Burnt.__name__)
+
+
+def take_in_at(lib: Path) -> None:
+    """Take in what waits in a state directory, before somebody reads its journal."""
+    folder = lib / "keys"
+    if is_empty(folder):
+        return
+    journal = Journal(folder / FILE, load_signer(folder))
+    try:
+        take_in(journal, folder)
+    finally:
+        journal.close()

@@ -1,0 +1,101 @@
+"""Events of processes without a signer reach the journal once, in order, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hotdesk.desk.outbox import FILE as OUTBOX
+from hotdesk.desk.outbox import Outbox, is_empty, taken
+from hotdesk.drive.journal import FILE, Journal, read
+from hotdesk.drive.outbox import take_in
+from hotdesk.drive.signing import load_signer
+from hotdesk.event import Burnt, Opened, RootAct, as_dict
+from hotdesk.vault import private
+
+DESK = "i" + "a" * 20
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """Give a journal whose outbox is beside it."""
+    private.make_folder(tmp_path / "keys")
+    return Journal(tmp_path / "keys" / FILE, load_signer(tmp_path / "keys"))
+
+
+def opened(desk: str = DESK) -> dict[str, object]:
+    """Describe an opening as a keeper writes it."""
+    return as_dict(Opened(desk, "", (), (), "uid 0 pid 7", "base"))
+
+
+def names(lib: Path) -> list[str]:
+    """Name the events of the journal."""
+    return [row.name for row in read(lib / "keys" / FILE)]
+
+
+def test_what_waits_is_written_with_its_own_time_and_only_once(tmp_path: Path, journal: Journal) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.add("keeper", "Opened", opened())
+    with suppress(RuntimeError), taken(tmp_path / "keys") as lines:
+        at = lines[0]["at"]
+        raise RuntimeError("what was read could not be written")
+    assert not is_empty(tmp_path / "keys")
+    take_in(journal, tmp_path / "keys")
+    take_in(journal, tmp_path / "keys")
+    assert is_empty(tmp_path / "keys")
+    assert [(row.name, row.at, row.actor) for row in read(tmp_path / "keys" / FILE)] == [("Opened", at, "keeper")]
+
+
+def test_a_crash_before_the_removal_writes_nothing_twice(tmp_path: Path, journal: Journal) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.add("keeper", "Opened", opened())
+    outbox.add("keeper", "Burnt", as_dict(Burnt(DESK, "asked")))
+    before = (tmp_path / "keys" / OUTBOX).read_bytes()
+    take_in(journal, tmp_path / "keys")
+    (tmp_path / "keys" / OUTBOX).write_bytes(before)
+    take_in(journal, tmp_path / "keys")
+    assert names(tmp_path) == ["Opened", "Burnt"]
+
+
+def test_an_opening_comes_before_what_was_done_at_the_desk(tmp_path: Path, journal: Journal) -> None:
+    Outbox(tmp_path).add("keeper", "Opened", opened())
+    take_in(journal, tmp_path / "keys")
+    journal.add(DESK, "owner", RootAct(DESK, "owner", ("id",), "/"))
+    journal.commit()
+    assert names(tmp_path) == ["Opened", "RootAct"]
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"7", b'{"at":1,"actor":"door","event":"Burnt","data":{}}',
+                                  b'{"at":1,"actor":"keeper","event":"Nothing","data":{}}'])  # fmt: skip
+def test_what_is_no_event_is_left_out(tmp_path: Path, journal: Journal, line: bytes) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.add("keeper", "Opened", opened())
+    with (tmp_path / "keys" / OUTBOX).open("ab") as file:
+        file.write(line + b"\n")
+    outbox.add("keeper", "Opened", opened("i" + "b" * 20))
+    take_in(journal, tmp_path / "keys")
+    assert names(tmp_path) == ["Opened", "Opened"]
+
+
+@pytest.mark.parametrize("trap", ["link", "pipe", "second name"])
+def test_nothing_is_written_through_what_is_no_plain_file(tmp_path: Path, journal: Journal, trap: str) -> None:
+    target, path = tmp_path / "target", tmp_path / "keys" / OUTBOX
+    target.write_text("precious")
+    match trap:
+        case "link":
+            path.symlink_to(target)
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.hardlink_to(target)
+    outbox = Outbox(tmp_path)
+    outbox.add("keeper", "Opened", opened())
+    assert target.read_text() == "precious"
+    assert len(outbox.waiting) == 1, "it is written once the file is one again"
+    path.unlink()
+    outbox.add("keeper", "Burnt", as_dict(Burnt(DESK, "asked")))
+    take_in(journal, tmp_path / "keys")
+    assert names(tmp_path) == ["Opened", "Burnt"]
