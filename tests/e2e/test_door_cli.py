@@ -130,6 +130,16 @@ def test_what_is_allowed_passes_and_all_else_is_refused(place: Place) -> None:
     ]
 
 
+def test_the_self_test_of_a_door_is_in_its_log_only_on_request(place: Place) -> None:
+    before = len(place.events("Exchange"))
+    assert place.run("--allow", "GET erp.test/data/*", command=(*CURL, "https://erp.test/data/x")).stdout == "200\n"
+    assert [event["host"] for event in place.events("Exchange")[before:]] == ["erp.test"]
+    lines = map(json.loads, place.call("door", "log", "--json", "--self-tests").stdout.splitlines())
+    tests = [line["data"] for line in lines if line["data"].get("test")]
+    assert "169.254.169.254" in {each["host"] for each in tests}
+    assert "erp.test" not in {each["host"] for each in tests}
+
+
 def test_a_denial_beats_what_is_allowed(place: Place) -> None:
     done = place.run(
         "--allow", "erp.test", "--deny", "erp.test/private/**", command=(*CURL, "https://erp.test/private/x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from hotdesk.cli import options
 from hotdesk.cli.journal import as_json, cell, chosen_rows, moment, pairs, stream, whole
@@ -25,6 +26,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
     parser.add_argument("--desk", metavar="ID", help="only this desk's")
     parser.add_argument("--limit", type=whole, metavar="N", help="look at the newest N events only")
+    parser.add_argument("--self-tests", action="store_true", help="also the self-test every desk's door goes through")
     options.add_json(parser)
 
 
@@ -45,7 +47,17 @@ def log(arguments: argparse.Namespace) -> int:
     hotdesk door log --follow
     hotdesk door log --desk $ID --json | jq -r .data.host
     """
-    return stream(chosen_rows(arguments), as_shown_json if arguments.json else as_line)
+    written = as_shown_json if arguments.json else as_line
+    everything = arguments.self_tests
+    return stream(chosen_rows(arguments), lambda row: written(row) if everything or not is_self_test(row) else None)
+
+
+def is_self_test(row: Row) -> bool:
+    """Say whether a request is of the self-test before hand-over."""
+    try:
+        return row.name == Exchange.__name__ and json.loads(row.data).get("test") is True
+    except (ValueError, RecursionError, AttributeError):
+        return False  # of a later version, or damaged
 
 
 def as_shown_json(row: Row) -> str | None:
@@ -87,5 +99,6 @@ def exchange(event: Exchange) -> str:
     """Write a request as access logs do, and then why."""
     url = f"{event.scheme}://{event.host}:{event.port}{event.path}".replace(" ", "%20")
     sizes = f"up={event.up} down={event.down} {event.ms}ms"
-    rest = {"step": event.step, "rule": event.rule, "grants": event.grants, "note": event.note}
+    note = "self-test" if event.test else event.note
+    rest = {"step": event.step, "rule": event.rule, "grants": event.grants, "note": note}
     return f"{event.verdict:7} {cell(event.method or '-')} {url} {event.status or '-'} {sizes} {pairs(rest)}".rstrip()

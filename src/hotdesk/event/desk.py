@@ -103,6 +103,8 @@ class Exchange:
     """Which secrets went along, and where: `erp-token in header authorization`. Never a value."""
     note: str = ""
     """Anything else a person should know: why it failed, what was scrubbed."""
+    test: bool = False
+    """Whether it is of the self-test before hand-over, some of which must be refused. Keys say so, not the door."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
@@ -241,6 +241,8 @@ class Keys:
             event = event_of(message)
             if chain_of(event) not in self.known:
                 raise BriefError("a door tells of its own desks")
+            if isinstance(event, Exchange):
+                event = replace(event, test=self.is_proving(event.desk))
             self.enter("door", event)
             if isinstance(event, Revoked) and event.desk in self.charters:
                 self.charters[event.desk].drop(event.grant)
@@ -401,6 +403,11 @@ class Keys:
         for _, line, number in [change for change in self.changes if change[0] <= done]:
             line.tell(re=number, ok={})
         self.changes = [change for change in self.changes if change[0] > done]
+
+    def is_proving(self, desk: str) -> bool:
+        """Say whether a desk's door is being tried, and the desk not handed over."""
+        charter = self.charters.get(desk)
+        return charter is not None and any(one.grant == canary.GRANT for one in charter.granted)
 
     def end_canary(self, desk: str) -> None:
         """End what a desk's door was tried with: it was only for that."""
