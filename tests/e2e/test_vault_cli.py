@@ -259,11 +259,13 @@ def test_the_door_has_an_access_log(run: Hotdesk, journal: Path) -> None:
     assert run("door", "log", "--desk", "i9").stdout == b""
 
 
+@pytest.mark.parametrize("disposition", ["default", "ignore"])
 @pytest.mark.parametrize("argv", [["journal", "show"], ["door", "log"]])
 def test_following_shows_what_comes_and_ends_on_interruption(
-    here: dict[str, str], journal: Path, argv: list[str]
+    here: dict[str, str], journal: Path, argv: list[str], disposition: str
 ) -> None:
-    program = subprocess.Popen([PROGRAM, *argv, "--follow", "--limit", "3"], env=here, stdout=PIPE, stderr=PIPE)
+    command = ["env", f"--{disposition}-signal=INT", PROGRAM, *argv, "--follow", "--limit", "3"]
+    program = subprocess.Popen(command, env=here, stdout=PIPE, stderr=PIPE)
     assert program.stdout is not None
     assert b"erp-token" in program.stdout.readline()
     writer = Journal(journal, load_signer(journal.parent))

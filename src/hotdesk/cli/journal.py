@@ -196,7 +196,11 @@ def chosen_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, No
 
 
 def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str | None]) -> int:
-    """Print events as they come, until they end or nobody reads them."""
+    """Print events as they come, until they end, nobody reads them, or SIGINT.
+
+    A shell starts background commands with SIGINT ignored, and Python then installs no handler of its own.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with closing(rows):
         try:
             for row in rows:

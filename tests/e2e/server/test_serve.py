@@ -107,6 +107,7 @@ def test_a_signal_cuts_streams_burns_desks_and_ends_it_well(home: Path, number: 
         follower.join(PATIENCE)
         assert not isinstance(failed[0], AssertionError)
         assert list((server.settings.run / "desks").iterdir()) == []
+        assert not (server.settings.run / "serve.sock").exists()
 
 
 def test_killing_a_sandbox_cuts_its_streams_and_says_so(server: Served) -> None:
