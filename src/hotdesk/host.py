@@ -25,6 +25,7 @@ from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import SESSION, ContainerRuntime, bury, container_runtime
 from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
+from hotdesk.desk.sockets import is_answered
 from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.drive.identity import described
 from hotdesk.errors import DeskGone, HostError, ImageError
@@ -335,10 +336,11 @@ def owner_path(settings: Config, desk: DeskId) -> Path:
 
 def server(settings: Config) -> Path:
     """Give the socket of a running server, for users who cannot open desks themselves."""
-    path = Path(os.environ.get("HOTDESK_SERVER") or settings.run / "serve.sock")
-    system = Path("/run/hotdesk/serve.sock")
-    for candidate in (path, system):
-        if candidate.is_socket():
+    candidates = [Path(os.environ.get("HOTDESK_SERVER") or settings.run / "serve.sock")]
+    if not os.environ.get("HOTDESK_SERVER") and not os.environ.get("HOTDESK_HOME"):
+        candidates.append(Path("/run/hotdesk/serve.sock"))
+    for candidate in candidates:
+        if is_answered(candidate):
             return candidate
     raise HostError(missing_privilege())
 

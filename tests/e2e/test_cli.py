@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -62,7 +63,8 @@ def test_hotdesks_own_failure_is_125_in_one_line(hotdesk: Hotdesk) -> None:
     done = hotdesk("run", "--image", "no-such-image", "--", "true")
     assert done.returncode == 125
     assert done.stderr.count(b"\n") == 1
-    assert b"hotdesk image build no-such-image" in done.stderr
+    assert b"there are " in done.stderr
+    assert b" base" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -127,6 +129,59 @@ def test_a_desk_stays_open_until_it_is_burnt(hotdesk: Hotdesk, tmp_path: Path) -
     assert gone.returncode == 125
     assert b"is not open" in gone.stderr
     wait_for_holder(hotdesk)
+
+
+def test_the_beginning_of_an_id_is_enough(hotdesk: Hotdesk, tmp_path: Path) -> None:
+    first, second = (hotdesk("open").stdout.decode().strip() for _ in range(2))
+    short = next(first[:length] for length in range(4, 22) if not second.startswith(first[:length]))
+    assert hotdesk("exec", short, "sh", "-c", "echo $0 -la", "ls").stdout == b"ls -la\n"
+    (tmp_path / "a").write_text("local")
+    assert hotdesk("cp", str(tmp_path / "a"), f"{short}:b").returncode == 0
+    assert hotdesk("cp", f"{short}:b", str(tmp_path / "c")).returncode == 0
+    assert (tmp_path / "c").read_text() == "local"
+    missing = hotdesk("cp", f"{short}:nothing", str(tmp_path))
+    assert (missing.returncode, b"in the desk: nothing: " in missing.stderr) == (125, True), missing.stderr
+    assert first.encode() in hotdesk("usage", short).stdout
+    assert hotdesk("burn", short).returncode == 0
+    assert [second] == [each["id"] for each in json.loads(hotdesk("ps", "--json").stdout)]
+    assert hotdesk("burn", second).returncode == 0
+
+
+def test_what_begins_no_id_or_several_is_told_so(hotdesk: Hotdesk, settings: Config) -> None:
+    names = ["i" + "aaaa" * 4 + end * 4 for end in ("b", "c")]
+    for name in names:
+        (settings.run / "desks" / name).mkdir(parents=True)
+        (settings.run / "desks" / name / "desk.json").write_text(json.dumps({"id": name, "image": "base"}))
+    several = hotdesk("exec", "iaaaa", "true").stderr.decode()
+    for name in names:
+        shutil.rmtree(settings.run / "desks" / name)
+    assert several == f"hotdesk: several open desks begin with 'iaaaa': {', '.join(names)}\n"
+    none = hotdesk("exec", "izzzzz", "true").stderr
+    assert b"'izzzzz' is not the id of an open desk, nor begins one; `hotdesk ps`" in none
+    assert b"at least 4 characters" in hotdesk("exec", "iz", "true").stderr
+    assert b"is neither a job nor an open desk" in hotdesk("resume", "nope").stderr
+
+
+def test_verifying_a_file_that_is_missing_names_that_file(hotdesk: Hotdesk, tmp_path: Path) -> None:
+    done = hotdesk("verify", str(tmp_path / "nofile"))
+    assert f"{tmp_path / 'nofile'} cannot be read".encode() in done.stderr
+
+
+def test_an_image_that_others_are_built_on_is_asked_about(tmp_path: Path, hotdesk: Hotdesk) -> None:
+    store = tmp_path / "images"
+    shared, own = "a" * 64, "b" * 64
+    for layer in (shared, own):
+        (store / "layers" / layer).mkdir(parents=True)
+    (store / "images").mkdir()
+    for name, layers in {"below": [shared], "above": [own, shared]}.items():
+        made = {"schema": 1, "name": name, "digest": "d", "layers": layers, "python": "/p", "arch": "a"}
+        (store / f"images/{name}.json").write_text(json.dumps({**made, "built": 1, "size": 1, "source": "test"}))
+    refused = hotdesk("image", "rm", "below", HOTDESK_IMAGES=str(store))
+    assert (refused.returncode, b"above is built on image below; " in refused.stderr) == (125, True)
+    assert b"--yes" in refused.stderr
+    assert hotdesk("image", "rm", "--yes", "below", HOTDESK_IMAGES=str(store)).returncode == 0
+    assert hotdesk("image", "rm", "above", HOTDESK_IMAGES=str(store)).returncode == 0
+    assert os.listdir(store / "images") == []
 
 
 def test_two_open_desks_share_a_holder_and_burn_together(hotdesk: Hotdesk) -> None:

@@ -20,6 +20,7 @@ from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Spec, new_id
+from hotdesk.desk.sockets import listen
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.host import Host, borrow, burn, control_path
 
@@ -182,10 +183,14 @@ async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config,
         async with controlled(host.runtime, path, mode=0o666):
             done = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "id", "-u")
             assert (done.returncode, done.stdout) == (0, b"1000\n"), done.stderr
-        lone = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "true")
-        assert lone.returncode == 125
-        assert b"needs root" in lone.stderr
-        assert b"hotdesk serve" in lone.stderr
+        for mode in (None, 0o660, 0o666):  # none left, one left behind that is not for this user, and one that is
+            if mode is not None:
+                listen(path, mode).close()
+            lone = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "true")
+            assert lone.returncode == 125
+            assert b"needs root" in lone.stderr
+            assert b"hotdesk serve" in lone.stderr
+        path.unlink()
 
 
 def ordinary(script: str, settings: Config, *argv: str) -> subprocess.CompletedProcess[bytes]:

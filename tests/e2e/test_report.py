@@ -49,7 +49,7 @@ def test_a_job_that_stops_leaves_a_report_and_so_it_does_when_it_fails(hotdesk: 
     second = report.read_text()
     assert "The work failed after" in second
     assert "exit code 3: no paper left" in second
-    assert "Found left" in second
+    assert "Left behind" in second
     again(hotdesk, found[1], folder)
 
 

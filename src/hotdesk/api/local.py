@@ -16,6 +16,7 @@ import anyio
 
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b.answers import log
+from hotdesk.api.starting import SOCKET, file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
 from hotdesk.desk.background import background
@@ -26,21 +27,21 @@ from hotdesk.errors import HotdeskError
 from hotdesk.host import Host
 
 GROUP = "hotdesk"
-FILE = "serve.sock"
 
 
 @asynccontextmanager
 async def listening(settings: Config) -> AsyncIterator[socket.socket]:
     """Listen where ordinary users look; without the group only root may call. Call it while files may be made."""
     settings.run.mkdir(mode=0o711, parents=True, exist_ok=True)
-    path = settings.run / FILE
+    path = settings.run / SOCKET
     with listen(path, 0o660) as listener:
         admit(path)
+        made = file_identity(path)
         try:
             yield listener
         finally:
-            with suppress(OSError):  # a confined server leaves it; the next one takes its place
-                path.unlink()
+            with suppress(OSError):  # a confined server may not; its starter did (`Starting.close`)
+                remove_file(path, made)
 
 
 def admit(path: Path) -> None:

@@ -64,7 +64,7 @@ def errand(message: Mapping[str, object]) -> list[str]:
         case {"ask": "unsecret", "name": str(name)} if NAME_SHAPE.fullmatch(name):
             return ["vault", "rm", name]
         case {"ask": "unsave", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
-            return ["image", "rm", name]
+            return ["image", "rm", "--yes", name]
     raise BriefError("the starter does no such thing, or not for such a name")
 
 

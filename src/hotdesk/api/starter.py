@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk.api.quotas import Taken
-from hotdesk.api.starting import LINE
+from hotdesk.api.starting import LINE, SOCKET, file_identity
 from hotdesk.config import Config
 from hotdesk.desk.part import SOURCE, START
 from hotdesk.desk.spawn import MESSAGE, Started, encode_settings, pair, send_now
@@ -191,7 +191,11 @@ class Starter:
 def spawn(settings: Config, templates: Sequence[Path] = ()) -> Starter:
     """Start the starter; call it while this process may still do everything."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    told = {"settings": encode_settings(settings), "templates": [str(path.absolute()) for path in templates]}
+    told = {
+        "settings": encode_settings(settings),
+        "templates": [str(path.absolute()) for path in templates],
+        "socket": file_identity(settings.run / SOCKET),
+    }
     with theirs, open(os.devnull, "r+b") as null:
         pid = os.posix_spawn(
             sys.executable,

@@ -35,13 +35,23 @@ MOST_ERRANDS = 64
 SAID = 2000
 """Bytes that are read of what an errand says."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SOCKET = "serve.sock"
+"""Where ordinary users of the machine reach the server, in its `run`."""
 
 
 class Starting:
     """Starts what a server asks for, until it is gone."""
 
-    def __init__(self, settings: Config, templates: tuple[Path, ...], line: socket.socket) -> None:
+    def __init__(
+        self,
+        settings: Config,
+        templates: tuple[Path, ...],
+        line: socket.socket,
+        socket_file: tuple[int, int] | None = None,
+    ) -> None:
         self.settings = settings
+        self.socket_file = socket_file
+        """Which file the server's own socket is: it is removed when the server is gone, another's is left."""
         self.templates = templates
         self.line = line
         self.jobs: dict[tuple[str, str], int] = {}
@@ -191,8 +201,10 @@ class Starting:
             send_now(self.line, json.dumps(message).encode(), [])
 
     def close(self) -> None:
-        """Stop the jobs where they can be resumed; wait for everything."""
+        """Remove the server's socket, stop the jobs where they can be resumed, and wait for everything."""
         self.line.close()
+        with suppress(OSError):
+            remove_file(self.settings.run / SOCKET, self.socket_file)
         for seconds in (STOPPING, BURNING, BURNING):
             for pid in self.jobs.values():
                 os.kill(pid, signal.SIGINT)
@@ -200,6 +212,20 @@ class Starting:
             while (self.jobs or self.keepers) and time.monotonic() < end:
                 self.reap()
                 time.sleep(0.005)
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Give the device and number of a file; None where there is none."""
+    with suppress(OSError):
+        found = path.lstat()
+        return found.st_dev, found.st_ino
+    return None
+
+
+def remove_file(path: Path, made: tuple[int, int] | None) -> None:
+    """Remove a file if it is still the one that was made; a newer server may have put its own there."""
+    if made is not None and file_identity(path) == made:
+        path.unlink()
 
 
 def run(argv: list[str], tenant: str, requester: str, stdin: int, stdout: int, stderr: int) -> int:
@@ -223,4 +249,5 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     told = json.loads(sys.argv[3])
     templates = tuple(Path(each) for each in told["templates"])
-    Starting(decode_settings(told["settings"]), templates, line).serve()
+    socket_file = tuple(told["socket"]) if told["socket"] else None
+    Starting(decode_settings(told["settings"]), templates, line, socket_file).serve()

@@ -13,10 +13,19 @@ from importlib import import_module
 
 from hotdesk import __version__
 from hotdesk.cli import early
-from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 
 FAILED = 125
 """Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
+EXTRAS = {
+    "serve": {
+        "fastapi", "httptools", "mcp", "mcp_types", "multipart", "pydantic", "pydantic_core", "python_multipart",
+        "sse_starlette", "starlette", "uvicorn",
+    },
+    "models": {"anthropic", "genai_prices", "httpx", "openai"},
+    "telemetry": {"opentelemetry"},
+}  # fmt: skip
+"""Extras, and the modules that are there only with them."""
 GROUPS = {
     "Jobs, from a brief to a result": {
         "brief": "Check a brief, or begin one from a template.",
@@ -37,7 +46,7 @@ GROUPS = {
         "run": "Run a command on a fresh desk, then burn the desk.",
         "open": "Open a desk that stays, and print its id.",
         "exec": "Run a command on an open desk.",
-        "shell": "Be at a desk: a real terminal.",
+        "shell": "Open a terminal at a desk.",
         "cp": "Copy files to or from an open desk.",
         "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
         "watch": "See a desk's screen in a web page, and take the wheel.",
@@ -85,25 +94,35 @@ def carry_out(argv: list[str]) -> int:
         print(f"hotdesk {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        raise BriefError(f"there is no command {argv[0]!r}; `hotdesk --help` lists them")
-    own, command = split(argv[1:])
-    if command if argv[0] == "run" else argv[0] == "work" and not set(own) & {"-h", "--help"}:
+        meant = import_module("hotdesk.cli.suggest").did_you_mean(argv[0], COMMANDS)
+        raise BriefError(f"there is no command {argv[0]!r}{meant or '; `hotdesk --help` lists them'}")
+    own = before_dashes(argv[1:])
+    if argv[0] in ("run", "work") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         early.begin(keys=argv[0] == "work")
-    module = import_module(f"hotdesk.cli.{argv[0]}")
-    return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, own, command)))
+    try:
+        module = import_module(f"hotdesk.cli.{argv[0]}")
+        return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, argv[1:])))
+    except ModuleNotFoundError as e:
+        extra = extra_of(e.name or "")
+        if extra is None:
+            raise
+        raise HostError(f"`hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[{extra}]'") from e
 
 
-def split(argv: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part our own arguments from the command after `--`."""
-    if "--" not in argv:
-        return argv, None
-    at = argv.index("--")
-    return argv[:at], argv[at + 1 :]
+def extra_of(module: str) -> str | None:
+    """Give the extra that brings a module; None where it is no module of an extra."""
+    package = module.partition(".")[0]
+    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+
+
+def before_dashes(argv: list[str]) -> list[str]:
+    """Give the arguments before `--`."""
+    return argv[: argv.index("--")] if "--" in argv else argv
 
 
 def main() -> None:
     """Run the command line; errors are one line, unless `--debug` or HOTDESK_DEBUG asks for the traceback."""
-    if "--debug" in split(sys.argv[1:])[0]:
+    if "--debug" in before_dashes(sys.argv[1:]):
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
         code = carry_out(sys.argv[1:])

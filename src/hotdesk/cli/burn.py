@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from hotdesk import config
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk import state
-from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError
 from hotdesk.host import burn
 
@@ -29,11 +29,12 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if bool(arguments.desks) == arguments.all:
         raise BriefError("name the desks to burn, or --all; `hotdesk ps` lists them")
-    names = [str(told["id"]) for told in state.desks(settings)] if arguments.all else arguments.desks
+    named = [str(told["id"]) for told in state.desks(settings)] if arguments.all else arguments.desks
+    chosen = [find_desk(settings, name) for name in named]
 
     async def work() -> int:
-        for name in names:
-            await burn(settings, as_id(name))
+        for desk in chosen:
+            await burn(settings, desk)
         return 0
 
     return run_interruptible(work)

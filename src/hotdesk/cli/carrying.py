@@ -162,8 +162,8 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
         return Brain(job, [recorded], [recorded])
     if not job.models.plan:
         raise BriefError(
-            'nobody was named who thinks: write [models] plan = "anthropic:MODEL" into the brief, or give --model, '
-            "or --script FILE for a recorded one"
+            'No model is configured. Set `[models] plan = "anthropic:MODEL"` in the brief, pass --model, '
+            "or pass --script FILE to use a script instead of a model."
         )
     known: dict[str, Model] = {}
     prices = Prices({name: Price(each.input, each.output, each.cached) for name, each in settings.prices.items()})

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 from hotdesk import config
+from hotdesk.cli.ids import begin_with, find_desk
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import ID_SHAPE, as_id
+from hotdesk.desk.seam import ID_SHAPE, DeskId
 from hotdesk.desk.transfer import get, put
 from hotdesk.errors import BriefError
 from hotdesk.host import borrow
@@ -29,13 +31,15 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk cp data.csv $ID:data.csv
       hotdesk cp $ID:out ./out
     """
-    (from_desk, from_path), (to_desk, to_path) = split(arguments.source), split(arguments.target)
-    if (from_desk is None) == (to_desk is None):
-        raise BriefError("one side must be ID:PATH in a desk, the other a local path")
+    settings = config.load()
+    (from_desk, from_path), (to_desk, to_path) = split(settings, arguments.source), split(settings, arguments.target)
+    chosen = from_desk or to_desk
+    if chosen is None or (from_desk is not None and to_desk is not None):
+        raise BriefError("one side must be ID:PATH with the id of an open desk, the other a local path")
 
     async def work() -> int:
         confine([] if from_desk is None else [Path(to_path)], any_owner=True)
-        async with borrow(config.load(), as_id(from_desk or to_desk or "")) as desk:
+        async with borrow(settings, chosen) as desk:
             if from_desk is None:
                 await put(desk, Path(from_path), to_path)
             else:
@@ -45,7 +49,9 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def split(text: str) -> tuple[str | None, str]:
-    """Tell a desk's path from a local one."""
+def split(settings: Config, text: str) -> tuple[DeskId | None, str]:
+    """Tell a desk's path from a local one: what stands before the colon is, or begins, the id of an open desk."""
     name, colon, path = text.partition(":")
-    return (name, path or ".") if colon and ID_SHAPE.fullmatch(name) else (None, text)
+    if not colon or not (ID_SHAPE.fullmatch(name) or begin_with(settings, name)):
+        return None, text
+    return find_desk(settings, name), path or "."

@@ -6,15 +6,15 @@ import argparse
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import as_id
 from hotdesk.host import borrow
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    parser.add_argument("desk", help="the desk's id")
+    parser.add_argument("desk", help="the desk's id, or the beginning of it")
     parser.add_argument("--cwd", help="folder to run it in")
     parser.add_argument("--user", choices=("user", "root"), default="user", help="who runs it inside (user)")
     options.add_timeout(parser)
@@ -32,10 +32,12 @@ def main(arguments: argparse.Namespace) -> int:
     """
     command = options.require_command(arguments.command, "hotdesk exec ID -- uname -a")
     env = options.parse_env(arguments.env)
+    settings = config.load()
+    chosen = find_desk(settings, arguments.desk)
 
     async def work() -> int:
         confine([])
-        async with borrow(config.load(), as_id(arguments.desk)) as desk:
+        async with borrow(settings, chosen) as desk:
             return await follow(
                 desk, command, env=env, cwd=arguments.cwd, timeout=arguments.timeout, user=arguments.user
             )

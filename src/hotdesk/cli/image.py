@@ -14,6 +14,7 @@ from typing import Any
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
@@ -21,9 +22,8 @@ from hotdesk.desk import guestlib, image, recipe, state, sterilize, store
 from hotdesk.desk.build import build as build_image
 from hotdesk.desk.confine import confine
 from hotdesk.desk.image import Image
-from hotdesk.desk.seam import as_id
 from hotdesk.desk.unpack import import_image
-from hotdesk.errors import DeskError, HostError, ImageError, KeeperError, printable
+from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, printable
 from hotdesk.host import Host, borrow
 
 
@@ -56,6 +56,7 @@ def add_save(parser: argparse.ArgumentParser) -> None:
 def add_rm(parser: argparse.ArgumentParser) -> None:
     """Describe what `rm` takes."""
     parser.add_argument("names", nargs="+", metavar="NAME", help="the images' names")
+    parser.add_argument("--yes", "--force", action="store_true", help="do not ask where other images are built on it")
 
 
 ARGUMENTS = {"build": add_build, "save": add_save, "ls": options.add_json, "rm": add_rm, "import": add_import}
@@ -104,7 +105,7 @@ def save(arguments: argparse.Namespace) -> None:
     desk is given anew: /etc/hostname, hosts, machine-id, resolv.conf, its door's certificates and settings, its sudo.
     """
     settings = config.load()
-    desk = as_id(arguments.desk)
+    desk = find_desk(settings, arguments.desk)
     before = found(settings, arguments.name)
     began = time.monotonic()
     say(f"{arguments.name}: saving desk {desk}")
@@ -159,13 +160,36 @@ def ls(arguments: argparse.Namespace) -> None:
 
 
 def rm(arguments: argparse.Namespace) -> None:
-    """Remove images, and their layers that no other image uses.
+    """Remove images, and their layers that no other image uses. One that others are built on is asked about first.
 
     hotdesk image rm figures
+    hotdesk image rm --yes base
     """
     settings = config.load()
+    if not arguments.yes:
+        for name in arguments.names:
+            confirm(name, dependents(settings, name, arguments.names))
     for name in arguments.names:
         store.rm(settings.images, name, {str(told.get("image")) for told in state.desks(settings)})
+
+
+def dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
+    """Name the images that are built on one, but for those that are removed with it."""
+    top = image.find(settings.images, name).layers[0]
+    others = (each for each in image.ls(settings.images) if each.name not in (name, *leaving))
+    return [each.name for each in others if top in each.layers]
+
+
+def confirm(name: str, others: list[str]) -> None:
+    """Ask a person whether an image shall go that others are built on."""
+    if not others:
+        return
+    what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} built on image {name}"
+    if not sys.stdin.isatty():
+        raise BriefError(f"{what}; to remove it all the same add --yes")
+    question = f"{what}: no desk opens from {name} any more, the others keep its files. Remove {name}? [y/N] "
+    if input(question).strip().lower() not in ("y", "yes"):
+        raise BriefError("nothing was removed")
 
 
 def say(line: str) -> None:

@@ -25,7 +25,7 @@ from hotdesk.drive.audit import verify as prove
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.export import export as export_lines
 from hotdesk.drive.export import verify_export
-from hotdesk.drive.journal import FILE, export_head, follow, heads, read
+from hotdesk.drive.journal import FILE, export_head, find_chain, follow, heads, read
 from hotdesk.drive.outbox import take_in_at
 from hotdesk.drive.signing import fingerprint, load_public, public_of
 from hotdesk.errors import BriefError, printable
@@ -134,7 +134,9 @@ def head(arguments: argparse.Namespace) -> int:
     hotdesk journal head > heads.txt
     hotdesk journal head --chain $ID
     """
-    lines = [export_head(place(), arguments.chain)] if arguments.chain else [str(each) for each in heads(place())]
+    path = place()
+    chain = find_chain(path, arguments.chain) if arguments.chain else None
+    lines = [export_head(path, chain)] if chain else [str(each) for each in heads(path)]
     for line in lines:
         print(printable(line))
     return 0
@@ -193,13 +195,19 @@ def place() -> Path:
 
 def chosen_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
     """Give the events that were asked for."""
+    path = place()
+    chain, desk = (find_chain(path, text) if text else None for text in (arguments.chain, arguments.desk))
     if arguments.follow:
-        return follow(place(), arguments.chain, desk=arguments.desk, limit=arguments.limit)
-    return read(place(), arguments.chain, desk=arguments.desk, limit=arguments.limit)
+        return follow(path, chain, desk=desk, limit=arguments.limit)
+    return read(path, chain, desk=desk, limit=arguments.limit)
 
 
 def stream(rows: Generator[Row | None, None, None], write: Callable[[Row], str | None]) -> int:
-    """Print events as they come, until they end or nobody reads them."""
+    """Print events as they come, until they end, nobody reads them, or SIGINT.
+
+    A shell starts background commands with SIGINT ignored, and Python then installs no handler of its own.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with closing(rows):
         try:
             for row in rows:
@@ -285,14 +293,19 @@ def read_heads(text: str) -> list[Head]:
     return found
 
 
+def plural(count: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def told(report: Report, key: str, kept: list[Head]) -> list[str]:
     """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
-    counted = f"{report.events} events in {report.chains} chains, key {key}"
+    counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"
     if faults:
-        return [*faults, f"NOT WHOLE: {len(faults)} faults; {counted}"]
+        return [*faults, f"NOT WHOLE: {plural(len(faults), 'fault')}; {counted}"]
     if kept:
-        return [f"whole, and up to {len(kept)} heads that were kept: {counted}"]
+        return [f"whole, and up to {plural(len(kept), 'head')} that you kept: {counted}"]
     return [f"whole: {counted}", "no head was given: what was cut off at the end does not show"]
 
 

@@ -13,6 +13,7 @@ from hotdesk.api.mcp.session import Session
 from hotdesk.api.mcp.stdio import serve
 from hotdesk.cli import options, unlock
 from hotdesk.cli.carrying import say
+from hotdesk.cli.parser import seconds
 from hotdesk.cli.run import asks, show
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -32,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_spec(parser)
     parser.set_defaults(image="desktop")
     options.add_scope(parser)
-    parser.add_argument("--idle", type=float, default=IDLE, metavar="N", help="seconds until an unused desk burns")
+    parser.add_argument("--idle", type=seconds, default=IDLE, metavar="N", help="seconds until an unused desk burns")
 
 
 def main(arguments: argparse.Namespace) -> int:

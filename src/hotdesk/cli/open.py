@@ -8,6 +8,7 @@ from importlib import import_module
 
 from hotdesk import config
 from hotdesk.cli import hold, options
+from hotdesk.cli.parser import seconds
 from hotdesk.cli.terminal import run_interruptible
 
 
@@ -17,13 +18,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_scope(parser)
     parser.add_argument(
         "--deadline",
-        type=float,
+        type=seconds,
         default=3600.0,
         metavar="SECONDS",
         help="burn it after this, whatever it is doing (3600)",
     )
     parser.add_argument(
-        "--idle", type=float, default=900.0, metavar="SECONDS", help="burn it after this without use (900)"
+        "--idle", type=seconds, default=900.0, metavar="SECONDS", help="burn it after this without use (900)"
     )
     options.add_json(parser)
 

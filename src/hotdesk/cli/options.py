@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import os
 from importlib import import_module
 
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.cli import early
+from hotdesk.cli.parser import COMMAND, seconds
 from hotdesk.config import parse_size
-from hotdesk.desk.seam import Spec
-from hotdesk.errors import BriefError
+from hotdesk.desk import image
+from hotdesk.desk.seam import Spec, written
+from hotdesk.errors import BriefError, ImageError
+
+DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
+"""What a desk has unless somebody says otherwise, even where the machine has less."""
 
 
 def add_spec(parser: argparse.ArgumentParser) -> None:
     """Ask for the size of a desk."""
     parser.add_argument("--image", default="base", help="image to open the desk from (default: base)")
-    parser.add_argument("--cpus", type=float, default=2.0, help="CPUs it may use (2)")
-    parser.add_argument("--memory", default="2G", help="memory it may use, such as 512M or 4G (2G)")
+    parser.add_argument("--cpus", type=float, default=DEFAULT_CPUS, help="CPUs it may use (2)")
+    parser.add_argument("--memory", default=DEFAULT_MEMORY, help="memory it may use, such as 512M or 4G (2G)")
     parser.add_argument("--disk", default="16G", help="size of its writable disk (16G)")
     parser.add_argument(
         "--disk-in",
@@ -32,7 +39,9 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
 
 def add_scope(parser: argparse.ArgumentParser) -> None:
     """Ask where a desk may go, and with which secrets."""
-    scope = parser.add_argument_group("the way out (none of these: there is none); each may be given several times")
+    scope = parser.add_argument_group(
+        "network access (without any of these options the desk has none); each option may be repeated"
+    )
     scope.add_argument(
         "--allow",
         action="append",
@@ -63,13 +72,13 @@ def add_env(parser: argparse.ArgumentParser) -> None:
 
 
 def add_command(parser: argparse.ArgumentParser) -> None:
-    """Ask for a command, best after `--`."""
-    parser.add_argument("command", nargs="*", help="the command, after `--`")
+    """Ask for a command."""
+    parser.add_argument(COMMAND, nargs="*", help="the command and its arguments; `--` before it is optional")
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Ask for a command's time limit."""
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="kill the command after this; exit code 124")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="kill the command after this; exit code 124")
 
 
 STREAM = "print each event of a job as a line of JSON, and what became of it as the last"
@@ -102,12 +111,14 @@ def parse_pair(text: str, option: str) -> tuple[str, str]:
 def require_command(command: list[str], example: str) -> list[str]:
     """Refuse a call without a command."""
     if not command:
-        raise BriefError(f"nothing to run; write the command after `--`, as in `{example}`")
+        raise BriefError(f"nothing to run; give a command, as in `{example}`")
     return command
 
 
 def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Spec:
     """Put a desk's options together."""
+    require_machine(arguments)
+    require_image(arguments.image)
     return Spec(
         image=arguments.image,
         cpus=arguments.cpus,
@@ -120,6 +131,27 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
         env=make_env(arguments),
         root=arguments.root,
     )
+
+
+def require_machine(arguments: argparse.Namespace) -> None:
+    """Refuse a desk that is larger than this machine."""
+    cpus = os.cpu_count() or 1
+    if arguments.cpus > max(cpus, DEFAULT_CPUS):
+        raise BriefError(f"--cpus {arguments.cpus:g} is more than this machine has; it takes 0.01 to {cpus}")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if parse_size(arguments.memory) > max(memory, parse_size(DEFAULT_MEMORY)):
+        most = written(memory, " bytes")
+        raise BriefError(f"--memory {arguments.memory} is more than this machine has; it takes 16M to {most}")
+
+
+def require_image(name: str) -> None:
+    """Refuse an image that is not there, and list those that are; an ordinary user's images are a server's."""
+    store = early.settings().images
+    if os.geteuid() != 0 or image.record_path(store, image.as_name(name)).exists():
+        return
+    there = sorted(each.stem for each in (store / "images").glob("*.json"))
+    images = f"there are {', '.join(there)}" if there else "there is none yet: `hotdesk setup` builds one"
+    raise ImageError(f"image {name!r} is not on this machine; {images}; {image.remedy(name)}")
 
 
 def make_env(arguments: argparse.Namespace) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import NoReturn, TypeAlias
@@ -11,6 +12,9 @@ from hotdesk.errors import BriefError
 
 Act: TypeAlias = Callable[[argparse.Namespace], int | None]
 Describe: TypeAlias = Callable[[argparse.ArgumentParser], object]
+COMMAND = "command"
+"""The argument that takes a program and its own arguments, as `run`, `exec` and `shell` have it."""
+MAX_SECONDS = 365 * 86400
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,8 +25,8 @@ class Parser(argparse.ArgumentParser):
         raise BriefError(f"{message}; see `{self.prog} --help`")
 
 
-def parse(name: str, module: ModuleType, own: list[str], command: list[str] | None) -> argparse.Namespace:
-    """Read a subcommand's arguments; `command` is what came after `--`."""
+def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
+    """Read a subcommand's arguments."""
     parser = Parser(
         prog=f"hotdesk {name}",
         description=dedent(module.main.__doc__),
@@ -31,10 +35,56 @@ def parse(name: str, module: ModuleType, own: list[str], command: list[str] | No
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     module.add(parser)
-    arguments = parser.parse_intermixed_args(own) if getattr(module, "INTERMIXED", False) else parser.parse_args(own)
+    own, command = split_command(parser, argv)
+    parse_own = parser.parse_intermixed_args if getattr(module, "INTERMIXED", False) else parser.parse_args
+    arguments = parse_own(own)
     if command is not None:
         arguments.command = command
     return arguments
+
+
+def split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part our own arguments from a program and its arguments.
+
+    The program begins after `--`, or at the first word that is neither an option of ours, its value, nor one of the
+    arguments that come before (the id of `exec`). From there on every word is the program's, options included.
+    """
+    actions = parser._actions
+    if not any(action.dest == COMMAND and not action.option_strings for action in actions):
+        return split_at_dashes(argv)
+    before = sum(1 for action in actions if not action.option_strings and action.dest != COMMAND)
+    takes_value = {name: action.nargs != 0 for action in actions for name in action.option_strings}
+    words = iter(enumerate(argv))
+    for at, word in words:
+        if word == "--":
+            return argv[:at], argv[at + 1 :]
+        if word.startswith("-") and word != "-":
+            if takes_value.get(word):
+                next(words, None)
+        elif before:
+            before -= 1
+        else:
+            return argv[:at], argv[at:]
+    return argv, None
+
+
+def split_at_dashes(argv: list[str]) -> tuple[list[str], list[str] | None]:
+    """Part our own arguments from what comes after `--`."""
+    if "--" not in argv:
+        return argv, None
+    at = argv.index("--")
+    return argv[:at], argv[at + 1 :]
+
+
+def seconds(text: str) -> float:
+    """Read a time in seconds for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"takes seconds, more than 0 and at most {MAX_SECONDS}, not {text[:40]!r}")
+    return value
 
 
 def add_acts(

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Awaitable, Callable
 
 from hotdesk import config
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk.confine import confine
 from hotdesk.desk.outside import Outside
-from hotdesk.desk.seam import as_id
 from hotdesk.host import reach
 
 
@@ -40,11 +40,13 @@ def main(arguments: argparse.Namespace) -> int:
 def each(names: list[str], act: Callable[[Outside], Awaitable[object]]) -> int:
     """Do something to desks, from outside."""
 
+    settings = config.load()
+    chosen = [find_desk(settings, name) for name in names]
+
     async def work() -> int:
         confine([])
-        settings = config.load()
-        for name in names:
-            async with reach(settings, as_id(name)) as desk:
+        for each in chosen:
+            async with reach(settings, each) as desk:
                 await act(desk)
         return 0
 

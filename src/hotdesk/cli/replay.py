@@ -10,6 +10,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.carrying import read_chosen
 from hotdesk.cli.job_run import Run
+from hotdesk.cli.resume import found
 from hotdesk.desk.seam import new_id
 from hotdesk.job import papers
 
@@ -33,7 +34,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk replay $JOB --out ./again
     """
     settings = config.load()
-    chosen = read_chosen(papers.find(settings.lib / "jobs", arguments.job).order())
+    job = next(iter(found(settings.lib / "jobs", arguments.job)), arguments.job)
+    chosen = read_chosen(papers.find(settings.lib / "jobs", job).order())
     out = str(arguments.out.absolute()) if arguments.out else ""
-    again = replace(chosen, replay=arguments.job, out=out)
+    again = replace(chosen, replay=job, out=out)
     return Run(settings, again, new_id(), json=arguments.json).carry_out()

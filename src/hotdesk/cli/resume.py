@@ -8,9 +8,12 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.carrying import add_limits, limits_of, read_chosen, require_ordered
+from hotdesk.cli.ids import MIN_PREFIX, begin_with
 from hotdesk.cli.job_run import go_on
 from hotdesk.cli.pause import each
-from hotdesk.errors import BriefError
+from hotdesk.config import Config
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.errors import BriefError, printable
 from hotdesk.job import papers
 
 
@@ -38,6 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     jobs = [each for name in arguments.ids for each in found(settings.lib / "jobs", name)]
     if not jobs:
+        require_desks(settings, arguments.ids)
         return each(arguments.ids, lambda desk: desk.pause(False))
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
@@ -49,7 +53,18 @@ def main(arguments: argparse.Namespace) -> int:
 
 def found(jobs: Path, name: str) -> list[str]:
     """Give the job whose id begins so and of which something is kept; none: it may be a desk's."""
+    if len(name) < MIN_PREFIX:
+        return []
     kept = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
     if len(kept) > 1:
         raise BriefError(f"several jobs begin with {name!r}: {', '.join(sorted(kept))}")
     return kept
+
+
+def require_desks(settings: Config, names: list[str]) -> None:
+    """Refuse what names neither a job nor an open desk."""
+    for name in names:
+        if not ID_SHAPE.fullmatch(name) and not begin_with(settings, name):
+            raise BriefError(
+                f"{printable(name[:40])!r} is neither a job nor an open desk; `hotdesk jobs` and `hotdesk ps` list them"
+            )

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cli import FAILED, early, options
+from hotdesk.cli.parser import MAX_SECONDS
 from hotdesk.cli.terminal import follow, run_interruptible
+from hotdesk.config import Config
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import Desk
+from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.transfer import get, put
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.event import Asked
@@ -48,7 +54,7 @@ async def bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
 
 def complain(text: str) -> None:
     """Say something beside the command's own words."""
-    print(f"hotdesk: {text}", file=sys.stderr)
+    print(f"hotdesk: {text}", file=sys.stderr, end="\r\n" if os.isatty(2) else "\n")  # a shell's terminal is raw
 
 
 def asks(scope: Scope) -> bool:
@@ -67,7 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
 
     Streams pass through. The exit code is the command's: 124 timeout, 125 hotdesk failed,
     126 cannot run, 127 not found, 128+n ended by signal n. Files are copied out after a
-    failure, too.
+    failure, too. Options of hotdesk's own come before the command; what follows it is the command's.
 
     For example:
 
@@ -77,8 +83,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk run --allow pypi -- pip download requests
       hotdesk run --allow erp.test --grant erp-token@erp.test -- curl https://erp.test/orders
     """
-    command = options.require_command(arguments.command, "hotdesk run -- uname -a")
-    lasting = (arguments.timeout or DAY) + 300
+    command = options.require_command(arguments.command, "hotdesk run uname -a")
+    lasting = min((arguments.timeout or DAY) + 300, MAX_SECONDS)
     spec = options.make_spec(arguments, deadline=lasting, idle=lasting)
     carried_in = [options.parse_pair(text, "--in") for text in arguments.carried_in or []]
     carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
@@ -87,19 +93,34 @@ def main(arguments: argparse.Namespace) -> int:
     settings = early.settings()
     key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
 
+    confine_to = partial(confine, any_owner=bool(carried_in or carried_out))
+
     async def work() -> int:
-        async with Host(settings, control=asks(scope), keeper=early.keeper()) as host:
-            own = [control_path(settings, 0).parent] if asks(scope) else []
-            confine([*written, *own], any_owner=bool(carried_in or carried_out))
-            if scope != CLOSED:
-                host.doors.asked = show
-                if key:
-                    await host.doors.unlock(key)
-            async with host.open_desk(spec, scope) as desk:
-                for local, remote in carried_in:
-                    await put(desk, Path(local), remote)
-                code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
-                brought = await bring_out(desk, carried_out)
-                return code if code or brought else FAILED
+        async with fresh_desk(settings, spec, scope, key, lambda own: confine_to([*written, *own])) as desk:
+            for local, remote in carried_in:
+                await put(desk, Path(local), remote)
+            code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
+            brought = await bring_out(desk, carried_out)
+            return code if code or brought else FAILED
 
     return run_interruptible(work)
+
+
+@asynccontextmanager
+async def fresh_desk(
+    settings: Config, spec: Spec, scope: Scope, key: str, confine_to: Callable[[list[Path]], None]
+) -> AsyncIterator[Desk]:
+    """Open a desk for the length of a block, with what it may reach.
+
+    `key` unlocks the vault. `confine_to` gives up this process's privileges, but for writing to the folders it gets.
+    An ordinary user's desk is a server's, and so are its door and the questions it asks.
+    """
+    own = os.geteuid() == 0 and scope != CLOSED
+    async with Host(settings, control=asks(scope), keeper=early.keeper()) as host:
+        confine_to([control_path(settings, 0).parent] if asks(scope) else [])
+        if own:
+            host.doors.asked = show
+        if own and key:
+            await host.doors.unlock(key)
+        async with host.open_desk(spec, scope) as desk:
+            yield desk

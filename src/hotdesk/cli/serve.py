@@ -6,23 +6,26 @@ import argparse
 import json
 import os
 import socket
+import ssl
 import sys
 import time
 from dataclasses import replace
+from importlib import import_module
 
 import anyio
 
 from hotdesk import config
 from hotdesk.api import serving as settings_of
-from hotdesk.api.keys import Keys, is_valid
-from hotdesk.api.server import serve
+from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.serving import PORT, SETTINGS, Serving
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import state
-from hotdesk.errors import BriefError, HostError
+from hotdesk.desk import image, state
+from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"
+SERVER, KEYS = "hotdesk.api.server", "hotdesk.api.keys"
+"""What serves, and who may use it; imported once the settings are known to be right."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
     "domain": "domain", "egress": "egress", "name": "names",
@@ -60,16 +63,52 @@ def main(arguments: argparse.Namespace) -> int:
     beyond it needs TLS and a key. When it ends, so do its desks.
     """
     settings = config.load()
+    serving = chosen(settings, arguments)
+    require_certificate(serving)
+    require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
     require_desks(settings)
-    keys = Keys(settings.lib / "serve")
-    keys.refresh()
-    has_keys = any(is_valid(key, time.time()) for key in keys.known.values())
-    serving = settings_of.check(chosen(settings, arguments), has_keys)
+    has_keys = any_key(settings)
+    serving = settings_of.check(serving, has_keys)
+    import_module(SERVER)  # now that the settings are right: it takes seconds
     plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
     return run(settings, serving, plain, tls)
+
+
+def any_key(settings: Config) -> bool:
+    """Say whether anybody has a key that is valid now."""
+    module = import_module(KEYS)
+    keys = module.Keys(settings.lib / "serve")
+    keys.refresh()
+    return any(module.is_valid(key, time.time()) for key in keys.known.values())
+
+
+def require_certificate(serving: Serving) -> None:
+    """Refuse files that are missing, or that are no certificate with its private key."""
+    files = [path for path in (serving.certificate, serving.private_key) if path is not None]
+    for path in files:
+        try:
+            path.open("rb").close()
+        except OSError as e:
+            raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+    if len(files) == 2:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+        except (ssl.SSLError, ValueError) as e:
+            names = " and ".join(printable(str(path)) for path in files)
+            raise BriefError(f"{names} are not a certificate and its private key in PEM: {e}") from e
+
+
+def require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
+    """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
+    there = sorted(each.name for each in image.ls(settings.images) if not each.name.startswith("snapshot-"))
+    for template in serving.ready if named else ():
+        if image_of(template) not in there:
+            raise BriefError(
+                f"there is no template {printable(template[:64])!r} to keep ready; there are {', '.join(there)}"
+            )
 
 
 def require_desks(settings: Config) -> None:
@@ -84,7 +123,7 @@ def run(settings: Config, serving: Serving, plain: socket.socket, tls: socket.so
     stopping = anyio.Event()
 
     async def work() -> int:
-        await serve(settings, serving, plain, tls, stopping)
+        await import_module(SERVER).serve(settings, serving, plain, tls, stopping)
         return 0
 
     return run_interruptible(work, stopping.set)

@@ -16,14 +16,18 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from hotdesk import config
-from hotdesk.cli import options
+from hotdesk.cli import options, unlock
+from hotdesk.cli.ids import find_desk
+from hotdesk.cli.run import fresh_desk
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import Desk, Process, Size, as_id
+from hotdesk.desk.seam import Desk, Process, Size
 from hotdesk.errors import BriefError, printable
-from hotdesk.host import Host, borrow
+from hotdesk.host import borrow
 
 DAY = 86400.0
+SCOPE = ("allow", "deny", "ask", "grant", "map", "no_ask")
+"""Options that say what a fresh desk may reach; an open one has its scope already."""
 SHELL = ["/bin/bash", "-l"]
 LEAVE = 0x1D
 """Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
@@ -40,11 +44,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", nargs="?", metavar="ID", help="an open desk; without one, a fresh desk is opened")
     parser.add_argument("--user", choices=("user", "root"), default="user", help="who to be inside (user)")
     options.add_spec(parser)
+    options.add_scope(parser)
     options.add_command(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Be at a desk: a real terminal, with colours, resizing, Ctrl-C and job control.
+    """Open a terminal at a desk, with colours, resizing, Ctrl-C and job control.
 
     Without an ID a fresh desk is opened, and burnt when the shell ends. What programs print
     reaches your terminal as it is. If a desk no longer answers, Ctrl-] three times leaves.
@@ -55,21 +60,27 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk shell $ID
       hotdesk shell $ID -- htop
       hotdesk shell --root --user root
+      hotdesk shell --allow pypi --allow github-read
     """
+    if arguments.desk and (given := [name for name in SCOPE if getattr(arguments, name)]):
+        option = given[0].replace("_", "-")
+        raise BriefError(f"--{option} is for a fresh desk; leave out the id, or give it to `hotdesk open`")
+    spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
+    scope = options.make_scope(arguments)
     if not (os.isatty(0) and os.isatty(1)):
-        raise BriefError("a shell needs a terminal; without one use `hotdesk exec ID -- COMMAND`")
+        raise BriefError("a shell needs a terminal; without one use `hotdesk exec ID COMMAND` or `hotdesk run COMMAND`")
+    settings = config.load()
     command = arguments.command or SHELL
+    chosen = find_desk(settings, arguments.desk) if arguments.desk else None
+    key = unlock.find(settings, scope) if scope.grants else ""
 
     async def work() -> int:
-        if arguments.desk:
+        if chosen is not None:
             confine([])
-            async with borrow(config.load(), as_id(arguments.desk)) as desk:
+            async with borrow(settings, chosen) as desk:
                 return await sit(desk, command, arguments.user)
-        spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
-        async with Host(control=False) as host:
-            confine([])
-            async with host.open_desk(spec) as desk:
-                return await sit(desk, command, arguments.user)
+        async with fresh_desk(settings, spec, scope, key, confine) as desk:
+            return await sit(desk, command, arguments.user)
 
     return run_interruptible(work)
 

@@ -7,10 +7,10 @@ import json
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.pause import each
 from hotdesk.desk import state
 from hotdesk.desk.outside import Outside
-from hotdesk.desk.seam import as_id
 from hotdesk.errors import DeskGone
 
 
@@ -49,7 +49,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def known(desk: str) -> list[str]:
     """List the snapshots a desk's keeper wrote down."""
-    told = state.facts(config.load().run / "desks" / as_id(desk))
+    settings = config.load()
+    told = state.facts(settings.run / "desks" / find_desk(settings, desk))
     if told is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
     names = told.get("snapshots", [])

@@ -8,11 +8,12 @@ from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.ps import find_desks
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import MIB
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import Usage, as_id
+from hotdesk.desk.seam import Usage
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import borrow
 
@@ -32,15 +33,17 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk usage $ID --json
     """
 
+    settings = config.load()
+    named = arguments.desks or [str(told["id"]) for told in find_desks(settings) if told["kept"]]
+    chosen = [find_desk(settings, name) for name in named]
+
     async def work() -> int:
         confine([])
-        settings = config.load()
-        names = arguments.desks or [str(told["id"]) for told in find_desks(settings) if told["kept"]]
         found: dict[str, Usage] = {}
-        for name in names:
+        for each in chosen:
             try:
-                async with borrow(settings, as_id(name)) as desk:
-                    found[name] = await desk.usage()
+                async with borrow(settings, each) as desk:
+                    found[each] = await desk.usage()
             except (DeskGone, HostError):
                 if arguments.desks:
                     raise  # otherwise it ended while we looked, or its owner lends it to nobody

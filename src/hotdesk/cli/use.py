@@ -12,9 +12,9 @@ from typing import Any
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError, KeeperError, printable
 from hotdesk.host import reach
 
@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk use $ID screen_screenshot --out screen.png
       hotdesk use $ID shell command='ls -l ~/Downloads'
     """
-    desk = as_id(arguments.desk)
+    desk = find_desk(config.load(), arguments.desk)
     out = arguments.out.absolute() if arguments.out is not None else None
 
     async def work() -> int:

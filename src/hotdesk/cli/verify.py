@@ -85,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
     """Hold a file against its certificate, and that against whom one believes: fingerprints, and who named them."""
-    with opened(proof) as source:
+    with opened(file), opened(proof) as source:  # the file first: without it no certificate helps
         data = source.read(LARGEST + 1)
     size, sha256 = hashed(file)
     try:

@@ -19,9 +19,9 @@ from pathlib import Path
 import anyio
 
 from hotdesk import config
+from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import as_id
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import novnc, page
 from hotdesk.hands.entry import CODE_SECONDS, Entry
@@ -55,8 +55,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk watch $ID
       hotdesk watch --control $ID
     """
-    desk = as_id(arguments.desk)
     settings = config.load()
+    desk = find_desk(settings, arguments.desk)
     files = page.load(novnc.folder(settings.lib))
     entry = Entry(time.monotonic)
 

@@ -68,15 +68,21 @@ def find(store: Path, name: str) -> Image:
     try:
         image = parse(store, path.read_bytes())
     except FileNotFoundError:
-        raise ImageError(f"image {name!r} is not here: `hotdesk image build {name}`") from None
+        raise ImageError(f"image {name!r} is not on this machine; {remedy(name)}") from None
     except PermissionError as e:
         raise ImageError(f"image {name!r} in {store} is not for this user to read: run as root") from e
     except ValueError as e:
         raise ImageError(f"image {name!r}: {path} is damaged ({e}): remove the file, then build again") from e
     for layer in image.layers:
         if not layer.is_dir():
-            raise ImageError(f"image {name!r} has lost its layer {layer}: `hotdesk image build {name}`")
+            raise ImageError(f"image {name!r} has lost its layer {layer}; remove it and build or import it again")
     return image
+
+
+def remedy(name: str) -> str:
+    """Say how to get an image that is missing; what images there are is for who may list them."""
+    has_recipe = (Path(__file__).parent / "images" / f"{name}.toml").exists()
+    return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists those there are"
 
 
 class Known:

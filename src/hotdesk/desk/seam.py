@@ -27,6 +27,23 @@ BY_SHAPE = re.compile(r"[A-Za-z0-9._@ -]{0,120}")
 OUTPUT_LIMIT = 16 * MIB
 MOST = 1 << 50
 """More memory or disk than any machine has."""
+BOUNDS: Mapping[str, tuple[float, float, str]] = {
+    "cpus": (0.01, 1024, ""),
+    "memory": (16 * MIB, MOST, " bytes"),
+    "disk": (MIB, MOST, " bytes"),
+    "pids": (4, 1 << 22, ""),
+    "deadline": (0.001, 365 * 86400, " seconds"),
+    "idle": (0.001, 365 * 86400, " seconds"),
+}
+"""The least and the most of each number in a `Spec`, and its unit."""
+
+
+def written(value: float, unit: str) -> str:
+    """Write a bound as a person writes it: sizes as 16M or 1024T."""
+    if unit != " bytes":
+        return f"{value:.15g}{unit}"
+    power = max(each for each in range(5) if value >= 1 << 10 * each)
+    return f"{value / (1 << 10 * power):.4g}{'BKMGT'[power]}"
 
 
 def new_id() -> DeskId:
@@ -77,20 +94,19 @@ class Spec:
     """Who asks for it, for the journal; otherwise the process that does."""
 
     def __post_init__(self) -> None:
-        checks = {
-            "cpus": 0.01 <= self.cpus <= 1024,
-            "memory": 16 * MIB <= self.memory <= MOST,
-            "disk": MIB <= self.disk <= MOST,
-            "disk_in": self.disk_in in ("disk", "memory"),
-            "pids": 4 <= self.pids <= 1 << 22,
-            "deadline": 0 < self.deadline <= 365 * 86400,
-            "idle": 0 < self.idle <= 365 * 86400,
-            "tenant": TENANT_SHAPE.fullmatch(self.tenant) is not None,
-            "by": BY_SHAPE.fullmatch(self.by) is not None,
-        }
-        for name, right in checks.items():
-            if not right:
-                raise BriefError(f"a desk's {name} cannot be {getattr(self, name)!r}")
+        for name, (least, most, unit) in BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise BriefError(
+                    f"a desk's {name} cannot be {value:.15g}{unit}: it takes {written(least, unit)} to "
+                    f"{written(most, unit)}"
+                )
+        if self.disk_in not in ("disk", "memory"):
+            raise BriefError(f"a desk's disk_in cannot be {self.disk_in!r}: it takes 'disk' or 'memory'")
+        if TENANT_SHAPE.fullmatch(self.tenant) is None:
+            raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: it takes up to 64 of A-Z a-z 0-9 . _ -")
+        if BY_SHAPE.fullmatch(self.by) is None:
+            raise BriefError(f"a desk's by cannot be {self.by!r}: it takes up to 120 letters, digits, spaces and . _ @ -")
         check_variables(self.env)
 
     def is_like(self, other: Spec) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 import anyio
 
 READ = 1 << 16
+LONGEST_PATH = 107
+"""Bytes a unix socket's path may have."""
 
 
 async def accept(listener: socket.socket) -> socket.socket:
@@ -46,6 +48,35 @@ def peer(sock: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
+LISTENING = 0x10000
+"""The flag of a listening socket in /proc/net/unix (`__SO_ACCEPTCON`)."""
+
+
+def is_answered(path: Path) -> bool:
+    """Say whether a process listens at a socket's path; a file alone says nothing, it outlives a killed server."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:
+            return True  # its queue is full
+        except PermissionError:
+            return path.is_socket() and listens_in(path.parent)
+        except OSError:
+            return False
+    return True
+
+
+def listens_in(folder: Path) -> bool:
+    """Say whether any process of this network listens at a socket that `listen` made in a folder."""
+    try:
+        lines = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
+    except OSError:
+        return True  # it cannot be told; the caller's own attempt decides
+    rows = (line.split(maxsplit=7) for line in lines)
+    return any(len(row) == 8 and int(row[3], 16) & LISTENING and Path(row[7]).parent == folder for row in rows)
+
+
 def listen(path: Path, mode: int = 0o600) -> socket.socket:
     """Listen at a path, in place of a dead owner's socket there."""
     path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -54,7 +85,8 @@ def listen(path: Path, mode: int = 0o600) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         fresh.unlink(missing_ok=True)
-        listener.bind(f"/proc/self/fd/{folder}/{fresh.name}")  # a socket's path is at most 107 bytes
+        short = len(os.fsencode(fresh)) <= LONGEST_PATH
+        listener.bind(str(fresh) if short else f"/proc/self/fd/{folder}/{fresh.name}")  # `is_answered` reads the first
         os.chmod(fresh, mode)
         listener.listen(64)
         fresh.replace(path)

@@ -113,7 +113,10 @@ class Fetch:
 
 async def get(desk: Desk, remote: str, local: Path, warn: Warn) -> None:
     """Copy a file or folder out of a desk; symbolic links, devices and odd names are left out with a warning."""
-    found = await desk.stat(remote)
+    try:
+        found = await desk.stat(remote)
+    except FileError as e:
+        raise FileError(f"in the desk: {e}", e.reason) from e
     if found.kind == "symlink":
         raise FileError(f"{printable(remote)} is a symbolic link in the desk; name what it points to", "invalid")
     into = local.is_dir() and found.kind == "file"

@@ -210,6 +210,18 @@ def heads(path: Path) -> list[Head]:
         return list(heads_of(db))
 
 
+def find_chain(path: Path, text: str) -> str:
+    """Give the chain that a text is, or that it alone begins; a text that begins none is given back as it is."""
+    with reading(path) as db:
+        asked = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
+        found = [str(chain) for (chain,) in db.execute(asked, (len(text), text))]
+    if text in found or not found or not text:
+        return text
+    if len(found) > 1:
+        raise BriefError(f"several chains begin with {text[:40]!r}: {', '.join(found[:20])}")
+    return found[0]
+
+
 def export_head(path: Path, chain: str) -> str:
     """Write a chain's head as a line to keep elsewhere."""
     with reading(path) as db:

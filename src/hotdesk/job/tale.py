@@ -192,8 +192,9 @@ def find_job(journal: Path, text: str) -> str:
     found = [job for job in known if len(text) >= LEAST and job.startswith(text)]
     if len(found) == 1:
         return found[0]
-    why = f"{len(found)} jobs begin with" if found else "there is no job"
-    raise BriefError(f"{why} {text[:40]!r}; `hotdesk jobs` lists them")
+    if found:
+        raise BriefError(f"several jobs begin with {text[:40]!r}: {', '.join(found)}")
+    raise BriefError(f"there is no job {text[:40]!r}; `hotdesk jobs` lists them")
 
 
 def begun(journal: Path) -> Iterator[Row]:

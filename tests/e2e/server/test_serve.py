@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -62,13 +63,25 @@ def fails(home: Path, *options: str) -> str:
         (["--egress", "some"], "deny, packages, open"),
         (["--ready", "base"], "as in base=4"),
         (["--tls-port", "1"], "TLS needs a certificate"),
+        (["--port", "99999"], "from 0 to 65535"),
+        (["--tls-port", "1", "--certificate", "nope.pem", "--key-file", "nope.pem"], "nope.pem cannot be read"),
+        (["--tls-port", "1", "--certificate", __file__, "--key-file", __file__], "are not a certificate and its"),
+        (["--ready", "nope=2"], "no template 'nope' to keep ready; there are base, "),
     ],
-    ids=["no TLS", "egress", "ready", "no certificate"],
+    ids=["no TLS", "egress", "ready", "no certificate", "port", "no file", "no PEM", "no template"],
 )
 def test_what_cannot_be_is_refused_in_one_line(home: Path, options: list[str], why: str) -> None:
     said = fails(home, *options)
     assert why in said
-    assert "Traceback" not in said
+    assert said.count("\n") == 1
+
+
+def test_settings_are_checked_before_the_server_is_imported(home: Path) -> None:
+    loaded = "import atexit, sys; atexit.register(lambda: print('uvicorn' in sys.modules, 'fastapi' in sys.modules))"
+    script = f"{loaded}; from hotdesk.cli import main; main()"
+    argv = [sys.executable, "-c", script, "serve", "--port", "99999"]
+    done = subprocess.run(argv, capture_output=True, env=environment(settings_in(home)), timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (125, b"False False\n")
 
 
 def test_without_a_key_it_says_how_to_make_one(home: Path) -> None:
@@ -107,6 +120,7 @@ def test_a_signal_cuts_streams_burns_desks_and_ends_it_well(home: Path, number: 
         follower.join(PATIENCE)
         assert not isinstance(failed[0], AssertionError)
         assert list((server.settings.run / "desks").iterdir()) == []
+        assert not (server.settings.run / "serve.sock").exists()
 
 
 def test_killing_a_sandbox_cuts_its_streams_and_says_so(server: Served) -> None:

@@ -148,7 +148,7 @@ def test_a_dialog_and_a_refusal_have_contrast(seen: Seen, server: Served) -> Non
     page = at(seen, server, "keys")
     page.get_by_role("button", name="New key").click()
     assert page.evaluate(FAINT) == []
-    page.get_by_label("For whom").fill("test")
+    page.get_by_label("Name", exact=True).fill("test")
     for box in page.get_by_role("checkbox").all():
         box.uncheck()
     page.get_by_role("button", name="Make key").click()

@@ -269,7 +269,7 @@ def test_a_terminal_says_where_its_cursor_is_and_nothing_else(seen: Seen) -> Non
 def test_a_key_is_shown_once_and_opens_the_page(seen: Seen, server: Served, browser: Browser) -> None:
     seen.page.goto(f"{server.url}/#/keys")
     seen.page.get_by_role("button", name="New key").click()
-    seen.page.get_by_label("For whom").fill("marie")
+    seen.page.get_by_label("Name", exact=True).fill("marie")
     seen.page.get_by_role("button", name="Make key").click()
     key = seen.page.get_by_role("dialog", name="Your new key").get_by_label("Key").input_value()
     with opened(browser) as other:

@@ -13,7 +13,7 @@ from tests.guides import OF_THE_SERVER, ROOT, blocks, typed
 
 from hotdesk.api import serving
 from hotdesk.api.native.templates import in_folder
-from hotdesk.cli import COMMANDS, split
+from hotdesk.cli import COMMANDS
 from hotdesk.cli.parser import parse
 
 OTHERS = {"agent/bin/python", "claude", "curl", "export", "pip", "python"}
@@ -44,7 +44,7 @@ def commands(line: str) -> list[list[str]]:
 def test_every_command_of_the_servers_guides_is_one(line: str) -> None:
     for _, name, *rest in commands(line):
         assert name in COMMANDS
-        parse(name, import_module(f"hotdesk.cli.{name}"), *split(rest))
+        parse(name, import_module(f"hotdesk.cli.{name}"), rest)
 
 
 def test_the_guides_have_commands() -> None:

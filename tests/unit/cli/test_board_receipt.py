@@ -94,9 +94,9 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
 
 def test_a_receipt_says_that_nothing_was_found_left() -> None:
     clean = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ()))
-    assert receipt_lines(clean)[-1] == "  found left: nothing"
+    assert receipt_lines(clean)[-1] == "  left behind: nothing"
     found = replace(receipt(), left=(), ashes=JobBurnt(JOB, (), (), ("a mount",)))
-    assert receipt_lines(found)[-1] == "  FOUND LEFT: a mount"
+    assert receipt_lines(found)[-1] == "  LEFT BEHIND: a mount"
 
 
 def test_many_refused_hosts_do_not_bury_the_rest() -> None:

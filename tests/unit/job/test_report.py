@@ -82,7 +82,7 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
         "placeholder erp-token plain",
         "Destroyed desk",
         "until it is removed",
-        "Found left mount plain",
+        "Left behind mount plain",
         "1 picture",
     ]
     assert [each for each in wanted if each not in text] == []

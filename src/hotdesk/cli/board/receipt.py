@@ -106,6 +106,6 @@ def burnt(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "kept on purpose:", each
     for each in receipt.ashes.left:
         if not any(desk in each for desk in receipt.left):
-            yield "FOUND LEFT:", each
+            yield "LEFT BEHIND:", each
     if not receipt.left and not receipt.ashes.left:
-        yield "found left:", "nothing"
+        yield "left behind:", "nothing"

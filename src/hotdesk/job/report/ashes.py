@@ -22,7 +22,7 @@ def receipt(report: Report) -> Markup:
     ashes = report.tale.receipt
     if ashes is None:
         return section("receipt", "Receipt", note("wait", "No receipt was written: what is left of it is not known."))
-    left = column("Found left", ashes.left, "Nothing was found that should be gone.")
+    left = column("Left behind", ashes.left, "Nothing was found that should be gone.")
     columns = (
         column("Destroyed", ashes.destroyed, "Nothing."),
         column("Kept on purpose, and until when", ashes.kept, "Nothing."),

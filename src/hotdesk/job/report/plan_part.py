@@ -43,7 +43,7 @@ def digest(report: Report) -> Markup | None:
     if not report.tale.plan:
         return None
     tried = report.tale.preflight
-    told = f"of what it needs {len(tried.held)} there, {len(tried.failed)} missing" if tried else "not tried"
+    told = f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not tried"
     return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Tried beforehand", told))
 
 

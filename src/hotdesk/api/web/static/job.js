@@ -143,8 +143,8 @@ function plan(job) {
 }
 
 const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null, "Receipt"),
-  [["destroyed", told.destroyed], ["kept on purpose", told.kept], ["found left", told.left]].map(([name, lines]) =>
-    h("details", { open: name === "found left" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
+  [["destroyed", told.destroyed], ["kept on purpose", told.kept], ["left behind", told.left]].map(([name, lines]) =>
+    h("details", { open: name === "left behind" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
       h("ul", { class: "plainlist" }, lines.map((line) => h("li", null, line))))));
 
 const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk is there while a step is taken, and destroyed after.");

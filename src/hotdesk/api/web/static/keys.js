@@ -7,7 +7,7 @@ const POWERS = {
   approve: "approve and answer", drive: "read and write the drive", vault: "store secrets", journal: "read the journal",
   admin: "manage keys, stop everything",
 };
-const LASTS = { "30 days": 30, "90 days": 90, "a year": 365, "no end": 0 };
+const LASTS = { "30 days": 30, "90 days": 90, "a year": 365, "never": 0 };
 
 export default async function view(here) {
   const place = h("div");
@@ -41,8 +41,8 @@ function make(load) {
     const box = h("input", { type: "checkbox", value: power, id: `power-${power}`, checked: power !== "admin" && power !== "vault" });
     return h("div", { class: "row" }, box, h("label", { for: box.id }, h("strong", null, power), ` ${words}`));
   });
-  const order = form("", send, field("For whom", name, "A person or a program; approvals carry this name."),
-    h("fieldset", null, h("legend", null, "It may"), powers), field("It lasts", lasts), h("button", { class: "primary" }, "Make key"));
+  const order = form("", send, field("Name", name, "The person or program that uses the key. Approvals show this name."),
+    h("fieldset", null, h("legend", null, "Permissions"), powers), field("Expires after", lasts), h("button", { class: "primary" }, "Make key"));
   const shown = dialog("New key", order);
   async function send() {
     const chosen = [...order.querySelectorAll("input:checked")].map((each) => each.value);

@@ -1,0 +1,43 @@
+"""Desks by id, or by the beginning of one that no other open desk has."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+from hotdesk.config import Config
+from hotdesk.desk.seam import ID_SHAPE, DeskId
+from hotdesk.errors import BriefError, printable
+
+MIN_PREFIX = 4
+PREFIX_SHAPE = re.compile(r"i[a-z0-9]{0,20}")
+
+
+def find_desk(settings: Config, text: str) -> DeskId:
+    """Give the id that a text is, or that it begins; only where it is not whole are open desks listed."""
+    if ID_SHAPE.fullmatch(text):
+        return DeskId(text)
+    found = begin_with(settings, text)
+    if len(found) > 1:
+        raise BriefError(f"several open desks begin with {text!r}: {', '.join(found)}")
+    if not found:
+        raise BriefError(
+            f"{printable(text[:40])!r} is not the id of an open desk{why_not(text)}; `hotdesk ps` lists them"
+        )
+    return found[0]
+
+
+def begin_with(settings: Config, text: str) -> list[DeskId]:
+    """Give the open desks whose ids begin so."""
+    if len(text) < MIN_PREFIX or not PREFIX_SHAPE.fullmatch(text):
+        return []
+    desks: list[dict[str, Any]] = import_module("hotdesk.cli.ps").find_desks(settings)
+    return sorted(DeskId(str(desk["id"])) for desk in desks if str(desk["id"]).startswith(text))
+
+
+def why_not(text: str) -> str:
+    """Say what a text lacks that could begin an id."""
+    if PREFIX_SHAPE.fullmatch(text):
+        return f" (at least {MIN_PREFIX} characters of it are needed)" if len(text) < MIN_PREFIX else ", nor begins one"
+    return ""
