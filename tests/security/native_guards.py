@@ -110,6 +110,13 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
         (f"{RESERVED}[4]",),
     ),
     guard(
+        "models with an address",
+        f"{API}/jobs.py",
+        "        if why := refusal(name, listed):\n",
+        '        if why := "":\n',
+        *(f"{NATIVE}a_job_calls_no_address_its_sender_chose[{case}]" for case in range(6)),
+    ),
+    guard(
         "fields an order has",
         f"{API}/shapes.py",
         'extra="forbid"',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ RESERVED = (
     'command = ["sh"]',
     'wall = "local"',
 )
+ADDRESSED = (
+    "chat:x@http://127.0.0.1:{port}/v1", "ollama:x", "openai:x@http://127.0.0.1:{port}/v1", "chat:x@//127.0.0.1:{port}",
+    "script:x.py", "chat:x",
+)  # fmt: skip
 ELSEWHERE = ("../../../../escaped", "/tmp/escaped", "a/../../escaped", "a/./b", "a\\\x00b", "a//b")
 ESCAPES = (*ELSEWHERE, "brief.json")
 
@@ -274,6 +279,17 @@ def test_a_job_is_allowed_nothing_that_is_near_the_machine(theirs: Theirs, rule:
 def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f"{line}\n{BRIEF}"})
     assert (told.status_code, told.json()["code"]) == (400, "brief.reserved")
+
+
+@pytest.mark.parametrize("model", ADDRESSED, ids=range(len(ADDRESSED)))
+def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        name = model.format(port=listener.getsockname()[1])
+        told = theirs.api.post("/jobs", json={"brief": BRIEF, "models": [name]})
+        assert (told.status_code, told.json()["code"]) == (400, "brief.models")
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 @pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files", "wall"])

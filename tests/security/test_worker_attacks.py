@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.amending import Amendment, amend, policy
+from hotdesk.brain.models import names
 from hotdesk.brain.models.adversaries import find_adversary
+from hotdesk.brain.models.line import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import Reply, Request, Told
 from hotdesk.brain.permits import allowed_tools, compile_scope
@@ -55,6 +57,7 @@ from hotdesk.job.waiting import WORDS, Waiting
 from hotdesk.keys.process import HEARD
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.tool import Call, Parameter, Tool
+from tests.providers.chat import chat_server, text
 from tests.security import worker_room
 from tests.security.worker_room import MARK, THIEF, TOKEN, Room, carried, holds
 
@@ -412,6 +415,20 @@ def test_a_brief_cannot_say_what_this_machine_runs_or_dials(
     monkeypatch.delenv("HOTDESK_ALLOW_LOCAL", raising=False)
     with pytest.raises(ValueError, match=r"line|brief"):
         hostile(tmp_path, line)
+
+
+@pytest.mark.parametrize("address", ["", "http://127.0.0.1:1/v1", "{other}", "{near}/more", "{user}", "{secure}"])
+async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with chat_server(lambda body: [text("A.")]) as server, chat_server(lambda body: [text("B.")]) as other:
+        forms = {"other": other.base_url, "near": server.base_url, "user": server.base_url.replace("//", "//me@"),
+                 "secure": server.base_url.replace("http", "https")}  # fmt: skip
+        monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-another-server")
+        monkeypatch.setenv("HOTDESK_CHAT_URL", address.format(**forms))
+        model = names.find(f"chat:x@{server.base_url}", patience=Patience(retries=0, tries=1, longest=10))
+        await model.ask(Request("", [Told("Hello.")]))
+        await model.close()
+        assert len(server.headers) == 1
+        assert "key-of-another-server" not in str(server.headers)
 
 
 @pytest.mark.parametrize(
