@@ -554,9 +554,10 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
     brief = 'goal = "Look around."\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
     right = Chosen(brief=brief, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
-    forged = replace(right, **{
+    changed: dict[str, Any] = {
         name: value.format(installed=installed) if isinstance(value, str) else value for name, value in change.items()
-    })  # fmt: skip
+    }
+    forged = replace(right, **changed)
     papers.create(settings.lib / "jobs", JOB).keep_order(forged.as_bytes())
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
     argv += orders.command("resume", folder, JOB, {}, (installed,))
