@@ -82,7 +82,7 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
         f"{API}/filling.py",
         "        if not WORD.fullmatch(parameters.values[name]):\n",
         "        if not parameters.values[name]:\n",
-        *(f"{AIMED}[{case}]" for case in ("more of a path", "any path", "a parameter more", "a port")),
+        *(f"{AIMED}[{case}]" for case in ("any path", "a parameter more", "a port")),
     ),
     guard(
         "where a filled rule leads",
@@ -96,7 +96,7 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
         f"{API}/filling.py",
         '            if whole != dotted or "*" in rule.host:\n',
         "            if not rule:\n",
-        *(f"{AIMED}[{case}]" for case in ("more of a host", "every host below", "a preset")),
+        *(f"{AIMED}[{case}]" for case in ("more of a host", "a preset")),
     ),
     guard(
         "fields only an operator fills in",
@@ -222,6 +222,8 @@ NO_GUARD_OF_NATIVE = {
     **{
         f"{AIMED}[{case}]": "what it would make cannot be read, or more than one guard stops it"
         for case in (
+            "more of a path",
+            "every host below",
             "a private range",
             "IPv6",
             "a word more",

@@ -26,7 +26,9 @@ from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.job import Budget, Job, Models
 from hotdesk.brief.reading import parse_job
+from hotdesk.cli.approve import card as card_of
 from hotdesk.cli.board import Board
+from hotdesk.cli.board.words import target
 from hotdesk.config import Ceiling, Config
 from hotdesk.desk.local import LocalRuntime, local_runtime
 from hotdesk.desk.seam import Spec
@@ -37,6 +39,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import BriefError, DeskError, HostError
 from hotdesk.event import (
     Acted,
+    Asked,
     Decided,
     Event,
     JobEnded,
@@ -49,7 +52,7 @@ from hotdesk.event import (
 )
 from hotdesk.job import papers
 from hotdesk.job.card_text import card_text
-from hotdesk.job.cards import amendment_card, plan_card, question_card
+from hotdesk.job.cards import amendment_card, plan_card, question_card, step_card
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.forgetting import forget
 from hotdesk.job.local import LocalMachine, local_machine
@@ -390,6 +393,23 @@ def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
         assert all(place > 2 and lines[place].strip(" |").startswith(ours) for place in theirs), shown
         assert not any(line.strip() == "APPROVED" or line.startswith("digest") for line in lines)
     assert any("evil-bank.test" in line for line in cards["amendment"].lines)
+
+
+def test_a_long_host_is_shown_from_the_end_that_somebody_registered() -> None:
+    host = f"www.bank.example.com.{'login.' * 30}evil.test"
+    scope = Scope((*SCOPE.rules, parse_rule(f"POST https://{host}/x")), (parse_grant(f"erp@{host} bearer"),))
+    job = replace(JOB, scope=scope)
+    rule = f"POST https://{host}/x"
+    asked = Amendment("first", (rule,), reason="x")
+    plan = Plan((Step("pay", "Pay.", ("shell",), (rule,), ("erp",)),))
+    cards = (plan_card(plan, job), plan_card(Plan((Step("all", "All."),)), job), step_card(plan, 0, job),
+             amendment_card(asked, PLAN, amend(PLAN, asked), JOB))  # fmt: skip
+    lines = [line for card in cards for line in card.lines if "bank.example.com" in line]
+    assert len(lines) > 8
+    assert [line for line in lines if "evil.test" not in line.partition("bank.example.com")[0]] == []
+    question = Asked("i1", "1", "ab", rule, "POST", host, "/x", 60.0, "x")
+    assert card_of(question).index("evil.test") < card_of(question).index("bank.example.com")
+    assert target(question).startswith("evil.test: ")
 
 
 def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:

@@ -34,6 +34,13 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
         "the_key_of_one_model_server_goes_to_no_other",
     ),
     guard(
+        "a host's domain stands first",
+        "hotdesk/job/cards.py",
+        "        yield f\"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
+        "        yield f\"{f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
+        "a_long_host_is_shown_from_the_end_that_somebody_registered",
+    ),
+    guard(
         "only plans are edited",
         WAITING,
         "bool(event.paper) and asked.kind in EDITED",

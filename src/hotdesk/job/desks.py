@@ -74,7 +74,10 @@ class Desks:
 
     async def bring_beside(self, desk: Desk, names: Iterable[str]) -> dict[str, str]:
         """Put what a check needs on its desk; give the digest of each."""
-        return {name: await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}") for name in names}
+        digests: dict[str, str] = {}
+        for name in names:
+            digests[name] = await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")
+        return digests
 
     async def bring_input(self, desk: Desk, name: str, target: str) -> str:
         """Put a file or folder of the brief's folder, or a file of the drive, on a desk; give its digest."""
