@@ -94,6 +94,7 @@ BEGUN: tuple[Event, ...] = (
 def claim(**other: Any) -> dict[str, Any]:
     """Say what a job's process says of the file."""
     check = {
+        "beside": {},
         "check": "sheet",
         "desk": {"id": "", "network": False, "sterile": True, "wall": "container"},
         "expect": dict(EXPECT),

@@ -12,6 +12,8 @@ RESERVED = f"{NATIVE}a_brief_says_nothing_that_is_the_operators"
 SOCKET = f"{NATIVE}no_other_page_opens_a_socket_in_a_browser_that_signed_in"
 LISTS = f"{NATIVE}no_list_has_anything_of_anothers"
 PAGES = ("http://evil.test", "null", "", "http://[", "http://localhost")
+AIMED = f"{NATIVE}what_is_filled_in_leads_nowhere_but_where_the_template_says"
+REPLACED = f"{NATIVE}no_file_of_a_client_takes_the_place_of_a_templates"
 REFUSED = Removal(f"{API}/briefs.py", "        refuse_reserved(text)\n", "        pass\n")
 
 
@@ -76,6 +78,69 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
         f"{BESIDE}[6]",
     ),
     guard(
+        "one word of a rule",
+        f"{API}/filling.py",
+        "        if not WORD.fullmatch(parameters.values[name]):\n",
+        "        if not parameters.values[name]:\n",
+        *(f"{AIMED}[{case}]" for case in ("any path", "a parameter more", "a port")),
+    ),
+    guard(
+        "where a filled rule leads",
+        f"{API}/filling.py",
+        "        require_public(read_rules(filled))\n",
+        "        pass\n",
+        *(f"{AIMED}[{case}]" for case in ("loopback", "a private address", "what a cloud tells", "a table's host")),
+    ),
+    guard(
+        "one host of a rule",
+        f"{API}/filling.py",
+        '            if whole != dotted or "*" in rule.host:\n',
+        "            if not rule:\n",
+        *(f"{AIMED}[{case}]" for case in ("more of a host", "a preset")),
+    ),
+    guard(
+        "fields only an operator fills in",
+        f"{API}/filling.py",
+        "            require_none(key, value, parameters)\n        elif",
+        "            pass\n        elif",
+        *(f"{AIMED}[{case}]" for case in ("where a name leads", "another image")),
+    ),
+    guard(
+        "checks only an operator fills in",
+        f"{API}/filling.py",
+        "            require_fixed(value, parameters)\n        made",
+        "            pass\n        made",
+        f"{AIMED}[the check's own file]",
+    ),
+    guard(
+        "files of a template",
+        f"{API}/briefs.py",
+        '    if (template.folder / name.partition("/")[0]).exists():\n',
+        "    if False:\n",
+        *(f"{REPLACED}[open-{name}]" for name in ("brain.py", "lib/other.py")),
+    ),
+    guard(
+        "files a template lists",
+        f"{API}/briefs.py",
+        "    if name not in asked_for and not template.shown.uploads:\n",
+        "    if False:\n",
+        f"{REPLACED}[ruled-other.txt]",
+    ),
+    guard(
+        "checks of a template",
+        f"{API}/briefs.py",
+        "        require_own_checks(template, job, files)\n",
+        "        pass\n",
+        *(f"{REPLACED}[open-{name}]" for name in ("late.py", "late/x.py")),
+    ),
+    guard(
+        "files sent twice",
+        f"{API}/uploads.py",
+        'target.open("xb")',
+        'target.open("wb")',
+        f"{NATIVE}a_file_is_not_sent_twice_under_one_name",
+    ),
+    guard(
         "names of uploads",
         f"{API}/uploads.py",
         "    check_name(name)\n",
@@ -108,6 +173,13 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
         "a wall around a client's job",
         (REFUSED, Removal(f"{API}/briefs.py", '    if job.wall == "local":\n', "    if False:\n")),
         (f"{RESERVED}[4]",),
+    ),
+    guard(
+        "models with an address",
+        f"{API}/jobs.py",
+        "        if why := refusal(name, listed):\n",
+        '        if why := "":\n',
+        *(f"{NATIVE}a_job_calls_no_address_its_sender_chose[{case}]" for case in range(6)),
     ),
     guard(
         "fields an order has",
@@ -146,6 +218,34 @@ NO_GUARD_OF_NATIVE = {
     **{
         f"{SOCKET}[/desks/{{desk}}/screen-{page}]": "it asks as the terminal does, and this desk has no screen"
         for page in PAGES
+    },
+    **{
+        f"{AIMED}[{case}]": "what it would make cannot be read, or more than one guard stops it"
+        for case in (
+            "more of a path",
+            "every host below",
+            "a private range",
+            "IPv6",
+            "a word more",
+            "another rule's host",
+            "every host",
+            "every host of a kind",
+            "a line more",
+            "a grant's host",
+            "a model",
+        )
+    },
+    **{
+        f"{REPLACED}[{case}]": "more than one guard stops it; the cases that have one stand for all"
+        for case in (
+            "open-rule.py",
+            "ruled-rule.py",
+            "ruled-brain.py",
+            "ruled-template.toml",
+            "ruled-lib/helper.py",
+            "ruled-lib",
+            "ruled-names.txt/x",
+        )
     },
     f"{NATIVE}every_route_asks_who_is_there": "it reads the table of routes; one case shows that it can fail",
     f"{NATIVE}no_cookie_token_key_or_secret_is_written_anywhere": "nothing writes them: there is no access log",

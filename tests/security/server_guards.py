@@ -264,6 +264,28 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
         f"{SERVER}a_job_does_not_go_on_with_an_order_a_server_forged",
     ),
     guard(
+        "models of a server's orders",
+        "hotdesk/cli/carrying.py",
+        "        if why := refusal(name, listed):\n",
+        '        if why := "":\n',
+        f"{SERVER}a_job_does_not_go_on_with_an_order_a_server_forged[a model at an address]",
+        f"{SERVER}a_job_does_not_go_on_with_an_order_a_server_forged[a model of this machine]",
+    ),
+    guard(
+        "models a starter takes",
+        ORDERS,
+        "        if why := refusal(each, listed):\n",
+        '        if why := "":\n',
+        *(f"{SERVER}a_starter_takes_no_word_that_is_not_its_own[{case}]" for case in (11, 12)),
+    ),
+    guard(
+        "variables of jobs and errands",
+        "hotdesk/api/starting.py",
+        "if name in passed or name.startswith(PASSED_LIKE)}",
+        "if name or passed}",
+        f"{SERVER}what_a_starter_starts_gets_listed_variables_only",
+    ),
+    guard(
         "filters a keeper made",
         "hotdesk/desk/filters.py",
         "            if os.fstat(file.fileno()).st_uid != uids.KEEPER:\n",

@@ -17,7 +17,7 @@ from hotdesk.brief.job import Wanted
 from hotdesk.cli import verify
 from hotdesk.cli.verify import Judged, judge
 from hotdesk.config import Config
-from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, canonical, raw
+from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, beside_digest, canonical, raw
 from hotdesk.drive.chain import statement
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
@@ -190,7 +190,7 @@ def test_who_believes_nobody_believes_no_certificate(place: Path, signed: bytes)
 
 def twice(body: bytes) -> bytes:
     """Say one thing twice, differently."""
-    return body.replace(b'"format":1', b'"format":1,"format":1')
+    return body.replace(b'"format":2', b'"format":2,"format":2')
 
 
 def hidden(body: bytes) -> bytes:
@@ -206,8 +206,8 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
     "another order": lambda body: re.sub(rb'("name":"Stock.xlsx"),("sha256":"\w{64}")', rb"\2,\1", body),
     "one field more": lambda body: b'{"a":1,' + body[1:],
     "one field less": lambda body: body.replace(b'"hotdesk":{"architecture":"aarch64","version":"0.1.0"},', b""),
-    "another format": lambda body: body.replace(b'"format":1', b'"format":2'),
-    "a format that is true": lambda body: body.replace(b'"format":1', b'"format":true'),
+    "another format": lambda body: body.replace(b'"format":2', b'"format":3'),
+    "a format that is true": lambda body: body.replace(b'"format":2', b'"format":true'),
     "a number for a text": lambda body: body.replace(b'"version":"0.1.0"', b'"version":1'),
     "no number": lambda body: body.replace(b'"total":12.0', b'"total":NaN'),
     "a number beyond all": lambda body: body.replace(b'"total":12.0', b'"total":1e999'),
@@ -265,6 +265,21 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "no check": ([*BEGUN, passed()], {"checks": []}, "does not have"),
     "a check more": ([*BEGUN, passed()], {"checks": claim()["checks"] * 2}, "does not have"),
     "other findings": ([*BEGUN, replace(passed(), findings=HELD[:1])], {}, "something else"),
+    "another rule": (
+        [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
+        {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
+        "beside them",
+    ),
+    "a rule nobody ran": (
+        [*BEGUN, passed()],
+        {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
+        "beside them",
+    ),
+    "no rule where there was one": (
+        [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
+        {},
+        "beside them",
+    ),
     "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not have"),
     "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not have"),
     "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "is over"),

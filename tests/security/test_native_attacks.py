@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,15 @@ BODIES: dict[str, object] = {
 """What a route needs to hear before it asks whose a thing is: one that is not here must need nothing."""
 NEAR = ("http://127.0.0.1/*", "https://10.1.2.3", "192.168.0.0/16", "http://[::1]/x", "https://a.test private")
 BRIEF = 'goal = "x"\nmodels = {plan = "anthropic:x"}\ndeliverables = [{path = "a.json", check = "json"}]\n'
+RULED = """
+goal = "x"
+inputs = ["names.txt"]
+
+[[deliverables]]
+path = "a.json"
+check = "custom"
+expect = {file = "rule.py", beside = ["late.py", "late"]}
+"""
 RESERVED = (
     'names = {"a.test" = "127.0.0.1:1"}',
     'brain = "x.py"',
@@ -47,6 +57,10 @@ RESERVED = (
     'command = ["sh"]',
     'wall = "local"',
 )
+ADDRESSED = (
+    "chat:x@http://127.0.0.1:{port}/v1", "ollama:x", "openai:x@http://127.0.0.1:{port}/v1", "chat:x@//127.0.0.1:{port}",
+    "script:x.py", "chat:x",
+)  # fmt: skip
 ELSEWHERE = ("../../../../escaped", "/tmp/escaped", "a/../../escaped", "a/./b", "a\\\x00b", "a//b")
 ESCAPES = (*ELSEWHERE, "brief.json")
 
@@ -245,6 +259,104 @@ def test_a_file_for_a_job_goes_nowhere_but_beside_its_brief(server: Served, thei
     assert list(server.settings.run.parent.rglob("escaped")) == []
 
 
+AIMED = {
+    "loopback": ("read https://{x}/orders", "127.0.0.1"),
+    "a private range": ("read https://{x}", "10.0.0.0/8"),
+    "a private address": ("read https://{x}", "192.168.0.1"),
+    "what a cloud tells": ("read http://{x}/", "169.254.169.254"),
+    "IPv6": ("read http://{x}/", "[::1]"),
+    "a word more": ("read https://{x}", "erp.test private"),
+    "another rule's host": ("read https://{x}.example.test/", "evil.test/x?"),
+    "more of a host": ("read https://{x}.example.test/", "a.b"),
+    "every host": ("read https://{x}/orders", "*"),
+    "every host below": ("read https://*.{x}/", "co.uk"),
+    "every host of a kind": ("read https://{x}/", "*.test"),
+    "a preset": ("{x}", "pypi"),
+    "more of a path": ("read https://a.test/{x}/orders", "../admin"),
+    "any path": ("read https://a.test/{x}", "**"),
+    "a parameter more": ("read https://a.test/x?m={x}", "1&admin=1"),
+    "a port": ("read https://{x}/", "a.test:22"),
+    "a line more": ("read https://{x}/", "a.test\nwrite https://b.test"),
+    "a table's host": ("table", "127.0.0.1"),
+    "where a name leads": ("names", "127.0.0.1:1"),
+    "another image": ("image", "desktop"),
+    "the check's own file": ("file", "drive:rule.py"),
+    "a grant's host": ("grants", "evil.test bearer"),
+    "a model": ("models", "chat:x@http://127.0.0.1:1/v1"),
+}
+"""Where a template has a parameter, and what is filled in: none is what the operator meant."""
+FIELDS = {
+    "table": 'egress = [{host = "{x}"}]', "names": 'names = {"a.test" = "{x}"}', "image": 'image = "{x}"',
+    "file": "", "grants": 'egress = ["read https://a.test"]\ngrants = ["token@{x} bearer"]',
+    "models": 'models = {plan = "{x}"}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("aim", AIMED)
+def test_what_is_filled_in_leads_nowhere_but_where_the_template_says(server: Served, theirs: Theirs, aim: str) -> None:
+    where, value = AIMED[aim]
+    field = FIELDS.get(where, f'egress = ["{where}"]')
+    told = theirs.api.post("/jobs", json={"template": aimed(server, aim, field), "values": {"x": value}})
+    assert (told.status_code, told.json()["code"] in ("template.value", "brief")) == (400, True), told.text
+
+
+def aimed(server: Served, aim: str, field: str) -> str:
+    """Install a template with a parameter; give its name."""
+    name = f"aimed-{list(AIMED).index(aim)}"
+    folder = server.settings.lib / "templates" / name
+    folder.mkdir(parents=True)
+    file = "{x}" if aim == "the check's own file" else "rule.py"
+    check = f'deliverables = [{{path = "a.json", check = "custom", expect = {{file = "{file}"}}}}]'
+    (folder / "template.toml").write_text('title = "Aimed"\n[[values]]\nname = "x"\n')
+    (folder / "brief.toml").write_text(f'goal = "{{x}}"\n{field}\n{check}\n')
+    (folder / "brain.py").write_text("PLAN = ()\n")
+    (folder / "rule.py").write_text("x")
+    return name
+
+
+REPLACED = {
+    "ruled": ("rule.py", "brain.py", "template.toml", "lib/helper.py", "lib", "other.txt", "names.txt/x"),
+    "open": ("rule.py", "brain.py", "lib/other.py", "late.py", "late/x.py"),
+}
+"""What no client may put into a template's folder: one that takes only what it lists, one that takes more."""
+
+
+@pytest.fixture(scope="module")
+def ruled(server: Served) -> None:
+    """Install templates whose check is the operator's own."""
+    for name in REPLACED:
+        folder = server.settings.lib / "templates" / name
+        (folder / "lib").mkdir(parents=True)
+        uploads = "true" if name == "open" else "false"
+        (folder / "template.toml").write_text(f'title = "Rules"\nfiles = ["names.txt"]\nuploads = {uploads}\n')
+        (folder / "brief.toml").write_text(RULED)
+        (folder / "brain.py").write_text("PLAN = ()\n")
+        (folder / "rule.py").write_text("the operator's")
+        (folder / "lib/helper.py").write_text("the operator's")
+
+
+@pytest.mark.parametrize(("template", "name"), [(each, name) for each in REPLACED for name in REPLACED[each]])
+def test_no_file_of_a_client_takes_the_place_of_a_templates(
+    server: Served, theirs: Theirs, ruled: None, template: str, name: str
+) -> None:
+    order = {"template": template, "files": [sent(theirs, "names.txt"), sent(theirs, name)]}
+    told = theirs.api.post("/jobs", json=order)
+    assert (told.status_code, told.json()["code"]) == (400, "brief.file")
+    folder = server.settings.lib / "templates" / template
+    assert {path.read_text() for path in (folder / "rule.py", folder / "lib/helper.py")} == {"the operator's"}
+
+
+def test_a_file_is_not_sent_twice_under_one_name(theirs: Theirs) -> None:
+    told = theirs.api.post("/jobs", json={"brief": BRIEF, "files": [sent(theirs, "a.txt"), sent(theirs, "a.txt")]})
+    assert (told.status_code, told.json()["code"]) == (400, "brief.file")
+
+
+def sent(theirs: Theirs, name: str) -> dict[str, str]:
+    """Send a file, to be called so beside a brief."""
+    upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"the client's").json()["id"]
+    return {"upload": upload, "name": name}
+
+
 @pytest.mark.parametrize("name", ELSEWHERE, ids=range(len(ELSEWHERE)))
 def test_an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere(theirs: Theirs, name: str) -> None:
     assert theirs.api.post("/uploads", params={"name": name}, content=b"x").status_code == 400
@@ -274,6 +386,17 @@ def test_a_job_is_allowed_nothing_that_is_near_the_machine(theirs: Theirs, rule:
 def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f"{line}\n{BRIEF}"})
     assert (told.status_code, told.json()["code"]) == (400, "brief.reserved")
+
+
+@pytest.mark.parametrize("model", ADDRESSED, ids=range(len(ADDRESSED)))
+def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        name = model.format(port=listener.getsockname()[1])
+        told = theirs.api.post("/jobs", json={"brief": BRIEF, "models": [name]})
+        assert (told.status_code, told.json()["code"]) == (400, "brief.models")
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 @pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files", "wall"])

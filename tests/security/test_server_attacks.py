@@ -29,7 +29,7 @@ from hotdesk.api.keys import MOST_OF_TENANT, STORED, Keys
 from hotdesk.api.native.browsers import MOST_OF_TENANT as OF_TENANT
 from hotdesk.api.native.browsers import Browsers
 from hotdesk.api.starter import spawn, started
-from hotdesk.api.starting import MOST_ERRANDS, Starting
+from hotdesk.api.starting import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
 from hotdesk.cli.carrying import Chosen
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk.filters import Filters
@@ -490,8 +490,10 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
         {"acts": -1},
         {"requester": "a\nb"},
         {"record": "/x"},
+        {"models": ["chat:x@http://127.0.0.1:1/v1"]},
+        {"planners": ["ollama:x"]},
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(BriefError):
@@ -540,6 +542,8 @@ FORGED: dict[str, dict[str, Any]] = {
     "another folder of the brief": {"folder": "/root"},
     "decisions of another job": {"replay": "i" + "b" * 20},
     "a turned brain": {"adversary": "hijacked"},
+    "a model at an address": {"plan": ("chat:x@http://127.0.0.1:1/v1",)},
+    "a model of this machine": {"act": ("ollama:x",)},
 }
 
 
@@ -552,13 +556,49 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
     brief = 'goal = "Look around."\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
     right = Chosen(brief=brief, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
-    forged = replace(right, **{name: value.format(installed=installed) for name, value in change.items()})
+    changed: dict[str, Any] = {
+        name: value.format(installed=installed) if isinstance(value, str) else value for name, value in change.items()
+    }
+    forged = replace(right, **changed)
     papers.create(settings.lib / "jobs", JOB).keep_order(forged.as_bytes())
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
     argv += orders.command("resume", folder, JOB, {}, (installed,))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
-    assert "is not what was ordered here" in done.stderr
+    assert "is not what was ordered here" in done.stderr or "cannot go on with its model" in done.stderr
     assert done.returncode != 0
+
+
+def test_what_a_starter_starts_gets_listed_variables_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {"HOTDESK_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-jobs", "PIP_INDEX_URL": "http://a.test/simple"}
+    unlisted = {
+        "DATABASE_URL": "postgres://x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "HOTDESK_ALLOW_LOCAL": "1",
+        "LD_PRELOAD": "",
+    }
+    for name, value in (listed | unlisted).items():
+        monkeypatch.setenv(name, value)
+    seen = {kind: started_with(passed) for kind, passed in (("errand", PASSED), ("job", (*PASSED, *OF_MODELS)))}
+    assert [sorted(set(each) & set(unlisted)) for each in seen.values()] == [[], []]
+    assert listed.items() <= seen["job"].items()
+    assert "OPENAI_API_KEY" not in seen["errand"]
+
+
+def started_with(passed: tuple[str, ...]) -> dict[str, str]:
+    """Start a command that waits for what it is to read; give the variables it has."""
+    read, write = os.pipe()
+    with open(os.devnull, "wb") as nothing:
+        places = (read, nothing.fileno(), nothing.fileno())
+        pid = run(["vault", "set", "x"], "acme", "", *places, passed=passed)
+    try:
+        while not (told := Path(f"/proc/{pid}/environ").read_bytes()):
+            time.sleep(0.01)  # its program is being loaded
+        words = told.decode().split("\0")
+        return dict(each.split("=", 1) for each in words if "=" in each)
+    finally:
+        os.close(write)
+        os.close(read)
+        os.waitpid(pid, 0)
 
 
 def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(ma
         try:
             item = Deliverable("a.txt", "txt", (Wanted("json"),))
             owned = Owned(ends)
-            evidence = await machine.verifying.gathered(owned, place, 1, Made(item, b"x"))
+            evidence, _ = await machine.verifying.gathered(owned, place, 1, Made(item, b"x"))
             verdict, _ = judged(owned, evidence, "owned", "base", {})
             assert not verdict.passed
             assert [fault.rule for fault in verdict.faults] == ["undisturbed"]

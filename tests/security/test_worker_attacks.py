@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.amending import Amendment, amend, policy
+from hotdesk.brain.models import names
 from hotdesk.brain.models.adversaries import find_adversary
+from hotdesk.brain.models.line import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import Reply, Request, Told
 from hotdesk.brain.permits import allowed_tools, compile_scope
@@ -24,7 +26,9 @@ from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.job import Budget, Job, Models
 from hotdesk.brief.reading import parse_job
+from hotdesk.cli.approve import card as card_of
 from hotdesk.cli.board import Board
+from hotdesk.cli.board.words import target
 from hotdesk.config import Ceiling, Config
 from hotdesk.desk.local import LocalRuntime, local_runtime
 from hotdesk.desk.seam import Spec
@@ -35,6 +39,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import BriefError, DeskError, HostError
 from hotdesk.event import (
     Acted,
+    Asked,
     Decided,
     Event,
     JobEnded,
@@ -47,7 +52,7 @@ from hotdesk.event import (
 )
 from hotdesk.job import papers
 from hotdesk.job.card_text import card_text
-from hotdesk.job.cards import amendment_card, plan_card, question_card
+from hotdesk.job.cards import amendment_card, plan_card, question_card, step_card
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.forgetting import forget
 from hotdesk.job.local import LocalMachine, local_machine
@@ -55,6 +60,7 @@ from hotdesk.job.waiting import WORDS, Waiting
 from hotdesk.keys.process import HEARD
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.tool import Call, Parameter, Tool
+from tests.providers.chat import chat_server, text
 from tests.security import worker_room
 from tests.security.worker_room import MARK, THIEF, TOKEN, Room, carried, holds
 
@@ -389,6 +395,23 @@ def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     assert any("evil-bank.test" in line for line in cards["amendment"].lines)
 
 
+def test_a_long_host_is_shown_from_the_end_that_somebody_registered() -> None:
+    host = f"www.bank.example.com.{'login.' * 30}evil.test"
+    scope = Scope((*SCOPE.rules, parse_rule(f"POST https://{host}/x")), (parse_grant(f"erp@{host} bearer"),))
+    job = replace(JOB, scope=scope)
+    rule = f"POST https://{host}/x"
+    asked = Amendment("first", (rule,), reason="x")
+    plan = Plan((Step("pay", "Pay.", ("shell",), (rule,), ("erp",)),))
+    cards = (plan_card(plan, job), plan_card(Plan((Step("all", "All."),)), job), step_card(plan, 0, job),
+             amendment_card(asked, PLAN, amend(PLAN, asked), JOB))  # fmt: skip
+    lines = [line for card in cards for line in card.lines if "bank.example.com" in line]
+    assert len(lines) > 8
+    assert [line for line in lines if "evil.test" not in line.partition("bank.example.com")[0]] == []
+    question = Asked("i1", "1", "ab", rule, "POST", host, "/x", 60.0, "x")
+    assert card_of(question).index("evil.test") < card_of(question).index("bank.example.com")
+    assert target(question).startswith("evil.test: ")
+
+
 def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     same = Plan((Step("read", "Read.", hosts=("GET doc.test/x",), grants=()), Step("pay", "Pay.", desk="same")))
     keeps = Plan((same.steps[0], Step("pay", "Pay.", keeps=True)))
@@ -412,6 +435,20 @@ def test_a_brief_cannot_say_what_this_machine_runs_or_dials(
     monkeypatch.delenv("HOTDESK_ALLOW_LOCAL", raising=False)
     with pytest.raises(ValueError, match=r"line|brief"):
         hostile(tmp_path, line)
+
+
+@pytest.mark.parametrize("address", ["", "http://127.0.0.1:1/v1", "{other}", "{near}/more", "{user}", "{secure}"])
+async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with chat_server(lambda body: [text("A.")]) as server, chat_server(lambda body: [text("B.")]) as other:
+        forms = {"other": other.base_url, "near": server.base_url, "user": server.base_url.replace("//", "//me@"),
+                 "secure": server.base_url.replace("http", "https")}  # fmt: skip
+        monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-another-server")
+        monkeypatch.setenv("HOTDESK_CHAT_URL", address.format(**forms))
+        model = names.find(f"chat:x@{server.base_url}", patience=Patience(retries=0, tries=1, longest=10))
+        await model.ask(Request("", [Told("Hello.")]))
+        await model.close()
+        assert len(server.headers) == 1
+        assert "key-of-another-server" not in str(server.headers)
 
 
 @pytest.mark.parametrize(

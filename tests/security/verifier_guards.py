@@ -108,9 +108,8 @@ GUARDS_OF_VERIFIER: tuple[Guard, ...] = (
     guard(
         "a clean desk holds what is named",
         "hotdesk/job/desks.py",
-        '        for name in names:\n            await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")\n',
-        "        for name in (*names, *self.job.inputs):\n"
-        '            await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")\n',
+        "        for name in names:\n            digests[name]",
+        "        for name in (*names, *self.job.inputs):\n            digests[name]",
         ALONE,
     ),
     guard(

@@ -27,6 +27,20 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
         "a_decision_about_something_else_or_too_late_decides_nothing",
     ),
     guard(
+        "a key is for one address",
+        "hotdesk/brain/models/chat.py",
+        '    if here is None or here != address(os.environ.get(URL_VARIABLE, "")):\n',
+        "    if here is None:\n",
+        "the_key_of_one_model_server_goes_to_no_other",
+    ),
+    guard(
+        "a host's domain stands first",
+        "hotdesk/job/cards.py",
+        "        yield f\"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
+        "        yield f\"{f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
+        "a_long_host_is_shown_from_the_end_that_somebody_registered",
+    ),
+    guard(
         "only plans are edited",
         WAITING,
         "bool(event.paper) and asked.kind in EDITED",

@@ -11,16 +11,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hotdesk.api.models import refusal
 from hotdesk.config import APPROVALS, Config
 from hotdesk.errors import BriefError
 
 ORDERS = "orders"
 JOB_SHAPE = re.compile(r"i[a-z0-9]{20}")
-MODEL_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NUMBERS = {"seconds": 7 * 86400.0, "tokens": 1e12, "dollars": 1e6, "acts": 1e6}
@@ -41,16 +41,27 @@ def folder_of(settings: Config, job: str) -> Path:
     return settings.lib / ORDERS / job
 
 
-def command(act: str, folder: Path, job: str, options: Mapping[str, object], templates: tuple[Path, ...]) -> list[str]:
-    """Write the command line of a job; every word in it is ours, a number, or has a shape."""
+def command(
+    act: str,
+    folder: Path,
+    job: str,
+    options: Mapping[str, object],
+    templates: tuple[Path, ...],
+    listed: Sequence[str] = (),
+) -> list[str]:
+    """Write the command line of a job; every word in it is ours, a number, or has a shape.
+
+    `listed`: the models the operator lists for jobs of this server.
+    """
     known = {"requester", "approve", *NUMBERS} | ({"template", "models", "planners"} if act == "work" else set())
     if unknown := sorted(set(options) - known):
         raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
     limits = [word for name in ("approve", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
-        return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *limits]
-    thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []))]
+        known_models = [word for name in listed for word in ("--listed", name)]
+        return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *limits]
+    thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []), listed)]
     script = scripted(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]
     return ["work", str(folder / "brief"), "--json", *places, *thinks, *script, *limits]
@@ -80,12 +91,15 @@ def limit(name: str, value: object) -> list[str]:
     return [f"--{name}", str(value if name in ("seconds", "dollars") else int(value))]
 
 
-def models(name: str, value: object) -> list[str]:
-    """Write who thinks."""
+def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
+    """Write which models are used."""
     if not isinstance(value, list) or len(value) > MOST_MODELS:
         raise BriefError(f"{name} takes up to {MOST_MODELS} names")
-    if not all(isinstance(each, str) and MODEL_SHAPE.fullmatch(each) for each in value):
-        raise BriefError(f"{name} takes names like anthropic:MODEL")
+    for each in value:
+        if not isinstance(each, str):
+            raise BriefError(f"{name} takes names like anthropic:MODEL")
+        if why := refusal(each, listed):
+            raise BriefError(why)
     flag = "--model" if name == "models" else "--planner"
     return [word for each in value for word in (flag, each)]
 

@@ -82,7 +82,7 @@ async def composed(settings: Config, serving: Serving, stopping: anyio.Event | N
     async with (
         telemetry.started() as told,
         local.listening(settings) as calls,
-        started(settings, templates) as starter,
+        started(settings, templates, serving.models) as starter,
         tenants.opened(settings, starter, quotas) as known,
         anyio.create_task_group() as tasks,
     ):

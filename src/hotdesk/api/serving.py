@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from hotdesk.api import quotas
+from hotdesk.api.models import SHAPE as MODEL_SHAPE
 from hotdesk.api.quotas import Limits
+from hotdesk.brain.models import names
+from hotdesk.brain.models.names import FORMS
 from hotdesk.config import Read, known_settings, number, one_of
 from hotdesk.desk.image import as_name
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, printable
 
 PORT = 3700
 Egress = Literal["deny", "packages", "open"]
@@ -58,6 +61,11 @@ class Serving:
     """Whether who asked for a job may approve what it asks for."""
     templates: tuple[Path, ...] = ()
     """Folders of briefs for people to fill in; each brief a folder of its own with a `template.toml`."""
+    models: tuple[str, ...] = ()
+    """Models that jobs may use; the first one where none is named. Only these may have an address in their names.
+
+    None: every one of a known provider, and there is no default.
+    """
     quota: Limits = field(default_factory=Limits)
     """What one tenant may have."""
 
@@ -162,6 +170,17 @@ def counts(name: str, value: object) -> object:
     return {str(key): number(0, MOST_READY, whole=True)(f"{name}.{key}", each) for key, each in value.items()}
 
 
+def model_names(name: str, value: object) -> object:
+    """Read models' names; what cannot be one is refused before anybody uses it."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise BriefError(f'setting {name} takes a list of models, as in ["anthropic:claude-sonnet-5"]')
+    for each in value:
+        if not MODEL_SHAPE.fullmatch(each):
+            raise BriefError(f"setting {name} has {printable(each[:80])!r}; write {FORMS}")
+        names.parts(each)
+    return tuple(dict.fromkeys(value))
+
+
 SETTINGS: dict[str, Read] = {
     "host": address,
     "port": number(0, 65535, whole=True),
@@ -179,6 +198,7 @@ SETTINGS: dict[str, Read] = {
     "mcp_grace": number(0, 3600),
     "requester_may_approve": yes_or_no,
     "templates": paths,
+    "models": model_names,
     "quota": quotas.read,
 }
 """What `[serve]` has."""

@@ -188,12 +188,13 @@ class Starter:
                     told(tenant, job, code)
 
 
-def spawn(settings: Config, templates: Sequence[Path] = ()) -> Starter:
+def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()) -> Starter:
     """Start the starter; call it while this process may still do everything."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     told = {
         "settings": encode_settings(settings),
         "templates": [str(path.absolute()) for path in templates],
+        "models": list(models),
         "socket": file_identity(settings.run / SOCKET),
     }
     with theirs, open(os.devnull, "r+b") as null:
@@ -213,9 +214,11 @@ def spawn(settings: Config, templates: Sequence[Path] = ()) -> Starter:
 
 
 @asynccontextmanager
-async def started(settings: Config, templates: Sequence[Path] = ()) -> AsyncIterator[Starter]:
+async def started(
+    settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()
+) -> AsyncIterator[Starter]:
     """Give a starter for the length of a block; in the end it sees off what it started."""
-    starter = spawn(settings, templates)
+    starter = spawn(settings, templates, models)
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(starter.listen)

@@ -37,6 +37,24 @@ SAID = 2000
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SOCKET = "serve.sock"
 """Where ordinary users of the machine reach the server, in its `run`."""
+PASSED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR", "HOTDESK_HOME", "HOTDESK_IMAGES", "HOTDESK_RUNTIME", "HOTDESK_DISK", "HOTDESK_DISK_FLOOR",
+    "HOTDESK_MEMORY_FLOOR", "HOTDESK_PIDS_FLOOR", "HOTDESK_SIGNERS", "HOTDESK_DEBUG", "HOTDESK_LINGER",
+    "HOTDESK_VAULT_PASSPHRASE_FILE",
+)  # fmt: skip
+"""Variables of this process that every command it starts gets: where things are. No other one is passed on."""
+PASSED_LIKE = (
+    "PIP_", "npm_config_", "NPM_CONFIG_", "SSL_CERT_", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+)  # fmt: skip
+"""How others begin: where this machine gets packages, and how it reaches the internet."""
+OF_MODELS = (
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY",
+    "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HOTDESK_CHAT_KEY", "HOTDESK_CHAT_URL",
+    "HOTDESK_CHAT_WINDOW", "HOTDESK_LOOPBACK_MODELS",
+)  # fmt: skip
+"""What jobs get beside them: the providers' keys and addresses."""
 
 
 class Starting:
@@ -47,12 +65,15 @@ class Starting:
         settings: Config,
         templates: tuple[Path, ...],
         line: socket.socket,
+        models: tuple[str, ...] = (),
         socket_file: tuple[int, int] | None = None,
     ) -> None:
         self.settings = settings
         self.socket_file = socket_file
         """Which file the server's own socket is: it is removed when the server is gone, another's is left."""
         self.templates = templates
+        self.models = models
+        """Models the operator lists for jobs; none: a provider's own."""
         self.line = line
         self.jobs: dict[tuple[str, str], int] = {}
         """Pids of jobs that run, by tenant and id."""
@@ -140,9 +161,10 @@ class Starting:
             raise BriefError(f"job {job[:40]} runs already")
         settings = for_tenant(self.settings, tenant)
         folder = orders.folder_of(settings, job)
-        argv = orders.command(act, folder, job, options, self.templates)
+        argv = orders.command(act, folder, job, options, self.templates, self.models)
         with orders.outputs(folder) as (said, complained), open(os.devnull, "rb") as nothing:
-            pid = run(argv, tenant, orders.requester(options), nothing.fileno(), said, complained)
+            places = (nothing.fileno(), said, complained)
+            pid = run(argv, tenant, orders.requester(options), *places, passed=(*PASSED, *OF_MODELS))
         self.jobs[tenant, job] = pid
         return pid
 
@@ -228,12 +250,22 @@ def remove_file(path: Path, made: tuple[int, int] | None) -> None:
         path.unlink()
 
 
-def run(argv: list[str], tenant: str, requester: str, stdin: int, stdout: int, stderr: int) -> int:
-    """Start `hotdesk` for a tenant; give its pid."""
+def run(
+    argv: list[str],
+    tenant: str,
+    requester: str,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    *,
+    passed: tuple[str, ...] = PASSED,
+) -> int:
+    """Start `hotdesk` for a tenant, with those of this process's variables that are listed; give its pid."""
+    environment = {name: value for name, value in os.environ.items() if name in passed or name.startswith(PASSED_LIKE)}
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-c", RUN, str(SOURCE), *argv],
-        {**os.environ, "HOTDESK_TENANT": tenant, "HOTDESK_REQUESTER": requester},
+        {**environment, "HOTDESK_TENANT": tenant, "HOTDESK_REQUESTER": requester},
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate((stdin, stdout, stderr))],
         setsid=True,
         setsigmask=(),
@@ -250,4 +282,5 @@ def main() -> None:
     told = json.loads(sys.argv[3])
     templates = tuple(Path(each) for each in told["templates"])
     socket_file = tuple(told["socket"]) if told["socket"] else None
-    Starting(decode_settings(told["settings"]), templates, line, socket_file).serve()
+    models = tuple(told["models"])
+    Starting(decode_settings(told["settings"]), templates, line, models, socket_file).serve()

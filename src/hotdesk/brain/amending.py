@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from hotdesk.brain.permits import granted, held, is_risky, matches, writes
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.job import Approve, Job
+from hotdesk.brief.names import domain_first
 from hotdesk.brief.within import decides, overlap, within
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_json, read_step
@@ -160,11 +161,20 @@ def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
 
 def listed(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     """Say what stands in one list and not in another."""
+    show = shown_host if what == SINGULAR["hosts"] else printable
     if before is None or after is None:
-        yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(printable, after)) or 'none'}"
+        yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
         return
-    yield from (("+", f"{what} {printable(each)}") for each in after if each not in before)
-    yield from (("-", f"{what} {printable(each)}") for each in before if each not in after)
+    yield from (("+", f"{what} {show(each)}") for each in after if each not in before)
+    yield from (("-", f"{what} {show(each)}") for each in before if each not in after)
+
+
+def shown_host(text: str) -> str:
+    """Write a rule with its host's domain first where that is long."""
+    try:
+        return printable(domain_first(parse_rule(text).host, text))
+    except BriefError:
+        return printable(text)
 
 
 def policy(asked: Amendment, plan: Plan, job: Job, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.job import Job
-from hotdesk.brief.names import is_address
+from hotdesk.brief.names import domain_first, is_address
 from hotdesk.brief.within import decides, overlap, shares_host, within
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
@@ -166,12 +166,12 @@ def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
         return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
     grants, rules = granted(what, scope), reaches(what, scope)
     trusted = {(each.host, each.port) for each in grants}
-    facts = [f"uses the secret {each.secret} at {each.host}" for each in grants]
-    facts += [f"passes TLS unread: {rule_text(rule)}" for rule in rules if rule.tunnel]
+    facts = [f"uses the secret {each.secret} at {domain_first(each.host, each.host)}" for each in grants]
+    facts += [f"passes TLS unread: {domain_first(rule.host, rule_text(rule))}" for rule in rules if rule.tunnel]
     for rule in rules:
         if writes(rule) and not rule.tunnel:
             known = any(host == rule.host for host, _ in trusted)
-            facts.append(f"may write{'' if known else ' as nobody'}: {rule_text(rule)}")
+            facts.append(f"may write{'' if known else ' as nobody'}: {domain_first(rule.host, rule_text(rule))}")
     facts += [
         f"reaches a private network: {rule_text(each)}" for each in rules if each.private or is_address(each.host)
     ]

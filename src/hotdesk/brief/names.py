@@ -20,6 +20,8 @@ DEVIATIONS = "ßẞςǰΐΰ\u200c\u200d"
 """What IDNA 2003 and its successors write differently: two names for one spelling."""
 WIDEST = {4: 8, 6: 7}
 """The widest network a rule may name, as a prefix length."""
+LONG_HOST = 40
+"""Characters from which on a host's end may be cut off, or overlooked."""
 SHARED = frozenset(
     """
     ac.jp ac.uk asn.au co.id co.il co.in co.jp co.ke co.kr co.nz co.th co.uk co.za com.ar com.au com.bd com.br com.cn
@@ -115,6 +117,21 @@ def narrow(suffix: str) -> str:
     if "." not in suffix or suffix in SHARED:
         raise ValueError(f"is wider than one owner's domain: anybody can have a name below {suffix!r}")
     return suffix
+
+
+def registrable(host: str) -> str:
+    """Give the part of a host that somebody registered: what stands before it is theirs to choose."""
+    name = host.removeprefix("*.")
+    labels = name.split(".")
+    if is_address(name):
+        return name
+    ends = (".".join(labels[-count:]) for count in range(2, len(labels)))
+    return next((end for end in ends if end not in SHARED), name)
+
+
+def domain_first(host: str, text: str) -> str:
+    """Begin a text about a host with its domain where the name is long: how that begins is for its owner to choose."""
+    return f"{registrable(host)}: {text}" if len(host) > LONG_HOST else text
 
 
 def split_authority(text: str) -> tuple[str, int | None]:

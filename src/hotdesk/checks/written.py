@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from PIL import Image
 
@@ -44,6 +44,8 @@ class Seen:
     values: Mapping[str, Value]
     tools: Mapping[str, str]
     pictures: tuple[Picture, ...]
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of what the check had beside the file, by name: its own program, what it compared the file with."""
 
     @property
     def passed(self) -> bool:
@@ -77,6 +79,7 @@ def to_json(seen: Seen) -> bytes:
         "faults": [asdict(fault) for fault in seen.faults],
         "values": dict(seen.values),
         "tools": dict(seen.tools),
+        "beside": dict(seen.beside),
         "pictures": [[each.width, each.height, base64.b64encode(each.png).decode()] for each in seen.pictures],
     }
     return json.dumps(told).encode()
@@ -89,4 +92,5 @@ def from_json(data: bytes) -> Seen:
         told["check"], told["image"], told["expect"], tuple(told["looked_for"]), tuple(told["not_checked"]),
         tuple(Fault(**each) for each in told["faults"]), tuple(told["held"]), told["values"], told["tools"],
         tuple(Picture(width, height, base64.b64decode(png)) for width, height, png in told["pictures"]),
+        told.get("beside", {}),
     )  # fmt: skip

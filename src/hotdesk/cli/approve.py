@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk import config
+from hotdesk.brief.names import registrable
 from hotdesk.cli import decision, options
 from hotdesk.cli.decision import Case
 from hotdesk.cli.terminal import run_interruptible
@@ -126,6 +127,7 @@ def listing(found: list[Waiting]) -> str:
 def card(asked: Asked) -> str:
     """Lay one question out: first what the door saw, last what the desk says."""
     facts = {
+        "domain": registrable(asked.host),
         "host": asked.host,
         "method": asked.method,
         "path": asked.path,

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hotdesk.api.models import refusal
 from hotdesk.api.orders import SCRIPT
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models import names
@@ -97,10 +98,11 @@ def read_chosen(data: bytes) -> Chosen:
     return Chosen(**{**told, "plan": tuple(told["plan"]), "act": tuple(told["act"])})
 
 
-def require_ordered(kept: Chosen, folder: Path, installed: Sequence[Path]) -> None:
+def require_ordered(kept: Chosen, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
     """Refuse an order that a server could not have given; it may write what is kept of its jobs.
 
-    It says neither what runs on this machine, but for the script of an installed template, nor where results go.
+    It says neither what runs on this machine, but for the script of an installed template, nor where results go, nor
+    which address is called: `listed` are the models its operator allows beside the providers' own.
     """
     scripts = {"", *(str(path) for each in installed for path in each.absolute().glob(f"*/{SCRIPT}"))}
     source = Path(kept.script).read_bytes() if kept.script in scripts - {""} else b""
@@ -108,6 +110,9 @@ def require_ordered(kept: Chosen, folder: Path, installed: Sequence[Path]) -> No
     right = kept.script in scripts and kept.source == base64.b64encode(source).decode()
     if not right or kept.adversary or kept.replay or (kept.folder, kept.out) != places:
         raise BriefError(f"what is kept of {folder.name} is not what was ordered here; start the job anew")
+    for name in (*kept.plan, *kept.act):
+        if why := refusal(name, listed):
+            raise BriefError(f"job {folder.name} cannot go on with its model: {why}")
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:

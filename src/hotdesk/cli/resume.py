@@ -22,6 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
     parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
     parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
     add_limits(parser)
     options.add_json(parser, options.STREAM)
 
@@ -47,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
     kept = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
     if arguments.ordered is not None:
-        require_ordered(kept, arguments.ordered, arguments.installed)
+        require_ordered(kept, arguments.ordered, arguments.installed, arguments.listed)
     return go_on(settings, kept, jobs[0], limits_of(arguments), json=arguments.json)
 
 

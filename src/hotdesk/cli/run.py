@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.brief.names import domain_first
 from hotdesk.cli import FAILED, early, options
 from hotdesk.cli.parser import MAX_SECONDS
 from hotdesk.cli.terminal import follow, run_interruptible
@@ -64,7 +65,7 @@ def asks(scope: Scope) -> bool:
 
 def show(asked: Asked) -> None:
     """Tell whoever watches that something waits for them."""
-    what = f"{asked.method} {asked.host}{asked.path}"[:SHOWN]
+    what = domain_first(asked.host, f"{asked.method} {asked.host}{asked.path}")[:SHOWN]
     complain(printable(f"desk {asked.desk} asks: {what}: hotdesk approve {asked.id}"))
 
 

@@ -37,7 +37,13 @@ def found(told: Told) -> Iterator[tuple[str, str]]:
     text = f"{told['check']}, {'in a clean desk' if clean else place(told)}: {'; '.join(told['held']) or 'passed'}"
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
+    yield from beside(told)
     yield from (("NOT CHECKED", each) for each in unseen(told))
+
+
+def beside(told: Told) -> Iterator[tuple[str, str]]:
+    """Say what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
+    yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in told.get("beside", {}).items()])
 
 
 def unseen(told: Told) -> Sequence[str]:
@@ -92,6 +98,7 @@ def check(told: Told) -> Iterator[tuple[str, str]]:
     yield from some("holds", told["held"])
     yield from some("value", [f"{name}: {value}" for name, value in told["values"].items()])
     yield from some("page", [f"{each['width']} x {each['height']}, sha256 {each['sha256']}" for each in told["pages"]])
+    yield from beside(told)
     yield "looked for", ", ".join(told["looked_for"]) or "nothing"
     if told["tools"]:
         yield "with", ", ".join(f"{name} {version}" for name, version in told["tools"].items())

@@ -106,7 +106,7 @@ class Spec:
         if TENANT_SHAPE.fullmatch(self.tenant) is None:
             raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: it takes up to 64 of A-Z a-z 0-9 . _ -")
         if BY_SHAPE.fullmatch(self.by) is None:
-            raise BriefError(f"a desk's by cannot be {self.by!r}: it takes up to 120 letters, digits, spaces and . _ @ -")
+            raise BriefError(f"a desk's by cannot be {self.by!r}: it takes up to 120 of A-Z a-z 0-9 . _ @ - and space")
         check_variables(self.env)
 
     def is_like(self, other: Spec) -> bool:

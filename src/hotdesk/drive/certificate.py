@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import BriefError
 
-FORMAT = 1
+FORMAT = 2
 DOMAIN = b"hotdesk-certificate 1\n"
 """What is signed begins so: no signature of ours under anything else can be taken for one under a certificate."""
 SUFFIX = ".certificate.json"
@@ -56,12 +56,18 @@ def is_named(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
+def is_digests(value: object) -> bool:
+    """Say whether something is SHA-256s by name."""
+    return isinstance(value, dict) and all(map(hexes(64), value.values()))
+
+
 def is_kind(value: object) -> bool:
     """Say whether something says who thought: a script's decisions were recorded beforehand."""
     return value in ("script", "model")
 
 
 CHECK: dict[str, Shape] = {
+    "beside": is_digests,
     "check": str,
     "desk": {"id": str, "network": bool, "sterile": bool, "wall": str},
     "expect": dict,
@@ -73,7 +79,10 @@ CHECK: dict[str, Shape] = {
     "tools": is_named,
     "values": is_flat,
 }
-"""One check: `network` says whether its desk reached any, `sterile` whether nobody had worked on what it stood on."""
+"""One check: `network` says whether its desk reached any, `sterile` whether nobody had worked on what it stood on.
+
+`beside` has what the brief gave it: a check of the brief's own, and what a file was compared with.
+"""
 FILE: dict[str, Shape] = {"name": str, "sha256": hexes(64), "size": int}
 HOTDESK: dict[str, Shape] = {"architecture": str, "version": str}
 CLAIM: dict[str, Shape] = {"brain": {"kind": is_kind}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
@@ -96,6 +105,9 @@ CERTIFICATE: dict[str, Shape] = {
     },
     "public_key": hexes(64),
 }
+FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
+FORMATS: dict[int, dict[str, Shape]] = {1: {**CERTIFICATE, "checks": [FIRST_CHECK]}, FORMAT: CERTIFICATE}
+"""Every format there was: a certificate can always be read. The first one did not say what checks had beside them."""
 
 
 def fits(value: object, shape: Shape) -> bool:
@@ -143,9 +155,10 @@ def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
         raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
     body = data[:-LENGTH] + b"}"
     told = parse(body)
-    if told.get("format") != FORMAT:
+    shape = next((each for number, each in FORMATS.items() if told.get("format") == number), None)
+    if shape is None:
         raise BriefError("it is a certificate of another format; use the hotdesk that made it, or a later one")
-    if not fits(told, CERTIFICATE) or canonical(told) != body:
+    if not fits(told, shape) or canonical(told) != body:
         raise BriefError("it is no certificate: a field is missing, too much, of another type, or written otherwise")
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(told["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
@@ -187,3 +200,8 @@ def finite(text: str) -> float:
 def digest_of(text: str) -> str:
     """Give the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def beside_digest(beside: Mapping[str, str]) -> str:
+    """Give the digest of what a check had beside the file, as the journal has it; empty: nothing."""
+    return hashlib.sha256(canonical(dict(beside))).hexdigest() if beside else ""

@@ -232,6 +232,8 @@ class Verified:
     findings: tuple[str, ...]
     paper: str = ""
     """The whole verdict, with what pages look like: see `checks.written`."""
+    beside: str = ""
+    """SHA-256 of what the check had beside the file, as its certificate lists it; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)

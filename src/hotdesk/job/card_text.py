@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hotdesk.brief.names import registrable
 from hotdesk.errors import printable
 from hotdesk.event import Pending
 from hotdesk.job.waiting import WORDS, Card
@@ -37,8 +38,9 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
 
 
 def named_hosts(facts: Mapping[str, str]) -> dict[str, str]:
-    """Write hosts as they are asked for on the wire, so that no letter passes for another."""
-    return {name: punycode(value) if name == "host" else value for name, value in facts.items()}
+    """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
+    told = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
+    return {"domain": registrable(told["host"]), **told} if "host" in told else told
 
 
 def punycode(host: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from hotdesk.brain.amending import Amendment, difference, widened
 from hotdesk.brain.permits import granted, held, is_risky, needs_fresh
-from hotdesk.brief import Rule, grant_text, parse_rule, rule_text
+from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.job import Job
-from hotdesk.brief.names import SHARED, is_address
+from hotdesk.brief.names import domain_first, registrable
 from hotdesk.brief.within import within
 from hotdesk.errors import BriefError, printable
 from hotdesk.job.waiting import WORDS, Card
@@ -48,7 +48,7 @@ def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
     }
     lines = [
         *difference(old, new),
-        *(f"beyond the brief: {each} (of {owner_of(parse_rule(each))})" for each in outside),
+        *(f"beyond the brief: {registrable(parse_rule(each).host)}: {each}" for each in outside),
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, asked))
     lines += [f"at stake: {each}" for each in after if each not in before]
@@ -103,7 +103,7 @@ def step_lines(plan: Plan, index: int, job: Job) -> Iterator[str]:
     yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{live}"
     yield from (f"   goes to {each}" for each in goes_to(step, job))
     grants = granted(step, job.scope)
-    yield from (f"   uses the secret {grant_text(each)}" for each in grants)
+    yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
         if names is None or names:
             yield f"   {what}: {ALL if names is None else ', '.join(names)}"
@@ -125,10 +125,13 @@ def place(plan: Plan, index: int, job: Job) -> str:
 
 
 def goes_to(step: Step, job: Job) -> Iterator[str]:
-    """List where a step goes: method, host in ASCII, path, whose host it is, and whether the brief asks."""
+    """List where a step goes: whose host it is, whether the brief asks, then method, host in ASCII and path.
+
+    A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.
+    """
     if step.hosts is None:
         rules = [each for each in held(step.name, job.scope.rules) if each.verdict != "deny"]
-        yield from (f"{rule_text(each)} (of {owner_of(each)}; {ALL})" for each in rules)
+        yield from (f"{registrable(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
         return
     for text in step.hosts:
         try:
@@ -138,13 +141,4 @@ def goes_to(step: Step, job: Job) -> Iterator[str]:
             continue
         cover = within(rule, held(step.name, job.scope.rules))
         how = "refused: beyond the brief" if cover is None else "asked each time" if cover.verdict == "ask" else ""
-        yield f"{rule_text(rule)} (of {owner_of(rule)}{f'; {how}' if how else ''})"
-
-
-def owner_of(rule: Rule) -> str:
-    """Give the part of a host that somebody registered: what stands before it is theirs to choose."""
-    host = rule.host.removeprefix("*.")
-    labels = host.split(".")
-    if is_address(host) or len(labels) < 3:
-        return host
-    return ".".join(labels[-3:] if ".".join(labels[-2:]) in SHARED else labels[-2:])
+        yield f"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"

@@ -33,6 +33,7 @@ def claim_of(made: Made, job: str, wall: str, images: Path, *, recorded: bool) -
 def check_of(seen: Seen, wall: str, images: Path) -> dict[str, object]:
     """Say what one check was, and what it saw."""
     return {
+        "beside": dict(seen.beside),
         "check": seen.check,
         "desk": desk_of(wall),
         "expect": dict(seen.expect),

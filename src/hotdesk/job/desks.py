@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import anyio
 
@@ -71,17 +72,22 @@ class Desks:
         for name in self.job.inputs:
             await self.bring_input(desk, name, placed(name))
 
-    async def bring_beside(self, desk: Desk, names: Iterable[str]) -> None:
-        """Put what a check needs on its desk."""
+    async def bring_beside(self, desk: Desk, names: Iterable[str]) -> dict[str, str]:
+        """Put what a check needs on its desk; give the digest of each."""
+        digests: dict[str, str] = {}
         for name in names:
-            await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")
+            digests[name] = await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")
+        return digests
 
-    async def bring_input(self, desk: Desk, name: str, target: str) -> None:
-        """Put a file of the brief's folder or of the drive on a desk."""
+    async def bring_input(self, desk: Desk, name: str, target: str) -> str:
+        """Put a file or folder of the brief's folder, or a file of the drive, on a desk; give its digest."""
         if name.startswith(DRIVE):
-            await desk.write(target, read_input(Drive(self.machine.config.lib / "drive"), name, me()))
-        else:
-            await put(desk, self.job.folder / name, target)
+            data = read_input(Drive(self.machine.config.lib / "drive"), name, me())
+            await desk.write(target, data)
+            return hashlib.sha256(data).hexdigest()
+        digest = await anyio.to_thread.run_sync(digest_of, self.job.folder / name)
+        await put(desk, self.job.folder / name, target)
+        return digest
 
     async def begin_side(self, scope: Scope, files: Iterable[str]) -> Desk:
         """Open a desk beside the first, with these of its files and nothing else."""
@@ -168,3 +174,13 @@ def below(name: str, source: Desk, entry: Entry) -> str | None:
     inside = path.relative_to(home) if path.is_relative_to(home) else path
     wanted = PurePosixPath(name)
     return str(inside) if inside.is_relative_to(wanted) and ".." not in inside.parts else None
+
+
+def digest_of(path: Path) -> str:
+    """Give the SHA-256 of a file; of a folder, that of its files' digests and names as `sha256sum` lists them."""
+    if not path.is_dir():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    listed = "".join(f"{digest_of(each)}  {each.relative_to(path)}\n" for each in files)
+    return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()

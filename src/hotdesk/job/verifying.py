@@ -20,6 +20,7 @@ from hotdesk.checks.asked import checks_of
 from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
 from hotdesk.checks.written import Seen, seen_of, to_json
 from hotdesk.desk.seam import Desk
+from hotdesk.drive.certificate import beside_digest
 from hotdesk.errors import alone
 from hotdesk.event import StepBegun, StepEnded, Verified
 from hotdesk.job.desks import Desks
@@ -146,11 +147,12 @@ class Verifying:
             at = await self.place(check, own, office=office)
             self.log.note(StepBegun(self.log.job, "verify", f"{made.item.path} by {name}", at.desk.id))
             try:
-                evidence = await self.gathered(check, at, place, made)
+                evidence, beside = await self.gathered(check, at, place, made)
             except BaseException as e:
                 self.log.note(StepEnded(self.log.job, "verify", "failed", said(e), at.desk.id))
                 raise
         verdict, seen = await anyio.to_thread.run_sync(judged, check, evidence, name, at.image, expect)
+        seen = replace(seen, beside=beside)
         self.write_down(made, verdict, seen, at.desk)
         return seen
 
@@ -168,20 +170,20 @@ class Verifying:
         desk = await stack.enter_async_context(self.desks.sterile(image))
         return Place(desk, stack, image, (await desk.usage()).processes)
 
-    async def gathered(self, check: Check, at: Place, place: int, made: Made) -> Evidence:
-        """Bring the file and what its check needs, and have it looked at.
+    async def gathered(self, check: Check, at: Place, place: int, made: Made) -> tuple[Evidence, Mapping[str, str]]:
+        """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
 
         A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt.
         """
         name = f"deliverable-{place}{PurePosixPath(made.item.path).suffix}"
         await at.desk.write(name, made.data)
-        await self.desks.bring_beside(at.desk, check.beside)
+        beside = await self.desks.bring_beside(at.desk, check.beside)
         evidence = await check.gather(at.desk, name)
         trouble = evidence.trouble or await at.left_behind()
         if trouble:
             self.shared = {image: each for image, each in self.shared.items() if each is not at}
             await at.stack.aclose()
-        return replace(evidence, trouble=trouble)
+        return replace(evidence, trouble=trouble), beside
 
     def write_down(self, made: Made, verdict: Verdict, seen: Seen, desk: Desk) -> None:
         """Write a verdict down."""
@@ -189,7 +191,17 @@ class Verifying:
         paper = self.log.papers.write(to_json(seen))
         job, path = self.log.job, made.item.path
         self.log.note(
-            Verified(job, desk.id, path, made.sha256, seen.check, outcome, verdict.findings, paper),
+            Verified(
+                job,
+                desk.id,
+                path,
+                made.sha256,
+                seen.check,
+                outcome,
+                verdict.findings,
+                paper,
+                beside_digest(seen.beside),
+            ),
             StepEnded(job, "verify", "done", "", desk.id),
         )
 

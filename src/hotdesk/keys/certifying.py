@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hotdesk.drive.certificate import CLAIM, Told, digest_of, fits, sign
+from hotdesk.drive.certificate import CLAIM, Told, beside_digest, digest_of, fits, sign
 from hotdesk.drive.journal import Journal
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import (
@@ -125,6 +125,8 @@ def refusal(story: Story, looks: list[Verified], claim: Told) -> str:
         return "its checks looked at other bytes"
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
         return "its checks found something else"
+    if any(look.beside != beside_digest(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
+        return "its checks had something else beside them"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
         return "no model thought: its decisions were recorded"
     return ""

@@ -40,6 +40,9 @@ def test_a_table_is_read_by_its_words() -> None:
         ({"ready": {"base": -1}}, "from 0 to 1000"),
         ({"longest": 100000}, "from 1 to 86400"),
         ({"shutdown": "keep"}, "takes burn, leave"),
+        ({"models": "anthropic:x"}, "takes a list of models"),
+        ({"models": ["gpt-5"]}, "anthropic:MODEL, openai:MODEL"),
+        ({"models": ["chat:x@file:///etc/passwd"]}, "names no model"),
     ],
 )
 def test_a_mistake_is_named(table: dict[str, object], why: str) -> None:

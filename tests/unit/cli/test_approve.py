@@ -21,6 +21,7 @@ ASKED = Asked(
 def test_a_card_shows_facts_first_and_the_desks_words_last() -> None:
     assert card(ASKED).splitlines() == [
         "1a2b3c4d",
+        "  domain  xn--80ak6aa92e.com",
         "  host    xn--80ak6aa92e.com",
         "  method  GET",
         "  path    /x",
@@ -59,7 +60,7 @@ def test_how_much_a_request_would_send_is_said(size: int, shown: str) -> None:
 
 
 def test_what_of_a_rule_is_not_shown_is_said() -> None:
-    line = card(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[4]
+    line = card(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
     assert line.endswith("… and 511 characters more: see --json")
 
 

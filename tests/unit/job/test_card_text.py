@@ -24,6 +24,7 @@ def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
         "1a2b3c4d  one host more",
         "  asks for  a change of the plan",
         "  step      read",
+        "  domain    xn--aple-h6d.test",
         "  host      xn--aple-h6d.test",
         "  method    POST",
         "  path      /x",

@@ -10,7 +10,8 @@ import pytest
 from hotdesk.brain.amending import Amendment, amend
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.job import Deliverable, Job
-from hotdesk.job.cards import amendment_card, owner_of, plan_card
+from hotdesk.brief.names import registrable
+from hotdesk.job.cards import amendment_card, plan_card
 from hotdesk.plan import Action, Plan, Step
 
 RULES = ("read erp.example.test", "POST erp.example.test/orders", "ask POST erp.example.test/pay", "read doc.test")
@@ -40,14 +41,14 @@ def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
     assert card.facts["preflight"] == "1 held, 1 failed"
     assert card.lines == (
         "1. read (work), at the same desk",
-        "   goes to GET doc.test/x (of doc.test)",
+        "   goes to doc.test: GET doc.test/x",
         "   tools: shell",
         "   reads: in",
         "   makes: a.csv",
         "2. pay (choose), at a fresh desk with named files only",
-        "   goes to POST erp.example.test/orders (of example.test)",
-        "   goes to POST erp.example.test/pay (of example.test; asked each time)",
-        "   goes to GET evil.test (of evil.test; refused: beyond the brief)",
+        "   goes to example.test: POST erp.example.test/orders",
+        "   goes to example.test: (asked each time) POST erp.example.test/pay",
+        "   goes to evil.test: (refused: beyond the brief) GET evil.test",
         "   uses the secret erp@erp.example.test bearer",
         "   reads: a.csv",
         "   may choose go: shell {'command': 'x\\u202e'}",
@@ -79,7 +80,7 @@ def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
 
 def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
     card = plan_card(Plan((Step("count", "Count."),)), JOB)
-    assert "   goes to read doc.test (of doc.test; all the brief has for it)" in card.lines
+    assert "   goes to doc.test: read doc.test (all the brief has for it)" in card.lines
     assert "   tools: all the brief has for it" in card.lines
 
 
@@ -91,7 +92,7 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
     assert card.facts["within the brief"] == "no"
     assert card.lines == (
         "+ read: host POST a.very.long.name.evil.test/x",
-        "beyond the brief: POST a.very.long.name.evil.test/x (of evil.test)",
+        "beyond the brief: evil.test: POST a.very.long.name.evil.test/x",
         "at stake: read: may write as nobody: POST a.very.long.name.evil.test/x",
     )
     assert len(card.words) == 300
@@ -105,10 +106,12 @@ def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() ->
         ("*.example.test", "example.test"),
         ("www.shop.co.uk", "shop.co.uk"),
         ("me.github.io", "me.github.io"),
+        ("a.me.blob.core.windows.net", "me.blob.core.windows.net"),
+        ("github.io", "github.io"),
         ("bücher.example", "xn--bcher-kva.example"),
         ("192.0.2.1", "192.0.2.1"),
         ("localhost", "localhost"),
     ],
 )
 def test_whose_host_it_is(host: str, expected: str) -> None:
-    assert owner_of(parse_rule(host)) == expected
+    assert registrable(parse_rule(host).host) == expected

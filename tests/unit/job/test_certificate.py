@@ -18,7 +18,7 @@ from hotdesk.checks.seam import Page, Verdict
 from hotdesk.checks.written import seen_of
 from hotdesk.cli.verify_page import page, short
 from hotdesk.config import Config
-from hotdesk.drive.certificate import CLAIM, canonical, fits, read, sign
+from hotdesk.drive.certificate import CLAIM, DOMAIN, canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read as read_journal
@@ -31,7 +31,11 @@ from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.verifying import Made
 from hotdesk.keys.certifying import certify
 
-GOLDEN = Path(__file__).parents[2] / "golden/certificate-v1.json"
+GOLDEN = Path(__file__).parents[2] / "golden/certificate-v2.json"
+FIRST = GOLDEN.with_name("certificate-v1.json")
+
+
+BESIDE = {"rule.py": "78" * 32}
 
 
 def looked_at(**more: Any) -> Made:
@@ -132,11 +136,46 @@ def test_what_would_be_too_large_is_not_signed(tmp_path: Path) -> None:
         assert journal.waiting == 0
 
 
-def test_a_certificate_of_the_first_format_can_always_be_read() -> None:
-    told, public = read(GOLDEN.read_bytes())
+@pytest.mark.parametrize("golden", [FIRST, GOLDEN], ids=["first", "second"])
+def test_a_certificate_of_every_format_can_always_be_read(golden: Path) -> None:
+    told, public = read(golden.read_bytes())
     assert (told["file"]["name"], fingerprint(public)) == (NAME, fingerprint(SIGNER.public))
+    assert "signed" in "".join(short(told, NAME, "ab", "as --signer says"))
+
+
+def test_a_certificate_is_signed_as_the_golden_one_is() -> None:
+    told, _ = read(GOLDEN.read_bytes())
+    assert told["checks"][0]["beside"] == BESIDE
+    assert f"beside       rule.py, sha256 {BESIDE['rule.py']}" in "\n".join(short(told, NAME, "ab", "as --signer says"))
     del told["public_key"], told["format"]
     assert sign(told, SIGNER) == GOLDEN.read_bytes()
+
+
+def test_neither_format_has_the_fields_of_the_other() -> None:
+    for golden, other in ((FIRST, 2), (GOLDEN, 1)):
+        told, _ = read(golden.read_bytes())
+        body = canonical({**told, "format": other})
+        signature = SIGNER.sign(DOMAIN + body).hex().encode()
+        with pytest.raises(BriefError, match="a field is missing, too much"):
+            read(body[:-1] + b',"signature":"' + signature + b'"}\n')
+
+
+async def test_a_certificate_has_the_digest_of_the_check_that_was_run(machine: LocalMachine, tmp_path: Path) -> None:
+    rule = b'import json; print(json.dumps({"faults": [], "held": ["fine"], "values": {}}))'
+    (tmp_path / "rule.py").write_bytes(rule)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/a.txt").write_bytes(b"a")
+    expect = {"file": "rule.py", "beside": ["more"]}
+    receipt = await made(machine, stock(tmp_path, Wanted("custom", expect)), FILE)
+    assert receipt.outcome == "done", receipt.why
+    drive = Drive(machine.config.lib / "drive")
+    (kept,) = drive.ls(who=OPERATOR)
+    told, _ = read(drive.certificate(kept))
+    listed = f"{hashlib.sha256(b'a').hexdigest()}  a.txt\n"
+    assert [each["beside"] for each in told["checks"]] == [
+        {},
+        {"rule.py": hashlib.sha256(rule).hexdigest(), "more": hashlib.sha256(listed.encode()).hexdigest()},
+    ]
 
 
 @pytest.fixture
@@ -162,7 +201,7 @@ async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMac
 
 
 def test_in_short_a_certificate_hides_nothing_that_was_not_checked() -> None:
-    told, _ = read(GOLDEN.read_bytes())
+    told, _ = read(FIRST.read_bytes())
     first = told["checks"][0]
     unseen = [f"thing {number}" for number in range(60)]
     told["checks"] = [{**first, "held": ["much\nof it"] * 99, "not_checked": unseen}, {**first, "not_checked": []}]

@@ -12,6 +12,7 @@ from pydantic import Field
 from hotdesk.api.native.asking import Asked, ForApproval
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import After, Limit, Model, Page, clean, paged
+from hotdesk.brief.names import registrable
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked as Question
 from hotdesk.job import questions
@@ -184,7 +185,8 @@ async def at_doors(asked: Asked) -> list[Approval]:
 def of_question(asked: Asked, question: Question, tale: Tale | None) -> Approval:
     """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
-    facts = {"host": question.host, "method": question.method, "path": question.path, **size, "adds": question.rule}
+    place = {"domain": registrable(question.host), "host": question.host}
+    facts = {**place, "method": question.method, "path": question.path, **size, "adds": question.rule}
     card = CardShown(
         title="Let this out?", facts={name: clean(value) for name, value in facts.items()}, lines=[],
         words=clean(question.reason[:WORDS]), subject=clean(question.rule),

@@ -19,6 +19,8 @@ from hotdesk.brief.job import Job
 from hotdesk.brief.reading import FILES, parse_job
 from hotdesk.brief.reserved import OPERATOR_ONLY
 from hotdesk.brief.value import Form
+from hotdesk.checks import find
+from hotdesk.checks.asked import checks_of
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.names import check_name
 
@@ -45,6 +47,8 @@ def lay_out(asked: Asked, folder: Path, text: str, form: Form, files: Sequence[S
         name = check_name(each.name)
         if name.partition("/")[0] in FILES:
             raise Problem(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
+        if template is not None:
+            require_wanted(template, name)
         uploads.place(asked, each.upload, folder / name)
     if template is None:
         refuse_reserved(text)
@@ -54,6 +58,8 @@ def lay_out(asked: Asked, folder: Path, text: str, form: Form, files: Sequence[S
         raise Problem(400, "brief", f"the brief{e}") from None
     if template is None:
         require_public(job.scope.rules)
+    else:
+        require_own_checks(template, job, files)
     require_template(job.image)
     if job.wall == "local":
         raise Problem(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
@@ -69,6 +75,25 @@ def refuse_reserved(text: str) -> None:
     for key, reserved in OPERATOR_ONLY.items():
         if key != BESIDE and key in told and (reserved.always or reserved.when(told[key])):
             raise Problem(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
+
+
+def require_wanted(template: Template, name: str) -> None:
+    """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
+    asked_for = [each.name for each in template.shown.files]
+    if (template.folder / name.partition("/")[0]).exists():
+        raise Problem(400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced")
+    if name not in asked_for and not template.shown.uploads:
+        wanted = f"it takes {', '.join(asked_for)}" if asked_for else "it takes no files"
+        raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {wanted}")
+
+
+def require_own_checks(template: Template, job: Job, files: Sequence[Sent]) -> None:
+    """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
+    listed = {each.name for each in template.shown.files}
+    needed = {name for item in job.deliverables for check in checks_of(item) for name in find(*check).beside}
+    for name in sorted({each.name for each in files} - listed):
+        if any(name == each or name.startswith(f"{each}/") for each in needed):
+            raise Problem(400, "brief.file", f"{name} is part of a check; only this server's operator can supply it")
 
 
 def bring(template: Template, folder: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path as Place
 from typing import Annotated, Literal
@@ -11,6 +13,7 @@ import anyio
 from fastapi import APIRouter, Path, Response
 from pydantic import Field, model_validator
 
+from hotdesk.api.models import EXAMPLES, refusal
 from hotdesk.api.native import templates
 from hotdesk.api.native.asking import Asked, ForJobs
 from hotdesk.api.native.briefs import Sent, lay_out
@@ -20,10 +23,12 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.repeats import IdempotencyKey
 from hotdesk.api.native.requested import Request, make_folder, takes
 from hotdesk.api.native.shapes import After, JobName, Limit, Model, Page, paged
-from hotdesk.api.native.templates import Filled
+from hotdesk.api.native.templates import Filled, Template
 from hotdesk.api.native.told import JobLine, JobShown, line, unborn, whole, whole_unborn
 from hotdesk.api.native.uploads import UploadId
 from hotdesk.api.orders import folder_of
+from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.job import Job, Models
 from hotdesk.brief.value import Form
 from hotdesk.desk.seam import new_id
 from hotdesk.job.cases import JOBS, journal_of
@@ -32,7 +37,8 @@ from hotdesk.job.held import is_held
 from hotdesk.job.tale import Tale, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
-ModelName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$")]
+ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
+"""Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
 
 
 class FileSent(Model):
@@ -89,9 +95,9 @@ async def started(asked: Asked, told: JobOrder) -> JobShown:
     folder = make_folder(asked.tenant.settings, job)
     jobs = asked.native.jobs
     try:
-        request, scripted = await anyio.to_thread.run_sync(prepared, asked, told, job, folder)
+        request, scripted, models = await anyio.to_thread.run_sync(prepared, asked, told, job, folder)
         jobs.remember(asked.tenant.name, asked.tenant.settings, request)
-        options = {**told.limits.model_dump(exclude_none=True), "models": list(told.models), "approve": told.approve}
+        options = {**told.limits.model_dump(exclude_none=True), "models": list(models), "approve": told.approve}
         options |= {"template": told.template} if scripted else {}
         take = partial(asked.tenant.host.take, **request.takes)
         await jobs.starter.work(asked.tenant.name, job, take, requester=asked.caller.name, **options)
@@ -101,18 +107,42 @@ async def started(asked: Asked, told: JobOrder) -> JobShown:
     return whole_unborn(asked, request)
 
 
-def prepared(asked: Asked, told: JobOrder, job: str, folder: Place) -> tuple[Request, bool]:
-    """Lay a brief out; give what is remembered of it, and whether a template's script acts."""
+def prepared(asked: Asked, told: JobOrder, job: str, folder: Place) -> tuple[Request, bool, tuple[str, ...]]:
+    """Lay a brief out; give what is remembered of it, whether a template's script acts, and which models else."""
     form: Form = "json" if told.template is not None else "toml"
     template = templates.find(asked.native.templates, told.template) if told.template is not None else None
     text = templates.filled(template, told.values) if template is not None else told.brief or ""
     files = [Sent(each.upload, each.name) for each in told.files]
     read = lay_out(asked, folder, text, form, files, template)
     scripted = template is not None and template.shown.scripted and not told.models
-    if not (scripted or told.models or read.models.plan):
-        raise Problem(400, "brief.models", "nobody was named who thinks: give `models`, as anthropic:MODEL")
+    models = () if scripted else chosen_models(asked, told, read, template)
     amounts = takes(read.size, read.deliverables)
-    return Request(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted
+    return Request(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted, models
+
+
+def chosen_models(asked: Asked, told: JobOrder, read: Job, template: Template | None) -> tuple[str, ...]:
+    """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
+    listed = asked.native.serving.models
+    own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
+    require_models((*told.models, *own), listed)
+    if not told.models and not read.models.plan and not listed:
+        raise Problem(
+            400,
+            "brief.models",
+            f"no model is chosen, and this server has no default; name one, as {EXAMPLES}, or have its operator set "
+            "`[serve] models`",
+        )
+    models = tuple(told.models) or (() if read.models.plan else listed[:1])
+    if models:
+        admitted(replace(read, models=Models(models, models)), asked.tenant.settings.limits)
+    return models
+
+
+def require_models(names: Iterable[str], listed: Sequence[str]) -> None:
+    """Refuse models that jobs of this server may not use."""
+    for name in names:
+        if why := refusal(name, listed):
+            raise Problem(400, "brief.models", why)
 
 
 @router.get("", summary="Jobs")

@@ -13,7 +13,7 @@ from hotdesk.api.native.events import Happened, as_dict
 from hotdesk.api.native.jobs import find
 from hotdesk.api.native.problems import documented
 from hotdesk.api.native.shapes import JobName, Limit, Model, Page, clean
-from hotdesk.brief.names import bracketed
+from hotdesk.brief.names import bracketed, registrable
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
@@ -41,6 +41,7 @@ class DoorShown(Model):
     name: str
     verdict: str
     method: str
+    domain: str = Field(description="What somebody registered of the host: what stands before it is theirs to choose.")
     host: str
     path: str
     status: int
@@ -104,7 +105,7 @@ def as_shown(row: Row) -> DoorShown:
     refused = row.name == Exchange.__name__ and verdict == "deny"
     return DoorShown.model_validate({
         "id": row.id, "at": row.at / 1000, "name": row.name, "verdict": verdict, "reason": reason, **texts, **numbers,
-        "rule_to_allow": rule_for(data) if refused else "",
+        "domain": registrable(texts["host"]), "rule_to_allow": rule_for(data) if refused else "",
     })  # fmt: skip
 
 

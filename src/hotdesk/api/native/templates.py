@@ -9,14 +9,13 @@ name = "month"
 title = "Which month?"
 default = "June"
 
-What stands as `{month}` in the brief's texts is what was filled in. A `brain.py` beside it acts where no model is
-named.
+What stands as `{month}` in the brief's texts is what was filled in; `filling` says where it may stand. A `brain.py`
+beside it acts where no model is named.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from fastapi import APIRouter
 from pydantic import AfterValidator, Field, ValidationError
 
 from hotdesk.api.native.asking import ForJobs
+from hotdesk.api.native.filling import Parameters, fill_brief
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
 from hotdesk.api.orders import NAME_SHAPE, SCRIPT
@@ -34,7 +34,6 @@ from hotdesk.config import Config
 
 router = APIRouter(prefix="/templates", tags=["jobs"], responses=documented())
 FILE = "template.toml"
-HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
 Filled = Annotated[str, Field(max_length=10_000)] | bool | int | float
 Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 """One paragraph, however its lines were broken in the file."""
@@ -136,14 +135,7 @@ def filled(template: Template, values: Mapping[str, Filled]) -> str:
             raise Problem(400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`")
         if (choices := known[name].choices) is not None and value not in choices:
             raise Problem(400, "template.value", f"{name!r} takes one of {', '.join(choices)}")
+    free = {name for name, each in known.items() if each.choices is None and told[name] != each.default}
+    parameters = Parameters({name: str(value) for name, value in told.items()}, frozenset(free))
     brief = tomllib.loads((template.folder / "brief.toml").read_text())
-    return json.dumps(put_in(brief, {name: str(value) for name, value in told.items()}))
-
-
-def put_in(value: object, told: Mapping[str, str]) -> object:
-    """Put what was filled in into every text."""
-    if isinstance(value, dict):
-        return {key: put_in(each, told) for key, each in value.items()}
-    if isinstance(value, list):
-        return [put_in(each, told) for each in value]
-    return HOLE.sub(lambda hole: told.get(hole[1], hole[0]), value) if isinstance(value, str) else value
+    return json.dumps(fill_brief(brief, parameters))

@@ -76,5 +76,9 @@ def place(asked: Asked, number: str, target: Path) -> None:
     source = folder_of(asked.tenant.settings) / number
     if not source.is_file():
         raise Problem(404, "upload.missing", f"there is no upload {number}, or no longer; POST /uploads again")
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with source.open("rb") as data, target.open("xb") as placed:
+            shutil.copyfileobj(data, placed)
+    except (FileExistsError, NotADirectoryError):
+        raise Problem(400, "brief.file", f"{target.name} is there already; send each file under its own name") from None

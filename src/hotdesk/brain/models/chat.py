@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from hotdesk.brain.models import chat_form
 from hotdesk.brain.models.driver import Driver
@@ -17,6 +18,8 @@ from hotdesk.errors import BriefError, printable
 WINDOW = 16_000
 VARIABLE = "HOTDESK_CHAT_KEY"
 """The key of such a server, if it wants one. OpenAI's own key goes to OpenAI only."""
+URL_VARIABLE = "HOTDESK_CHAT_URL"
+"""The address that key is for. It is sent to no other one, whatever a model's name says."""
 WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
 """How many tokens such a server lets a request and its reply have together; they do not say so themselves."""
 SMALLEST = 1000
@@ -43,9 +46,10 @@ class Chat(Driver):
         patience: Patience | None = None,
     ) -> None:
         """Where no key or window is given, the variable's; where there is none, none and a small one."""
-        options = {"base_url": base_url, "api_key": key or os.environ.get(VARIABLE) or NO_KEY}
+        options = {"base_url": base_url, "api_key": key or key_for(base_url) or NO_KEY}
         name = name or f"chat:{model}@{base_url}"
-        line = Line(name, "openai", "AsyncOpenAI", VARIABLE, patience, options)
+        variable = VARIABLE if key or key_for(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
+        line = Line(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
         super().__init__(model, window or window_set(), prices, chat_form, line)
 
@@ -61,6 +65,26 @@ class Chat(Driver):
     async def begin(self, client: Any, told: dict[str, Any]) -> Any:
         """Begin a stream of a completion."""
         return await client.chat.completions.create(**told, stream=True)
+
+
+def key_for(base_url: str) -> str:
+    """Give the key that is set for a server's address; nothing where it is for another, or none says for which."""
+    here = address(base_url)
+    if here is None or here != address(os.environ.get(URL_VARIABLE, "")):
+        return ""
+    return os.environ.get(VARIABLE, "")
+
+
+def address(url: str) -> tuple[str, str, int, str] | None:
+    """Give what two URLs of one server have in common; None: it is no address."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        return None
+    if not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+        return None
+    return parts.scheme, parts.hostname.lower(), port, parts.path.rstrip("/")
 
 
 def window_set() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hotdesk.brief.names import domain_first
 from hotdesk.cli.board.state import State
 from hotdesk.event import (
     Alarm,
@@ -150,7 +151,7 @@ def how_to_answer(pending: Pending) -> str:
 
 def target(event: Exchange | Asked) -> str:
     """Say where a desk wants to go."""
-    return f"{event.method} {event.host}{event.path}"[:TARGET]
+    return domain_first(event.host, f"{event.method} {event.host}{event.path}")[:TARGET]
 
 
 def of(step: str) -> str:

@@ -15,6 +15,7 @@ from tests.providers.chat import chat_server
 from tests.providers.chat import text as chat_text
 from tests.providers.openai import openai_server
 from tests.providers.openai import text as openai_text
+from tests.providers.server import Trouble
 
 from hotdesk.brain.models import allowed
 from hotdesk.brain.models.line import Patience
@@ -152,7 +153,18 @@ async def test_openais_key_and_account_go_to_openai_only(monkeypatch: pytest.Mon
 async def test_a_chat_server_may_want_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-chat")
     with chat_server(lambda body: [chat_text("A.")]) as server:
+        monkeypatch.setenv("HOTDESK_CHAT_URL", f"{server.base_url}/")
         model = find("ollama:m-1", base_url=server.base_url, patience=ONCE)
         await model.ask(REQUEST)
         await model.close()
         assert (model.name, server.headers[0]["authorization"]) == ("ollama:m-1", "Bearer key-of-chat")
+
+
+async def test_a_refused_key_says_for_which_address_it_has_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-chat")
+    with chat_server(lambda body: []) as server:
+        server.trouble.append(Trouble(401))
+        model = find(f"chat:m-1@{server.base_url}", patience=ONCE)
+        with pytest.raises(ModelError, match=f"set HOTDESK_CHAT_KEY, and HOTDESK_CHAT_URL={server.base_url}"):
+            await model.ask(REQUEST)
+        await model.close()

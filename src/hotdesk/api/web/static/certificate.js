@@ -14,6 +14,7 @@ export function showCertificate(told, each) {
     ]),
     told.checks.map((check) => h("section", null, h("h3", null, `Check: ${check.check}`), h("ul", { class: "plainlist" }, [
       check.held.map((line) => h("li", null, line)),
+      Object.entries(check.beside || {}).map(([name, hash]) => h("li", null, `${name}: sha256 ${hash}`)),
       check.not_checked.map((line) => h("li", { class: "quiet" }, `not checked: ${line}`)),
     ]))),
     h("p", { class: "hint" }, "It says what was checked, and that the file is that file. Anybody can verify it offline: ",

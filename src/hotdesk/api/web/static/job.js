@@ -169,7 +169,7 @@ function doorTable(rows, id, load) {
     h("tbody", null, rows.map((each) => h("tr", null, [
       h("td", null, moment(each.at)),
       h("td", null, chip({ allow: "admitted", deny: "refused", ask: "asked" }[each.verdict] || each.verdict)),
-      h("td", { class: "long" }, h("code", null, `${each.method} ${each.host}${each.path}`), each.reason && h("div", { class: "quiet" }, each.reason)),
+      h("td", { class: "long" }, each.host.length > 40 && h("strong", null, each.domain, " "), h("code", null, `${each.method} ${each.host}${each.path}`), each.reason && h("div", { class: "quiet" }, each.reason)),
       h("td", null, each.status || ""),
       h("td", { class: "number" }, each.up ? size(each.up) : ""),
       h("td", { class: "number" }, each.down ? size(each.down) : ""),

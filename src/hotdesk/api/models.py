@@ -1,0 +1,46 @@
+"""Which models a server's jobs may use: those its operator lists, or a provider's own where nothing is listed.
+
+A name with an address in it makes this machine call that address, so only the operator can allow one: by writing
+exactly that name into `[serve] models`. Standard library only: the starter checks every name again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hotdesk.errors import printable
+
+PROVIDERS = ("anthropic", "openai")
+"""Providers whose address is not part of a model's name."""
+SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,255}")
+FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai"}
+"""How the names of a provider's models begin."""
+EXAMPLES = "anthropic:claude-sonnet-5 or openai:gpt-5"
+
+
+def refusal(name: str, listed: Sequence[str] = ()) -> str:
+    """Say why a job of a server may not use a model, and what to write instead; empty: it may."""
+    if name in listed:
+        return ""
+    shown = printable(name[:80])
+    if listed:
+        return f"this server does not offer the model {shown!r}; choose one of {', '.join(listed)}"
+    if not SHAPE.fullmatch(name):
+        return f"{shown!r} is not a model's full name; write {suggestion(name)}"
+    provider, _, model = name.partition(":")
+    if provider not in PROVIDERS or "//" in model:
+        return (
+            f"the model {shown!r} has an address, or none of the providers {', '.join(PROVIDERS)}; only this server's "
+            f"operator can allow it, by listing it in `[serve] models`; without one write {EXAMPLES}"
+        )
+    return ""
+
+
+def suggestion(name: str) -> str:
+    """Give the full name that was probably meant."""
+    for begin, provider in FAMILIES.items():
+        whole = f"{provider}:{name}"
+        if name.lower().startswith(begin) and SHAPE.fullmatch(whole):
+            return whole if name.lower() != begin else f"{provider}:MODEL, as in {EXAMPLES}"
+    return f"PROVIDER:MODEL, as in {EXAMPLES}"
