@@ -90,7 +90,7 @@ class Control:
         async def work() -> Response:
             timeout = seconds(told.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
             image = self.snapshots.image(tenant, told.template)
-            order = order_of(told, image, timeout, self.sandboxes, secure=not old or told.secure)
+            order = await order_of(told, image, timeout, self.sandboxes, secure=not old or told.secure)
             return answer(views.opened(await self.sandboxes.create(tenant, order), self.domain), 201)
 
         digest = hashlib.sha256(told.model_dump_json().encode()).hexdigest()
