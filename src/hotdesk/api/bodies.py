@@ -19,7 +19,7 @@ FILES = re.compile(r"/api/v1/(?:uploads|drive/.*|desks/[^/]*/file)")
 
 
 class BodyError(Exception):
-    """A body that is too large or does not come; `status` says which."""
+    """A body that is too large, does not come, or was broken off; `status` says which."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -41,13 +41,13 @@ async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
     with anyio.move_on_after(SECONDS):
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise BodyError(400, "request.left", "the caller hung up before the body was read")
             data += message.get("body", b"")
             if len(data) > most:
                 raise too_large(most)
             if not message.get("more_body"):
-                return again(
-                    {**message, "body": bytes(data)} if message["type"] == "http.request" else message, receive
-                )
+                return again({**message, "body": bytes(data)}, receive)
     raise BodyError(408, "request.slow", f"the body was not there within {SECONDS:g} s; send it again, and faster")
 
 

@@ -8,6 +8,7 @@ import resource
 import socket
 import struct
 from collections.abc import Collection
+from contextlib import suppress
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -149,10 +150,16 @@ class Protocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def reset(self) -> None:
-        """Cut the connection with a TCP reset: a stream that ends so has not ended well."""
+        """Cut the connection with a TCP reset: a stream that ends so has not ended well.
+
+        Its client may have hung up before: whoever cuts the connections of a sandbox never fails at one of them.
+        """
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+            with suppress(OSError):  # closed already
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+        if self.cycle is not None:
+            self.cycle.disconnected = True
         self.transport.abort()
 
     def take(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.to_thread
 import uvicorn
 from anyio.abc import TaskGroup
+from fastapi import FastAPI
 
-from hotdesk.api import local, privileges, telemetry, tenants
+from hotdesk.api import local, privileges, stalls, telemetry, tenants
 from hotdesk.api.bodies import LARGEST
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
@@ -29,7 +32,7 @@ from hotdesk.api.listening import Protocol
 from hotdesk.api.mcp.http import Mcp
 from hotdesk.api.mcp.policy import policy_of
 from hotdesk.api.measured import Measured
-from hotdesk.api.native.app import native_app
+from hotdesk.api.native.app import build_routes, native_app
 from hotdesk.api.native.browsers import Browsers
 from hotdesk.api.native.measures import Measures
 from hotdesk.api.native.native import Native
@@ -37,6 +40,7 @@ from hotdesk.api.native.requested import Jobs
 from hotdesk.api.native.templates import places
 from hotdesk.api.notice import Notice
 from hotdesk.api.quotas import Quotas
+from hotdesk.api.resolving import in_thread
 from hotdesk.api.serving import Serving
 from hotdesk.api.starter import started
 from hotdesk.api.strict import Strict
@@ -88,7 +92,7 @@ async def composed(settings: Config, serving: Serving, stopping: anyio.Event | N
     ):
         privileges.give_up(settings)
         tasks.start_soon(local.serve, calls, known)
-        sandboxes = Sandboxes(serving, tasks, defaults_of(serving))
+        sandboxes = Sandboxes(serving, tasks, await in_thread(defaults_of, serving))
         snapshots = Snapshots(starter, sandboxes)
         sandboxes.left = left_ones = Left(sandboxes, snapshots, known)
         left_ones.find()
@@ -101,7 +105,10 @@ async def composed(settings: Config, serving: Serving, stopping: anyio.Event | N
         tasks.start_soon(warm, keys, known, sandboxes)
         tasks.start_soon(bury, settings, known)
         control = Control(keys, known, sandboxes, snapshots)
-        parts = Parts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native_app(shared), page, mcp)
+        native = native_app(shared)
+        await anyio.to_thread.run_sync(build_routes, native)
+        tasks.start_soon(describe, native)
+        parts = Parts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
         yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
         if serving.shutdown == "leave":
             await left_ones.leave()
@@ -134,6 +141,12 @@ async def warm(keys: Keys, known: Tenants, sandboxes: Sandboxes) -> None:
                 sandboxes.stock(tenant, image)
         except (HotdeskError, OSError) as e:
             log(e)
+
+
+async def describe(native: FastAPI) -> None:
+    """Describe the API before anybody asks; then have no collection of garbage walk what stays for good."""
+    await anyio.to_thread.run_sync(native.openapi)
+    gc.freeze()
 
 
 async def bury(settings: Config, known: Tenants) -> None:
@@ -177,8 +190,11 @@ async def serve(
             tasks.start_soon(listener.serve, [sock])
         for listener in listeners:
             await listener.answers.wait()
+        gc.collect()
+        gc.freeze()  # a collection that walks every module holds the event loop up for a tenth of a second
         notice.tell("READY=1")
-        await stopping.wait()
+        with stalls.watched_if_wanted():
+            await stopping.wait()
         notice.tell("STOPPING=1")
         for listener in listeners:
             listener.should_exit = True

@@ -64,7 +64,7 @@ class Keeper:
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning, credentials(owner)[0])
-        self.saves = Saves(settings, self)
+        self.saves = Saves(settings, self.held, self)
         self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)

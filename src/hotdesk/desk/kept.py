@@ -158,13 +158,18 @@ class Kept:
         return sock
 
     async def root(self) -> Link:
-        """Give the link to root's guest; the first call has the keeper start it."""
+        """Give the link to root's guest; the first call has the keeper start it.
+
+        A start that was begun is finished when its caller is cancelled: nobody else would take the guest's call, and a
+        desk whose root is starting cannot be paused.
+        """
         while True:
             while self.thawing is not None:
                 await self.thawing.wait()
             async with self.rising:
                 if self.thawing is None:
-                    return await self.risen()
+                    with anyio.CancelScope(shield=True):
+                        return await self.risen()
 
     async def risen(self) -> Link:
         """Give the link to a root that is up, or will be in a moment."""

@@ -12,7 +12,7 @@ from hotdesk.desk.held import Held
 from hotdesk.desk.image import Image
 from hotdesk.desk.request import Request
 from hotdesk.desk.roots import Teller
-from hotdesk.errors import HotdeskError, ImageError
+from hotdesk.errors import DeskGone, HotdeskError, ImageError
 
 SAVING = "hotdesk.desk.saving"
 """Imported by the child alone: most keepers never save."""
@@ -25,11 +25,12 @@ PR_SET_PDEATHSIG = 1
 class Saves:
     """What one keeper is saving."""
 
-    def __init__(self, settings: Config, owner: Teller) -> None:
+    def __init__(self, settings: Config, desks: dict[str, Held], owner: Teller) -> None:
         self.settings = settings
+        self.desks = desks
         self.owner = owner
-        self.children: dict[int, tuple[int, int]] = {}
-        """Copies under way, by the child's pid: the number of the request, and where the child complains."""
+        self.children: dict[int, tuple[int, int, Held]] = {}
+        """Copies under way, by the child's pid: number of the request, where the child complains, and the desk."""
 
     def begin(self, number: int, held: Held, request: Request) -> None:
         """Start a child that copies a snapshot; `ended` answers."""
@@ -39,7 +40,7 @@ class Saves:
             child, complaint = self.start(layer, room.image, request.name, room.desk)
         finally:
             os.close(layer)
-        self.children[child] = (number, complaint)
+        self.children[child] = (number, complaint, held)
 
     def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
         """Fork a child that copies and says what fails; it holds nothing else of the keeper's, and dies with it."""
@@ -72,11 +73,13 @@ class Saves:
         """Take a child's exit; False when it is not one of these."""
         if pid not in self.children:
             return False
-        asked, complaint = self.children.pop(pid)
+        asked, complaint, held = self.children.pop(pid)
         wrong = os.read(complaint, WORDS).decode("utf-8", "replace")
         os.close(complaint)
         if status == 0:
             self.owner.send({"re": asked, "ok": {}})
+        elif self.desks.get(desk := held.room.desk) is not held:  # its files went while they were copied
+            self.owner.refuse(asked, DeskGone(f"desk {desk} was burnt while it was saved; open another"))
         else:
             self.owner.refuse(asked, ImageError(wrong or f"the image was not saved: its copying ended with {status}"))
         return True

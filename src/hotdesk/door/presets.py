@@ -5,21 +5,19 @@ from __future__ import annotations
 import configparser
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
 from hotdesk.desk import sources
-from hotdesk.door.address import check
+from hotdesk.door.lookups import LOOKUPS, Lookups
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 
 GITHUB = (
@@ -61,7 +59,7 @@ def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None
         return (parse_rule_table(told),)
     if told.strip() in PRESETS:
         name = told.strip()
-        return preset(name, machine) if machine else tuple(map(as_reached, preset(name, read_machine(name))))
+        return preset(name, machine) if machine else as_reached(preset(name, read_machine(name)))
     return (parse_rule(told),)
 
 
@@ -119,18 +117,18 @@ def public_url(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def as_reached(rule: Rule) -> Rule:
-    """Admit private networks for a host that this machine itself reaches on one, whatever its name says."""
-    return replace(rule, private=True) if not rule.private and leads_inside(rule.host) else rule
+def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule, ...]:
+    """Admit private networks for hosts that this machine itself reaches on one, whatever their names say.
 
-
-def leads_inside(host: str) -> bool:
-    """Say whether this machine's resolver leads a name to a private network."""
-    try:
-        found = {ip_address(each[4][0]) for each in socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)}
-    except (OSError, ValueError):
-        return False
-    return any(check(each) is not None and check(each, private=True) is None for each in found)
+    It may wait for the resolver: call it in a thread where an event loop runs.
+    """
+    found = tuple(rules)
+    for rule in found:
+        if not rule.private:
+            lookups.begin(rule.host)  # all at once
+    return tuple(
+        replace(rule, private=True) if not rule.private and lookups.leads_inside(rule.host) else rule for rule in found
+    )
 
 
 def pypi(machine: Machine) -> tuple[Rule, ...]:

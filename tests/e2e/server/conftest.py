@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
+from hotdesk.api import stalls
 from hotdesk.api.keys import Keys
 from hotdesk.config import Config
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 
 PATIENCE = 90
+STALL = "50"
+"""Milliseconds that no callback of a server's event loop may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ def server(home: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
-    """Run a server, with settings if they are told; in the end it is asked to stop, and does."""
+def served(folder: Path, *options: str, config: str = "", through: Sequence[str] = ()) -> Iterator[Served]:
+    """Run a server, with settings if they are told, `through` another command; in the end it is asked to stop."""
     folder.mkdir(mode=0o755)
     (folder / "etc").mkdir()
     (folder / "etc/config.toml").write_text(config)
@@ -58,8 +61,9 @@ def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
     source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # a copy without a guard
     with log.open("wb") as written:
         process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", "0", *options], stderr=written, env={**environment(settings), **source}
-        )
+            [*through, PROGRAM, "serve", "--port", "0", *options], stderr=written,
+            env={**environment(settings), **source, stalls.SWITCH: STALL},
+        )  # fmt: skip
     try:
         url = wait(process, log)
         yield Served(url, key, settings, process, log)
@@ -73,6 +77,7 @@ def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
             process.kill()
             process.wait()
             raise
+        assert "event loop stood still" not in (told := log.read_text()), told
 
 
 def remove_snapshots(url: str, key: str) -> list[str]:

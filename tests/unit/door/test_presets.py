@@ -264,7 +264,7 @@ def test_a_password_in_an_index_stays_outside_and_its_host_is_named() -> None:
 
 @pytest.mark.parametrize(("host", "private"), [("10.0.0.7", True), ("127.0.0.1", False), ("none.invalid", False)])
 def test_a_host_reached_on_a_private_network_may_be_there(host: str, private: bool) -> None:
-    assert as_reached(Rule(host)) == Rule(host, private=private)
+    assert as_reached([Rule(host)]) == (Rule(host, private=private),)
 
 
 def test_this_machine_says_how_its_own_sources_are_reached() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, printable
@@ -56,6 +57,8 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(400, printable(str(error)[:500]))
         case DeskGone():
             return Refusal(404, "the sandbox ended meanwhile; make another")
+        case ClientDisconnect():
+            return Refusal(400, "the caller hung up before the request was read")
     log(error)
     if isinstance(error, HostError):
         return Refusal(503, "this server has no room for that now; try later, or ask whoever runs it")

@@ -90,7 +90,7 @@ class Control:
         async def work() -> Response:
             timeout = seconds(told.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
             image = self.snapshots.image(tenant, told.template)
-            order = order_of(told, image, timeout, self.sandboxes, secure=not old or told.secure)
+            order = await order_of(told, image, timeout, self.sandboxes, secure=not old or told.secure)
             made = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.opened(made, self.domain), 201)
 

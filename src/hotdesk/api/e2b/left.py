@@ -135,7 +135,7 @@ class Left:
     async def open(self, sandbox: Sandbox) -> None:
         """Give a sandbox a desk again, which begins with its files; nothing is left of it from then on."""
         record, taken = self.known[sandbox.id]
-        scope = self.scope_of(record)
+        scope = await self.find_scope(record)
         tenant = await self.tenants.tenant(sandbox.tenant.name)
         rest = max(1.0, sandbox.started + self.longest - time.time())
         spec = replace(sandbox.spec, deadline=rest, idle=rest)
@@ -155,7 +155,7 @@ class Left:
             sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope, sandbox.left = desk, tenant, spec, scope, ""
             await self.forget(sandbox)
 
-    def scope_of(self, record: Record) -> Scope:
+    async def find_scope(self, record: Record) -> Scope:
         """Give what a sandbox reaches: what its program said, as the operator has it now."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope
@@ -163,7 +163,7 @@ class Left:
         for host, name, value in record.headers:
             rules.setdefault(host, []).append({"transform": {"headers": {name: value}}})
         told: Mapping[str, object] = {**(record.network or {}), "rules": rules}
-        return network.scope_for(self.sandboxes.serving, told, record.internet)
+        return await network.find_scope(self.sandboxes.serving, told, record.internet)
 
     async def forget(self, sandbox: Sandbox) -> None:
         """Remove a sandbox's record; its image goes when nothing stands on it."""

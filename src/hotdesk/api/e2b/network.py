@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.resolving import in_thread
 from hotdesk.api.serving import Serving
 from hotdesk.brief.data import ANY, Grant, Place, Rule, Scope
 from hotdesk.brief.grants import check_grant
@@ -71,7 +72,10 @@ class Told(Asked):
 def scope_for(
     serving: Serving, network: Mapping[str, object] | None = None, allow_internet_access: bool | None = None
 ) -> Scope:
-    """Give what a sandbox reaches: what its program says, and where it says nothing the operator's setting."""
+    """Give what a sandbox reaches: what its program says, and where it says nothing the operator's setting.
+
+    It may wait for this machine's resolver: where an event loop runs, use `find_scope`.
+    """
     told = read(network or {})
     if told.dnsServers:
         raise Refusal(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
@@ -95,12 +99,19 @@ def scope_for(
     return Scope(tuple(dict.fromkeys(rules)), grants, may_ask=False, anywhere=opened, values=values)
 
 
+async def find_scope(
+    serving: Serving, network: Mapping[str, object] | None = None, allow_internet_access: bool | None = None
+) -> Scope:
+    """Give what a sandbox reaches, as `scope_for` does, in a thread."""
+    return await in_thread(scope_for, serving, network, allow_internet_access)
+
+
 async def change(
     serving: Serving, sandbox: Sandbox, told: Mapping[str, object], allow_internet_access: bool | None = None
 ) -> None:
     """Have a live sandbox reach what a program says now, and nothing else: what it does not say is cleared."""
     kept = {name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", MASK)}
-    scope = scope_for(serving, told, allow_internet_access)
+    scope = await find_scope(serving, told, allow_internet_access)
     try:
         await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
     except BriefError as e:

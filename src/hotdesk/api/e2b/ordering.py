@@ -14,7 +14,7 @@ NOT_OFFERED = {
 }
 
 
-def order_of(told: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> Order:
+async def order_of(told: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> Order:
     """Read what is asked for."""
     for name, why in NOT_OFFERED.items():
         if getattr(told, name):
@@ -31,18 +31,18 @@ def order_of(told: New, image: str, timeout: float, sandboxes: Sandboxes, *, sec
     if not secure and not sandboxes.serving.is_local:
         raise Refusal(400, "a sandbox without a token is for servers on loopback only; make it secure")
     return Order(
-        told.template, image, timeout, scope_for(sandboxes, told),
+        told.template, image, timeout, await find_scope(sandboxes, told),
         metadata=told.metadata, env=told.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=told.auto_pause, auto_pause_memory=told.auto_pause_memory, auto_resume=told.resumes,
         network=None if told.network is None else network.shown(told.network), internet=told.allow_internet_access,
     )  # fmt: skip
 
 
-def scope_for(sandboxes: Sandboxes, told: New) -> Scope:
+async def find_scope(sandboxes: Sandboxes, told: New) -> Scope:
     """Give what a sandbox reaches: where its program says nothing, what was worked out once."""
     if told.network is None and told.allow_internet_access is None:
         return sandboxes.defaults.scope
-    return network.scope_for(sandboxes.serving, told.network, told.allow_internet_access)
+    return await network.find_scope(sandboxes.serving, told.network, told.allow_internet_access)
 
 
 def seconds(told: int | None, default: int, longest: float) -> float:

@@ -23,7 +23,7 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.errors import HotdeskError, ImageError
+from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.left import Left
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
 HEALTHY_SECONDS = 5.0
+STOP_SECONDS, STOP_INTERVAL = 10.0, 0.1
+"""Seconds a sandbox may take to stop when it is paused, and between two tries."""
 
 
 @dataclass(slots=True)
@@ -243,7 +245,7 @@ class Sandboxes:
             sandbox.pause_mode = "full" if memory else "filesystem"
             cut(sandbox)
             try:
-                await sandbox.desk.pause(memory=memory)
+                await stop(sandbox.desk, memory=memory)
             except BaseException:
                 sandbox.state, sandbox.ends = "running", self.bounded(sandbox, time.time() + sandbox.timeout)
                 raise
@@ -336,6 +338,21 @@ def has_ended(sandbox: Sandbox) -> bool:
     if not isinstance(runtime, ContainerRuntime):
         return False
     return sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None
+
+
+async def stop(desk: Desk, *, memory: bool) -> None:
+    """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again."""
+    end = anyio.current_time() + STOP_SECONDS
+    while True:
+        try:
+            await desk.pause(memory=memory)
+            return
+        except DeskGone:
+            raise
+        except DeskError as e:
+            if anyio.current_time() > end:
+                raise Refusal(409, f"the sandbox did not stop within {STOP_SECONDS:.0f} s; try again") from e
+            await anyio.sleep(STOP_INTERVAL)
 
 
 async def is_healthy(sandbox: Sandbox) -> bool:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b import envd
-from hotdesk.api.e2b.answers import Refusal, answer, not_running
+from hotdesk.api.e2b.answers import Refusal, answer, log, not_running
 from hotdesk.api.e2b.connect import RpcError
 from hotdesk.api.e2b.heads import Inward, inward
 from hotdesk.api.e2b.proxy import Passing
@@ -76,7 +76,12 @@ class Traffic:
                 check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
             elif sandbox.auto_resume:
                 check_token(scope, sandbox, self.sandboxes.serving)
-            await self.sandboxes.awake(sandbox)
+            try:
+                await self.sandboxes.awake(sandbox)
+            except HotdeskError as e:
+                if not isinstance(e, DeskGone):
+                    log(e)
+                raise not_running(sandbox.id) from None
         return sandbox
 
     @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.types import Scope
 
 from hotdesk.api.native import (
     allowing,
@@ -36,7 +36,7 @@ NOUNS = (
 )  # fmt: skip
 
 
-def native_app(native: Native) -> ASGIApp:
+def native_app(native: Native) -> FastAPI:
     """Give the application."""
     app = FastAPI(
         title="hotdesk", version=import_module("hotdesk").__version__, openapi_url="/api/openapi.json", docs_url=None,
@@ -49,3 +49,10 @@ def native_app(native: Native) -> ASGIApp:
         app.include_router(noun.router, prefix=PREFIX)
     app.include_router(health.router)
     return app
+
+
+def build_routes(app: FastAPI) -> None:
+    """Build the routes, which FastAPI leaves to the first request: that one would hold the event loop up."""
+    nowhere: Scope = {"type": "http", "method": "GET", "path": f"{PREFIX}/-/-/-/-", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(nowhere)

@@ -18,6 +18,7 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.reaching import require_public
 from hotdesk.api.native.repeats import IdempotencyKey
 from hotdesk.api.native.shapes import After, DeskName, Limit, Model, Page, clean, paged
+from hotdesk.api.resolving import in_thread
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
 from hotdesk.desk import state
@@ -144,7 +145,7 @@ async def opened(asked: Asked, told: DeskOrder) -> DeskShown:
         image=told.image, cpus=told.cpus, memory=bytes_of(told.memory), disk=bytes_of(told.disk), env=told.env,
         deadline=told.deadline, idle=told.idle, root=told.root, by=asked.by,
     )  # fmt: skip
-    scope = scope_of(told.allow) if told.allow else CLOSED
+    scope = await in_thread(scope_of, told.allow) if told.allow else CLOSED
     require_public(scope.rules)
     desk = await asked.tenant.host.open(spec, scope)
     return await one(asked, desk.id)

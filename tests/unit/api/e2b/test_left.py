@@ -94,7 +94,7 @@ async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         left = Left(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))
         left.stop(sandbox)
-        again = left.scope_of(record_of(sandbox))
+        again = await left.find_scope(record_of(sandbox))
     assert (again, again.values) == (sandbox.scope, sandbox.scope.values)
     assert sandbox.state == "paused"
 

@@ -1,0 +1,25 @@
+"""Scopes put together off the event loop: a preset may wait for this machine's resolver."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+Found = TypeVar("Found")
+AT_ONCE = 8
+"""Threads that may wait for the resolver; no other work waits for them."""
+
+
+async def in_thread(work: Callable[..., Found], *args: object) -> Found:
+    """Do in a thread what may wait for the resolver."""
+    return await anyio.to_thread.run_sync(work, *args, limiter=limiter())
+
+
+@functools.cache
+def limiter() -> anyio.CapacityLimiter:
+    """Give what bounds these threads."""
+    return anyio.CapacityLimiter(AT_ONCE)

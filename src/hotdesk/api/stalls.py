@@ -1,0 +1,154 @@
+"""Callbacks that hold the server's event loop up: every tenant, stream and deadline waits for them.
+
+For tests and for operators who look for a cause: `HOTDESK_STALLS=50` has each callback reported that took more than
+50 ms of its own. A busy machine is no stall: time spent waiting for a processor is not counted, neither this thread's
+nor that of others which may hold the interpreter's lock meanwhile, nor what the hypervisor took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TypeAlias
+
+SWITCH = "HOTDESK_STALLS"
+"""Milliseconds; empty or unset: nobody watches."""
+TICK = 0.02
+"""Seconds between two looks at what runs."""
+FRAMES = 30
+"""Innermost frames of a report."""
+
+Tell: TypeAlias = Callable[["Stall"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """One callback that took too long."""
+
+    seconds: float
+    """What it took, waits for a processor left out."""
+    cpu: float
+    """Seconds of that in which it computed; in the rest it waited for something."""
+    callback: str
+    stack: str
+    """Where it was seen, the innermost frame last; empty: nobody looked in time."""
+
+    def __str__(self) -> str:
+        waited = max(0.0, self.seconds - self.cpu)
+        return (
+            f"the event loop stood still for {self.seconds * 1000:.0f} ms (computed {self.cpu * 1000:.0f}, "
+            f"waited {waited * 1000:.0f}) in {self.callback}\n{self.stack}"
+        )
+
+
+class Watch:
+    """Watches the callbacks of the event loop in whose thread it was made."""
+
+    def __init__(self, limit: float, tell: Tell) -> None:
+        self.limit = limit
+        self.tell = tell
+        self.thread, self.name = threading.get_ident(), str(threading.get_native_id())
+        self.own = os.open(f"/proc/self/task/{self.name}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        self.begun = 0.0
+        """When the callback began that runs now; 0: none runs."""
+        self.seen: tuple[float, str] = (0.0, "")
+        """Where a callback that lasts was seen, and when that one began."""
+        self.others: dict[str, float] = {}
+        """What others took, as of the last look at which no callback lasted."""
+        self.over = threading.Event()
+
+    def run(self, work: Callable[[asyncio.Handle], None], handle: asyncio.Handle) -> None:
+        """Run one callback, and take its time."""
+        if threading.get_ident() != self.thread or self.begun:
+            work(handle)  # another loop's, or one within another
+            return
+        cpu, waited = time.thread_time(), delay(self.own)
+        begun = self.begun = time.monotonic()
+        try:
+            work(handle)
+        finally:
+            self.begun = 0.0
+            if time.monotonic() - begun > self.limit and not self.over.is_set():
+                taken = time.monotonic() - begun - (delay(self.own) - waited)
+                self.judge(begun, taken, time.thread_time() - cpu, handle)
+
+    def judge(self, begun: float, taken: float, cpu: float, handle: asyncio.Handle) -> None:
+        """Report a callback, unless it was others that kept it."""
+        stolen = sum(max(0.0, now - self.others.get(name, 0.0)) for name, now in others(self.name).items())
+        seconds = max(cpu, taken - stolen)
+        if seconds > self.limit:
+            stack = self.seen[1] if self.seen[0] == begun else ""
+            self.tell(Stall(seconds, cpu, repr(handle)[:300], stack))
+
+    def look(self) -> None:
+        """Look at what runs, in a thread of its own, until it is over."""
+        while not self.over.wait(TICK):
+            begun = self.begun
+            if not begun or time.monotonic() - begun < TICK:
+                self.others = others(self.name)
+            elif self.seen[0] != begun and time.monotonic() - begun > self.limit / 2:
+                frame = sys._current_frames().get(self.thread)
+                stack = written(frame)
+                if self.begun == begun:
+                    self.seen = (begun, stack)
+
+
+def written(frame: FrameType | None) -> str:
+    """Write a stack down."""
+    return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame is not None else ""
+
+
+def delay(fd: int) -> float:
+    """Give the seconds a thread was ready to run and had no processor."""
+    return int(os.pread(fd, 100, 0).split()[1]) / 1e9
+
+
+def others(but: str) -> dict[str, float]:
+    """Give the seconds each other thread of this process ran or was ready to, and those the hypervisor took."""
+    with open("/proc/stat") as file:
+        found = {"steal": int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")}
+    for name in os.listdir("/proc/self/task"):
+        if name != but:
+            try:
+                with open(f"/proc/self/task/{name}/schedstat") as file:
+                    ran, waited, _ = map(int, file.read().split())
+                    found[name] = (ran + waited) / 1e9
+            except (OSError, ValueError):
+                continue  # it has ended
+    return found
+
+
+@contextmanager
+def watched(limit: float, tell: Tell) -> Iterator[Watch]:
+    """Watch the callbacks of this thread's event loop."""
+    watch = Watch(limit, tell)
+    looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
+    work = asyncio.Handle._run
+    asyncio.Handle._run = lambda handle: watch.run(work, handle)  # type: ignore[method-assign]
+    looking.start()
+    try:
+        yield watch
+    finally:
+        asyncio.Handle._run = work  # type: ignore[method-assign]
+        watch.over.set()
+        looking.join()
+        os.close(watch.own)
+
+
+@contextmanager
+def watched_if_wanted(switch: str | None = None) -> Iterator[None]:
+    """Watch, and report on standard error, where the environment says so."""
+    told = os.environ.get(SWITCH, "") if switch is None else switch
+    if not told.isdecimal() or not int(told):
+        yield
+        return
+    with watched(int(told) / 1000, lambda stall: print(f"hotdesk: {stall}", file=sys.stderr, flush=True)):
+        yield

@@ -1,0 +1,28 @@
+"""No callback of the server's own may hold the event loop up, in a test's process as little as in a real one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from hotdesk.api.stalls import Stall, watched
+
+LIMIT = 0.05
+PLACE = re.compile(r'File "([^"]*)"')
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stalls() -> Iterator[None]:
+    """Fail a test in which code of ours stalled; what a test itself does to its loop is its own matter."""
+    found: list[Stall] = []
+    with watched(LIMIT, found.append):
+        yield
+    assert not [str(each) for each in found if is_ours(each)]
+
+
+def is_ours(stall: Stall) -> bool:
+    """Say whether the innermost frame of ours or of the tests is one of ours."""
+    places = [place for place in PLACE.findall(stall.stack) if "/hotdesk/" in place or "/tests/" in place]
+    return any("stalls.py" not in place for place in places) and "/tests/" not in places[-1]
