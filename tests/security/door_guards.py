@@ -636,7 +636,7 @@ GUARDS_OF_EXCHANGES = (
         (
             Removal(
                 EXCHANGE,
-                "        if self.granted:\n            raise Failed(403, inject.NO_UPGRADE)\n",
+                "if self.granted or self.allowed is not None:\n            raise Failed(403, inject.NO_UPGRADE)\n",
                 "",
             ),
         ),
