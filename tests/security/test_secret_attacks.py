@@ -428,7 +428,7 @@ FOREIGN_HEADERS = (
     "X-Session-Token", "PRIVATE-TOKEN", "Job-Token", "Deploy-Token", "X-Amz-Security-Token", "X-Goog-Api-Key",
     "X-Vault-Token", "X-Figma-Token", "DD-API-KEY", "DD-APPLICATION-KEY", "Ocp-Apim-Subscription-Key",
     "X-Functions-Key", "X-Shopify-Access-Token", "X-Client-Secret", "X-Acme-Secret", "X-Hub-Signature",
-    "Proxy_Authorization", "X-Appwrite-JWT",
+    "X-Appwrite-JWT",
 )  # fmt: skip
 """Headers that are credentials by their names: the request is refused."""
 UNLISTED_HEADERS = (
