@@ -397,7 +397,7 @@ async def cases(request: pytest.FixtureRequest, room: Room, visit: Visit) -> dic
     answers = await visit(room.desk, *sent, together=True)
     seen = list(room.up.seen)
     return {
-        name: Case(answer, tuple(each for each in seen if each.header("x-case") == str(number)))
+        name: Case(answer, tuple(each for each in seen if each.header("x-request-id") == str(number)))
         for number, (name, answer) in enumerate(zip(made, answers, strict=True))
     }
 

@@ -12,6 +12,7 @@ DOOR = "test_door_attacks.py"
 FRAMING, TARGET, POLICY = "hotdesk/door/framing.py", "hotdesk/door/target.py", "hotdesk/door/policy.py"
 PROXY, EXCHANGE, WAY = "hotdesk/door/proxy.py", "hotdesk/door/exchange.py", "hotdesk/door/way.py"
 UPSTREAM, RESOLVE, NAMES = "hotdesk/door/upstream.py", "hotdesk/door/resolve.py", "hotdesk/brief/names.py"
+ADDRESS = "hotdesk/door/address.py"
 LOCAL, PROCESS, CLEAN = "hotdesk/door/local.py", "hotdesk/door/process.py", "hotdesk/door/clean.py"
 
 AWAY = f"{DOOR}::test_nothing_leaves_but_through_the_door"
@@ -261,6 +262,19 @@ GUARDS_OF_NAMES = (
         ),
     ),
     Guard(
+        "tunnels to elsewhere are no addresses of the internet",
+        (Removal(ADDRESS, '        "6to4": "2002::/16",\n        "Teredo": "2001::/32",\n', ""), AT_HOME),
+        cases(f"{DOOR}::test_a_name_that_leads_inward_is_not_dialled", "a router of 6to4's | a server of Teredo's"),
+    ),
+    Guard(
+        "what an address carries is denied with it",
+        (
+            Removal(POLICY, "yield from map(str, carried(ip_address(host)))", "pass"),
+            AT_HOME,
+        ),
+        (f"{DOOR}::test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_it",),
+    ),
+    Guard(
         "the address that was checked",
         (Removal(UPSTREAM, DIALS, "create_connection(Wire, host, port)"),),
         (f"{DOOR}::test_what_is_dialled_is_the_address_that_was_checked",),
@@ -426,6 +440,18 @@ GUARDS_OF_FRAMING = (
         "methods in capitals",
         (Removal(TARGET, "    if not METHOD_SHAPE.fullmatch(told):\n", "    if False:\n"), ANY_METHOD),
         cases(FRAMES, "a method in small letters"),
+    ),
+    Guard(
+        "headers that some servers read as framing",
+        (Removal(FRAMING, "    if MIMIC.search(head):\n", "    if False:\n"),),
+        cases(
+            FRAMES,
+            """
+            a length's name with an underscore | a length and its name with an underscore |
+            a length's name with a dot | a coding's name with an underscore |
+            a packing's name with an underscore | a type's name with an underscore | a proxy's name with an underscore
+            """,
+        ),
     ),
     Guard("methods that are known", (ANY_METHOD,), cases(FRAMES, "a method nobody knows")),
     Guard(
@@ -636,7 +662,7 @@ GUARDS_OF_EXCHANGES = (
         (
             Removal(
                 EXCHANGE,
-                "        if self.granted:\n            raise Failed(403, inject.NO_UPGRADE)\n",
+                "if self.granted or self.allowed is not None:\n            raise Failed(403, inject.NO_UPGRADE)\n",
                 "",
             ),
         ),

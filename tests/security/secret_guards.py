@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.security.door_guards import UNTRIED
 from tests.security.guards import Guard, Removal, each
+from tests.security.test_secret_attacks import FOREIGN_BODIES, FOREIGN_HEADERS, FOREIGN_PARAMETERS, UNLISTED_HEADERS
 
 SECRET, TRUST, KEYS = "test_secret_attacks.py", "test_trust_attacks.py", "test_keys_attacks.py"
 PROCESS, CHARTER, TELLER = "hotdesk/keys/process.py", "hotdesk/keys/charter.py", "hotdesk/keys/teller.py"
@@ -18,7 +19,10 @@ WRONG = f"{SECRET}::test_a_secret_is_put_in_nowhere_else"
 BACK = f"{SECRET}::test_a_secret_does_not_come_back"
 HOSTILE = f"{SECRET}::test_a_secret_does_not_come_back_from_a_hostile_host"
 UNREADABLE = f"{SECRET}::test_an_answer_nobody_can_look_through_does_not_come_back"
+PARTS = f"{SECRET}::test_a_granted_host_is_not_asked_for_parts_or_packings"
 FOREIGN = f"{SECRET}::test_a_desk_brings_no_credentials_of_its_own"
+BODIES_OF_OWN = f"{FOREIGN}_in_a_body"
+FOREIGN_SOURCE = "hotdesk/door/foreign.py"
 UPGRADE = f"{SECRET}::test_nothing_is_upgraded_where_a_secret_goes"
 STRANGE = f"{KEYS}::test_a_strange_message_harms_nobody"
 FORGED = f"{KEYS}::test_a_door_cannot_write_down_what_others_say"
@@ -54,11 +58,13 @@ NO_STRAY = Removal(
 )
 NO_FOREIGN = Removal(
     INJECT,
-    "if strict and (refusal := foreign(sent, uses, returned, issued)):",
-    "if False and (refusal := foreign(sent, uses, returned, issued)):",
+    "foreign(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()",
+    "frozenset()",
 )
 UPGRADED = Removal(
-    EXCHANGE, "if self.granted:\n            raise Failed(403, inject.NO_UPGRADE)", "if False:\n            pass"
+    EXCHANGE,
+    "if self.granted or self.allowed is not None:\n            raise Failed(403, inject.NO_UPGRADE)",
+    "if False:\n            pass",
 )
 ANY_UPGRADE = Removal(
     EXCHANGE, 'if self.request.upgrade != b"websocket":\n            raise', "if False:\n            raise"
@@ -160,7 +166,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "packed bodies are unpacked alongside",
-        (Removal(WATCH, "self.inside = Watcher() if reader else None", "self.inside = None"),),
+        (Removal(WATCH, "self.inside = Watcher(fields=fields) if reader else None", "self.inside = None"),),
         everywhere(PACKED),
     ),
     Guard(
@@ -300,26 +306,56 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "no parts and no packings are asked for",
-        (Removal(HEAD, " if fold(name) not in WITHHELD]", "]"),),
-        (f"{SECRET}::test_a_granted_host_is_not_asked_for_parts_or_packings",),
+        (Removal(HEAD, " if not is_withheld(fold(name))]", "]"),),
+        (PARTS,),
+    ),
+    Guard(
+        "parts are asked for under no other name",
+        (Removal(HEAD, """ or (b"range" in folded and folded not in UPLOADED)""", """ or folded == b"range\""""),),
+        (f"{PARTS}[open.test]",),
     ),
     Guard(
         "no credentials of the desk's own",
         (NO_FOREIGN,),
-        each(
-            FOREIGN,
-            "{}",
-            (
-                "authorization",
-                "authorization in capitals",
-                "a cookie",
-                "an api key",
-                "an api key with underscores",
-                "a token of a product",
-                "a parameter",
-                "a parameter in capitals",
-            ),
+        (
+            *each(FOREIGN, "header {}", FOREIGN_HEADERS),
+            *each(FOREIGN, "unlisted {}", UNLISTED_HEADERS),
+            *each(FOREIGN, "parameter {}", FOREIGN_PARAMETERS),
+            *each(FOREIGN, "{}", ("a basic header", "a cookie")),
         ),
+    ),
+    Guard(
+        "headers nobody listed are left out",
+        (Removal(FOREIGN_SOURCE, "            removed.add(name)\n", "            pass\n"),),
+        each(FOREIGN, "unlisted {}", UNLISTED_HEADERS),
+    ),
+    Guard(
+        "credentials are known by how their names end",
+        (Removal(FOREIGN_SOURCE, "return CREDENTIAL_SHAPE.fullmatch(text) is not None", "return False"),),
+        each(FOREIGN, "parameter {}", ("private_token", "acme-token", "user_password", "hapikey", "session[token]")),
+    ),
+    Guard(
+        "bodies are looked into",
+        (Removal(EXCHANGE, "if self.allowed is None or self.signed:", "if True:"),),
+        each(BODIES_OF_OWN, "{}", FOREIGN_BODIES),
+    ),
+    Guard(
+        "bodies a secret goes into are looked into",
+        (Removal(EXCHANGE, "        self.check_fields(body)\n", ""),),
+        each(BODIES_OF_OWN, "{}", ("where a secret goes", "in a secret's place")),
+    ),
+    Guard(
+        "packed bodies are looked into",
+        (Removal(WATCH, "self.inside = Watcher(fields=fields) if reader", "self.inside = Watcher() if reader"),),
+        each(BODIES_OF_OWN, "{}", ("JSON in gzip",)),
+    ),
+    Guard(
+        "fields are found far behind and in other spellings",
+        (
+            Removal("hotdesk/door/fields.py", "self.tail = data[-REACH:]\n", "self.kinds = ()\n"),
+            Removal("hotdesk/door/fields.py", 'data = data.replace(b"\\0", b"")', "return"),
+        ),
+        each(BODIES_OF_OWN, "{}", ("a form, far behind", "JSON, deep and far", "JSON in UTF-16")),
     ),
     Guard(
         "no new credentials",
@@ -611,6 +647,8 @@ NO_GUARD_OF_SECRETS: dict[str, str] = {
         ),
         FRAMED,
     ),
+    f"{SECRET}::test_what_ordinary_clients_send_arrives": MUST,
+    f"{FOREIGN}[a header of a proxy]": "it concerns one connection only, and is left out with all that does",
     f"{FOREIGN}[a user in the address]": "it is no address at all to whoever reads targets",
     f"{SECRET}::test_a_header_named_as_one_of_the_hop_does_not_take_the_secret_out": (
         "the secret is put in after what the desk named is gone"

@@ -33,6 +33,7 @@ SECRETS = {
     "token-p": b"papa-real-value-0123456789abcdef",
     "token-i": b"india-real-value-0123456789abcdef",
     "token-r": b"romeo-real-value-0123456789abcdef",
+    "token-o": b"oscar-real-value-0123456789abcdef",
 }
 PASSWORD = b"charlie-real-password-0123456789"
 CLIENT = b"echo-client-real-secret-0123456789"
@@ -41,7 +42,7 @@ WHO = ["/bin/sh", "-c", 'echo "printed-by-uid-$(id -u)-gid-$(id -g)"']
 REFUSED = (0, 400, 403)
 """What a refused request is answered; 0: nothing that could be read, as it was broken off."""
 
-HOSTS = ("a.test", "b.test", "pin.test", "basic.test", "totp.test", "oauth.test", "command.test", "issue.test")
+HOSTS = tuple(f"{name}.test" for name in "a b pin basic totp oauth command issue open".split())
 FREE, HOSTILE, LATE = "free.test", "hostile.test", "late.test"
 RULES = tuple(parse_rule(f"write {host}") for host in (*HOSTS, FREE, HOSTILE))
 GRANTS = tuple(
@@ -57,6 +58,7 @@ GRANTS = tuple(
             "command-f@command.test",
             "token-i@issue.test env=I",
             "token-r@hostile.test env=R",
+            "token-o@open.test foreign",
         ),
     )
 )
@@ -81,7 +83,7 @@ def visit(host, method="GET", path="/data", headers=(), body="", chunks=None, pa
             path = "http://" + host + path
         line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         line.putheader("Host", host)
-        for name, value in [*headers, *([["X-Case", case]] if case else [])]:
+        for name, value in [*headers, *([["X-Request-Id", case]] if case else [])]:
             line.putheader(name, value)
         data = base64.b64decode(body)
         if chunks is not None:

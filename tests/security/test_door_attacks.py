@@ -306,6 +306,15 @@ async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
         assert questions == ["a.example"]
 
 
+async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_it() -> None:
+    denied = Policy([parse_rule("deny 8.8.8.0/24")], anywhere=True)
+    assert not denied.reachable("https", "64:ff9b::808:808", 443)
+    with telling("64:ff9b::808:808") as (resolver, _):
+        upstreams = Upstreams(resolver, ssl.create_default_context())
+        with pytest.raises(Unreachable, match="a rule denies"):
+            await upstreams.dial("http", "a.example", 9, private=False, named="*", names={}, bars=denied.bars)
+
+
 @pytest.mark.parametrize("what", ["metadata", "this host"])
 async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_metadata_nor_this_host(what: str) -> None:
     network = str(ip_network(f"{INWARD[what]}/16", strict=False))

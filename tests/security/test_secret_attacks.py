@@ -374,9 +374,18 @@ async def test_an_answer_nobody_can_look_through_does_not_come_back(cases: dict[
     assert A not in case.answer.told
 
 
-async def test_a_granted_host_is_not_asked_for_parts_or_packings(cases: dict[str, Case]) -> None:
-    (seen,) = cases["parts"].seen
-    assert [seen.header(name) for name in ("range", "if-range", "sec-websocket-extensions")] == [None] * 3
+PARTS = (
+    "Range", "If-Range", "Request-Range", "Request_Range", "X-Ms-Range", "X-Range", "X-Goog-Range", "X-Amz-Range",
+    "Accept-Encoding", "X-Accept-Encoding", "A-IM", "Sec-WebSocket-Extensions",
+)  # fmt: skip
+PARTED_HOSTS = ("a.test", "open.test")
+"""One where a desk may send listed headers only, and one where it may bring credentials of its own."""
+
+
+@pytest.mark.parametrize("host", PARTED_HOSTS)
+async def test_a_granted_host_is_not_asked_for_parts_or_packings(cases: dict[str, Case], host: str) -> None:
+    (seen,) = cases[f"parts of {host}"].seen
+    assert [name for name, value in seen.headers if value == "bytes=0-3"] == []
     assert seen.header("accept-encoding") == "identity"
 
 
@@ -412,17 +421,83 @@ async def test_a_secret_does_not_come_back_from_a_hostile_host(room: Room, cases
 
 # -- whose name a desk uses --------------------------------------------------------------------------------------------
 
-FOREIGN: dict[str, dict[str, Any]] = {
-    "authorization": {"headers": [["Authorization", "Bearer attackers-own-token"]]},
-    "authorization in capitals": {"headers": [["AUTHORIZATION", "Basic YTpi"]]},
-    "a cookie": {"headers": [["Cookie", "session=attackers-own"]]},
-    "an api key": {"headers": [["X-Api-Key", "attackers-own-key"]]},
-    "an api key with underscores": {"headers": [["x_api_key", "attackers-own-key"]]},
-    "a token of a product": {"headers": [["PRIVATE-TOKEN", "attackers-own-key"]]},
-    "a parameter": {"path": "/data?access_token=attackers-own-token"},
-    "a parameter in capitals": {"path": "/data?API_KEY=attackers-own-token"},
-    "a user in the address": {"path": "https://me:secret@a.test/data"},
+MINE = "attackers-own"
+FOREIGN_HEADERS = (
+    "Authorization", "AUTHORIZATION", "X-Authorization", "Authentication", "X-Auth", "X-Auth-Token", "X-Auth-Key",
+    "X-Auth-Email", "X-Access-Token", "X-Api-Key", "x_api_key", "Api-Key", "ApiKey", "X-Token", "Token",
+    "X-Session-Token", "PRIVATE-TOKEN", "Job-Token", "Deploy-Token", "X-Amz-Security-Token", "X-Goog-Api-Key",
+    "X-Vault-Token", "X-Figma-Token", "DD-API-KEY", "DD-APPLICATION-KEY", "Ocp-Apim-Subscription-Key",
+    "X-Functions-Key", "X-Shopify-Access-Token", "X-Client-Secret", "X-Acme-Secret", "X-Hub-Signature",
+    "X-Appwrite-JWT",
+)  # fmt: skip
+"""Headers that are credentials by their names: the request is refused."""
+UNLISTED_HEADERS = (
+    "X-Acme-Identity", "X-Tenant", "X-Jfrog-Art-Api", "X-Sentry-Auth", "X-Amz-Date", "X-Amz-Content-Sha256",
+    "X-Ms-Copy-Source", "X-Goog-User-Project", "OpenAI-Organization", "Stripe-Account", "X-Impersonate-User", "Via2",
+    "X-WSSE", "From", "X-Consumer", "Sec-WebSocket-Protocol", "X-Plex-Client", "npm-otp",
+)  # fmt: skip
+"""Headers nobody listed, some of which are credentials somewhere: they are left out."""
+FOREIGN_PARAMETERS = (
+    "access_token", "API_KEY", "apikey", "key", "token", "auth", "private_token", "job-token", "oauth_token",
+    "client_secret", "refresh_token", "id_token", "password", "passwd", "sig", "X-Amz-Signature", "X-Amz-Credential",
+    "X-Goog-Signature", "AWSAccessKeyId", "GoogleAccessId", "subscription-key", "appkey", "jwt", "assertion",
+    "user_password", "acme-token", "%61%63cess_token", "session[token]", "hapikey",
+)  # fmt: skip
+FORGED_FORM = f"user=me&password={MINE}".encode()
+FORGED_JSON = json.dumps({"user": "me", "password": MINE}).encode()
+PADDING = b"x" * (1 << 20)
+MULTIPART = ("Content-Type", "multipart/form-data; boundary=b")
+
+
+def parted(disposition: str) -> bytes:
+    """Write a multipart form with one field."""
+    return f"--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n{MINE}\r\n--b--\r\n".encode()
+
+
+FOREIGN_BODIES: dict[str, tuple[list[tuple[str, str]], bytes]] = {
+    "a form": ([FORM], FORGED_FORM),
+    "a form, escaped": ([FORM], FORGED_FORM.replace(b"password", b"pass%77ord")),
+    "a form, its first field": ([FORM], f"client_secret={MINE}&grant_type=client_credentials".encode()),
+    "a form, far behind": ([FORM], b"note=" + PADDING + b"&token=" + MINE.encode()),
+    "a form without a type": ([], FORGED_FORM),
+    "a form of another type": ([("Content-Type", "application/x-acme")], FORGED_FORM),
+    "JSON": ([JSON], FORGED_JSON),
+    "JSON, spaced": ([JSON], FORGED_JSON.replace(b'"password":', b'"password"' + b" " * 3000 + b":\n\t")),
+    "JSON, escaped": ([JSON], FORGED_JSON.replace(b"password", b"pass\\u0077ord")),
+    "JSON, deep and far": ([JSON], b'{"a":"' + PADDING + b'","b":[{"client_secret":"' + MINE.encode() + b'"}]}'),
+    "JSON in UTF-16": ([JSON], FORGED_JSON.decode().encode("utf-16")),
+    "JSON as a form": ([FORM], FORGED_JSON),
+    "JSON as text": ([("Content-Type", "text/plain")], FORGED_JSON),
+    "JSON of a vendor": ([("Content-Type", "application/vnd.acme+json")], FORGED_JSON),
+    "JSON in gzip": ([JSON, ("Content-Encoding", "gzip")], gzip.compress(FORGED_JSON)),
+    "JSON of two types": ([("Content-Type", "image/png"), JSON], FORGED_JSON),
+    "a multipart form": ([MULTIPART], parted('name="api_key"')),
+    "a multipart form, bare": ([MULTIPART], parted("name=api_key")),
+    "a multipart form, encoded": ([MULTIPART], parted("name*=UTF-8''api%5Fkey")),
+    "a form of S3's": ([MULTIPART], parted('name="X-Amz-Signature"')),
+    "SOAP": (
+        [("Content-Type", "text/xml")],
+        f"<Envelope><wsse:UsernameToken><wsse:Password Type='t'>{MINE}</wsse:Password></Envelope>".encode(),
+    ),
+    "where a secret goes": ([JSON], json.dumps({"auth": {"password": "{P}"}, "token": MINE}).encode()),
+    "in a secret's place": ([FORM], FORGED_FORM),
 }
+FOREIGN: dict[str, dict[str, Any]] = {
+    **{f"header {name}": {"headers": [[name, f"{MINE}-{name}"]]} for name in FOREIGN_HEADERS},
+    **{f"unlisted {name}": {"headers": [[name, f"{MINE}-{name}"]]} for name in UNLISTED_HEADERS},
+    **{f"parameter {name}": {"path": f"/data?page=1&{name}={MINE}"} for name in FOREIGN_PARAMETERS},
+    "a basic header": {"headers": [["Authorization", f"Basic {base64.b64encode(f'a:{MINE}'.encode()).decode()}"]]},
+    "a cookie": {"headers": [["Cookie", f"session={MINE}"]]},
+    "a header of a proxy": {"headers": [["Proxy-Authorization", f"Bearer {MINE}"]]},
+    "a user in the address": {"path": f"https://me:{MINE}@a.test/data"},
+}
+PINNED = {"where a secret goes": "/json", "in a secret's place": "/login"}
+ORDINARY = {
+    "Accept": "*/*", "Accept-Language": "en", "User-Agent": "curl/8", "Referer": "https://a.test/", "Origin": "https://a.test",
+    "X-Requested-With": "XMLHttpRequest", "X-CSRF-Token": "csrf", "Sec-Fetch-Mode": "cors", "Sec-CH-UA": '"x"',
+    "X-GitHub-Api-Version": "2022-11-28", "Idempotency-Key": "1", "If-None-Match": '"x"', "Prefer": "return=minimal",
+}  # fmt: skip
+"""What ordinary clients send, and must arrive."""
 MINTED: dict[str, tuple[str, str]] = {
     "GitLab": ("POST", "/api/v4/projects/1/access_tokens"),
     "GitLab, escaped": ("POST", "/api/v4/projects/1/%61ccess_tokens"),
@@ -437,8 +512,31 @@ UPGRADES = ("websocket", "h2c", "tls/1.3")
 @pytest.mark.parametrize("what", FOREIGN)
 async def test_a_desk_brings_no_credentials_of_its_own(cases: dict[str, Case], what: str) -> None:
     case = cases[f"foreign {what}"]
+    assert MINE.encode() not in case.arrived
+    if what.startswith("unlisted "):
+        assert case.answer.status == 200
+        assert case.answer.header("X-Hotdesk-Removed-Headers") == what.removeprefix("unlisted ").lower()
+    elif what != "a header of a proxy":
+        assert case.answer.status in REFUSED
+        assert case.seen == ()
+
+
+@pytest.mark.parametrize("what", FOREIGN_BODIES)
+async def test_a_desk_brings_no_credentials_of_its_own_in_a_body(cases: dict[str, Case], what: str) -> None:
+    case = cases[f"foreign body {what}"]
+    assert MINE.encode() not in case.arrived.replace(b"\0", b"").replace(b"\\x00", b"")
+    assert not any(len(seen.body) == len(FOREIGN_BODIES[what][1]) for seen in case.seen)
     assert case.answer.status in REFUSED
-    assert case.seen == ()
+
+
+async def test_what_ordinary_clients_send_arrives(cases: dict[str, Case]) -> None:
+    (seen,) = cases["ordinary"].seen
+    assert {name: seen.header(name) for name in ORDINARY} == ORDINARY
+    assert cases["ordinary"].answer.header("X-Hotdesk-Removed-Headers") == ""
+    (form,) = cases["ordinary form"].seen
+    assert form.body == b"csrf_token=1&_token=2&page_token=3&keyword=4&note=%22password%22"
+    (document,) = cases["ordinary JSON"].seen
+    assert json.loads(document.body) == {"key": "A-1", "max_tokens": 5, "properties": {"password": {"type": "string"}}}
 
 
 @pytest.mark.parametrize("what", MINTED)
@@ -790,6 +888,16 @@ def requests(room: Room) -> dict[str, dict[str, Any]]:
         made[f"upgrade {what}"] = {"host": "a.test", "headers": [["Connection", "Upgrade"], ["Upgrade", what]]}
     made["upgrade elsewhere"] = {"host": FREE, "headers": [["Connection", "Upgrade"], ["Upgrade", "h2c"]]}
     made["hop"] = {"host": "a.test", "headers": [["Connection", "Authorization, X-Case-Not"]]}
-    parts = ["Range", "bytes=0-3"], ["If-Range", '"x"'], ["Accept-Encoding", "br"], ["Sec-WebSocket-Extensions", "x"]
-    made["parts"] = {"host": "a.test", "headers": parts}
+    for what, (headers, body) in FOREIGN_BODIES.items():
+        told = {"host": "a.test", "path": "/data"} if what not in PINNED else {"host": "pin.test", "path": PINNED[what]}
+        sent = body.replace(b"{P}", room.held["P"].encode())
+        made[f"foreign body {what}"] = {**told, "method": "POST", "headers": headers, "body": text(sent)}
+    made["ordinary"] = {"host": "a.test", "headers": list(ORDINARY.items()), "path": "/data?page_token=1&keyword=2"}
+    form = b"csrf_token=1&_token=2&page_token=3&keyword=4&note=%22password%22"
+    made["ordinary form"] = {"host": "a.test", "method": "POST", "headers": [FORM], "body": text(form)}
+    document = {"key": "A-1", "max_tokens": 5, "properties": {"password": {"type": "string"}}}
+    document_text = text(json.dumps(document).encode())
+    made["ordinary JSON"] = {"host": "a.test", "method": "POST", "headers": [JSON], "body": document_text}
+    for host in PARTED_HOSTS:
+        made[f"parts of {host}"] = {"host": host, "headers": [[name, "bytes=0-3"] for name in PARTS]}
     return made

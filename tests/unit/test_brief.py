@@ -223,6 +223,10 @@ def test_a_table_that_cannot_be_meant_is_refused(table: dict[str, object]) -> No
                 identity=True,
             ),
         ),
+        (
+            "erp@erp.test allow-header=X_Tenant allow-header=x-tenant allow-field=device%20token",
+            Grant("erp", "erp.test", allow_headers=("x-tenant",), allow_fields=("device token",)),
+        ),
     ],
 )  # fmt: skip
 def test_a_grant_is_read(text: str, grant: Grant) -> None:
@@ -248,6 +252,8 @@ def test_a_grant_is_read(text: str, grant: Grant) -> None:
         "erp@erp.test env=LD_PRELOAD", "erp@erp.test env=https_proxy", "erp@erp.test env=1A", "erp@erp.test env=",
         "erp@erp.test env=A env=B", "erp@erp.test seconds=0", "erp@erp.test seconds=nan", "erp@erp.test seconds=x",
         "erp@erp.test field=", "erp@erp.test foreign=1", "erp@erp.test foreign foreign", "erp@erp.test what",
+        "erp@erp.test allow-header=", "erp@erp.test allow-header=a:b", "erp@erp.test allow-header=Cookie",
+        "erp@erp.test allow-header=Authorization", "erp@erp.test allow-field=",
         "erp@erp.test step=a/b",
     ],
 )  # fmt: skip

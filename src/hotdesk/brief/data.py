@@ -83,6 +83,10 @@ class Grant:
     """Whether the desk may also bring credentials of its own to this host."""
     identity: bool = False
     """Whether this host is told, signed, which desk and step asks."""
+    allow_headers: tuple[str, ...] = ()
+    """Request headers, beside the ordinary ones, that the desk may send to this host."""
+    allow_fields: tuple[str, ...] = ()
+    """Parameters and body fields that the desk may send to this host although their names are those of credentials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
     NAME@host[:port] [bearer|basic|header=NAME|cookie=NAME|query=NAME:METHOD:/path|form=FIELD:METHOD:/path
         |json=FIELD:METHOD:/path [swap]]… [env=VAR] [step=S] [seconds=600] [field=NAME]… [foreign] [identity]
+        [allow-header=NAME]… [allow-field=NAME]…
 
 `swap` is for the place it stands behind. A name with a character of the grammar in it is written with %XX.
 """
@@ -37,6 +38,8 @@ FRAMING = frozenset(
     """.split()
 )
 """Headers the door writes itself, or that say where a message ends."""
+LISTS = {"field": "fields", "allow-header": "allow_headers", "allow-field": "allow_fields"}
+"""Options that may be written several times, and the lists they add to."""
 SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTHONPATH NODE_OPTIONS".split())
 
 
@@ -65,6 +68,8 @@ def grant_text(grant: Grant) -> str:
     words += [f"seconds={grant.seconds:.15g}"] if grant.seconds is not None else []
     words += [f"field={encoded(name)}" for name in grant.fields]
     words += [name for name, on in (("foreign", grant.foreign), ("identity", grant.identity)) if on]
+    words += [f"allow-header={encoded(name)}" for name in grant.allow_headers]
+    words += [f"allow-field={encoded(name)}" for name in grant.allow_fields]
     return " ".join(words)
 
 
@@ -102,8 +107,8 @@ def with_word(grant: Grant, word: str, before: str, seen: set[str]) -> Grant:
         if not grant.places or before.partition("=")[0] not in get_args(PlaceKind):
             raise ValueError("`swap` stands behind the place it is for, as in `bearer swap`")
         return replace(grant, places=(*grant.places[:-1], replace(grant.places[-1], swap=True)))
-    if word == f"field={value}":
-        return replace(grant, fields=(*grant.fields, unquote(value, errors="strict")))
+    if equals and (listed := LISTS.get(name)):
+        return replace(grant, **{listed: (*getattr(grant, listed), unquote(value, errors="strict"))})
     if name in seen or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
         raise ValueError(f"{printable(word[:80])!r} stands there twice, or is not part of a grant")
     seen.add(name)
@@ -150,6 +155,8 @@ def checked(grant: Grant) -> Grant:
         seconds=None if grant.seconds is None else float(f"{float(grant.seconds):.15g}"),
         places=checked_places(grant.places),
         fields=checked_fields(grant.fields),
+        allow_headers=checked_headers(grant.allow_headers),
+        allow_fields=checked_fields(grant.allow_fields),
     )
 
 
@@ -201,9 +208,26 @@ def checked_place(place: object) -> Place:
         return place
     if not isinstance(place.name, str) or not TOKEN_SHAPE.fullmatch(place.name):
         raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in header=X-Api-Key")
-    if place.kind == "header" and (place.name.lower() in FRAMING or place.name.lower().startswith("proxy-")):
+    if place.kind == "header" and is_framing(place.name):
         raise ValueError(f"the header {place.name} says how a message is sent; use cookie= for a cookie, or another")
     return place
+
+
+def is_framing(name: str) -> bool:
+    """Say whether the door writes a header itself."""
+    return name.lower() in FRAMING or name.lower().startswith("proxy-")
+
+
+def checked_headers(names: object) -> tuple[str, ...]:
+    """Give the headers a desk may send, each once and in lower case."""
+    if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
+        raise ValueError(f"allow-header takes names of headers, {MOST_FIELDS} at most")
+    for name in names:
+        if not isinstance(name, str) or not TOKEN_SHAPE.fullmatch(name):
+            raise ValueError("allow-header needs a header's name, as in allow-header=X-Tenant")
+        if is_framing(name) or name.lower() == "authorization":
+            raise ValueError(f"the header {name} cannot be allowed; `foreign` lets a desk use credentials of its own")
+    return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
 
 
 def checked_pin(place: Place) -> Place:

@@ -56,10 +56,16 @@ def asdict_shallow(scope: Scope) -> dict[str, object]:
     """Give a scope as plain values; its names are any mapping, which `asdict` would copy by its type."""
     return {
         "rules": [asdict(rule) for rule in scope.rules],
-        "grants": [asdict(grant) for grant in scope.grants],
+        "grants": [grant_values(grant) for grant in scope.grants],
         "may_ask": scope.may_ask,
         **({"anywhere": True} if scope.anywhere else {}),
     }
+
+
+def grant_values(grant: Grant) -> dict[str, object]:
+    """Give a grant as plain values; lists that older versions did not have only where there is something in them."""
+    values = asdict(grant)
+    return {name: value for name, value in values.items() if value or name not in ("allow_headers", "allow_fields")}
 
 
 def fields_of(told: object, what: str, kind: type[Any]) -> dict[str, Any]:

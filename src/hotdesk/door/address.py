@@ -37,6 +37,8 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
         "documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
         "benchmarking": "198.18.0.0/15 2001:2::/48",
         "broadcast": "255.255.255.255/32",
+        "6to4": "2002::/16",
+        "Teredo": "2001::/32",
         "reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 100::/64 2001:10::/28 2001:20::/28",
     }.items()
     for network in networks.split()
@@ -48,7 +50,10 @@ INSIDE = (PRIVATE, "documentation", "benchmarking")
 GLOBAL_V6 = IPv6Network("2000::/3")
 """All of IPv6 that is routed on the internet."""
 NAT64 = IPv6Network("64:ff9b::/96")
-"""How a network without IPv4 reaches it: the one form beyond those that ordinary names resolve to."""
+"""How a network without IPv4 reaches it: the one form beyond those that ordinary names resolve to.
+
+Judged by the address it carries, in denials, too. A network's own prefix, `64:ff9b:1::/48`, is reserved like all else.
+"""
 ISATAP = (0x00005EFE, 0x02005EFE)
 LOW = 0xFFFFFFFF
 

@@ -13,9 +13,16 @@ from hotdesk.door.scrub import Scrubber
 DECODED = 1 << 40
 """Bytes an answer may have unpacked; how fast they may grow is bounded where they are unpacked."""
 DROPPED = frozenset(
-    {b"alt-svc", b"public-key-pins", b"proxy-authenticate", b"proxy-authentication-info", b"content-length"}
+    {
+        b"alt-svc",
+        b"public-key-pins",
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"content-length",
+        b"x-hotdesk-removed-headers",
+    }
 )
-"""What an upstream says that would lead a client past the door; and the length, which is set anew."""
+"""What an upstream says that would lead a client past the door; and what is set anew: the length, and our own word."""
 CHANGED = frozenset({b"content-encoding", b"etag"})
 """What is no longer true of an answer that was unpacked."""
 

@@ -12,6 +12,8 @@ from hotdesk.door import answers, framing, inject, signature
 from hotdesk.door.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.clean import DECODED, Cleaner, end_to_end
 from hotdesk.door.encodings import Unreadable
+from hotdesk.door.fields import FieldWatch
+from hotdesk.door.foreign import Allowed, brought
 from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
 from hotdesk.door.head import IDENTITY, Outgoing, harden
 from hotdesk.door.held import Refusal, signs_of
@@ -34,6 +36,9 @@ PAUSE = 64 << 10
 """Bytes that are sent on without waiting for more."""
 REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """Methods that may be sent twice: the first may have been carried out before the upstream hung up."""
+REMOVED = b"X-Hotdesk-Removed-Headers"
+"""Tells a desk which of its headers were not sent on."""
+REMOVED_SHOWN = 20
 OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
@@ -105,6 +110,12 @@ class Forward:
         self.granted = False
         """Whether secrets are about: this host has a grant, or had one."""
         self.issued = way.issued_by(meant.host, meant.port)
+        self.allowed: Allowed | None = None
+        """Where the desk goes as us: what it may send beside what is ordinary."""
+        self.signed = False
+        """Whether the request is signed with a granted key: then it says who sends it, and nothing in the body does."""
+        self.removed: tuple[str, ...] = ()
+        """Headers of the desk's that were not sent on."""
         self.note = ""
         self.started = False
         """Whether the desk has been answered anything."""
@@ -252,7 +263,9 @@ class Forward:
         if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
+        self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
         body = await self.whole_body(plan) if plan.whole and self.request.body is not None else None
+        self.check_fields(body)
         values = {id: await self.way.value(held[id]) for id in inject.wanted(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
@@ -287,7 +300,7 @@ class Forward:
             raise Failed(
                 501, f"an upgrade to {answers.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
             )
-        if self.granted:
+        if self.granted or self.allowed is not None:
             raise Failed(403, inject.NO_UPGRADE)
         if self.only_reads:
             raise Failed(403, "a WebSocket sends as much as it reads; the rule must say write")
@@ -370,7 +383,7 @@ class Forward:
         over = False
         packing = b", ".join(self.request.headers.all(b"content-encoding"))
         try:
-            watch = watcher(packing, self.granted, DECODED)
+            watch = watcher(packing, self.granted or self.allowed is not None, DECODED, self.field_watch())
         except Unreadable as e:
             raise Failed(400, str(e)) from None
         while not over:
@@ -391,7 +404,22 @@ class Forward:
             raise Failed(400, f"the body is not packed as it says: {e}") from None
         if watch.found is not None:
             raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
+        if watch.credential is not None:
+            raise self.alarmed(brought(*watch.credential))
         return payload
+
+    def field_watch(self) -> FieldWatch | None:
+        """Make what looks for credentials of the desk's own in a body, where it may bring none."""
+        if self.allowed is None or self.signed:
+            return None
+        return FieldWatch(self.request.headers.all(b"content-type"), self.allowed)
+
+    def check_fields(self, body: bytes | None) -> None:
+        """Refuse a whole body that has credentials of the desk's own."""
+        if body and (watch := self.field_watch()):
+            watch.feed(body)
+            if watch.found is not None:
+                raise self.alarmed(brought(*watch.found))
 
     # -- bringing back ----------------------------------------------------------------------------------------
 
@@ -421,6 +449,8 @@ class Forward:
             return
         cleaner = Cleaner(answer, self.way.scrubber, self.issued, granted=self.granted)
         headers = cleaner.headers(end_to_end(answer))
+        if self.removed:
+            self.tell_removed(headers)
         chunked = self.frame(headers, answer, rewritten=cleaner.active)
         self.put(framing.response_head(answer.status, b"" if cleaner.active else answer.reason, Headers(headers)))
         if answer.body is not None:
@@ -432,6 +462,12 @@ class Forward:
         if answer.keep_alive and self.keep and not self.upstream.buffer:
             self.place.keep(self.key, self.upstream)
             self.upstream = None
+
+    def tell_removed(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Tell the desk, and the journal, which of its headers this host did not get."""
+        names = ", ".join(self.removed[:REMOVED_SHOWN])
+        headers.append((REMOVED, names.encode("latin-1")))
+        self.note = self.note or answers.plain(f"headers left out: {names}", 300)
 
     async def stream_down(self, reader: BodyReader, cleaner: Cleaner, chunked: bool) -> None:
         """Pass the answer's body on as it comes."""

@@ -41,6 +41,12 @@ CHUNK = re.compile(rb"\r\n([0-9A-Fa-f]{1,16})\r\n")
 """What stands between two chunks: the end of one, the size of the next."""
 CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}\r?)?)?)?")
 
+MIMIC = re.compile(
+    rb"(?i)\r\n(?:content%b(?:length|encoding|type)|transfer%bencoding|keep%balive|proxy%b[a-z])"
+    % ((rb"[!#-'*+.^_`|~]++",) * 4)
+)
+"""A field that some servers read as one of ours: they take `_`, and a few take `.`, for `-`."""
+
 FRAMING = frozenset((b"content-length", b"transfer-encoding", b"host"))
 HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade"))
 KEPT = frozenset((b"content-length", b"host"))
@@ -231,6 +237,8 @@ def parse_request(head: bytes) -> Request:
     method, target, minor = matched.groups()
     version: Version = "1.1" if minor == b"1" else "1.0"
     headers = parse_fields(head, SENT_FIELDS)
+    if MIMIC.search(head):
+        raise Broken(400, "a header that some servers read as Content-Length, Transfer-Encoding or the like; write `-`")
     if headers.once(b"host") is None and version == "1.1":
         raise Broken(400, "a request without a Host header")
     body = framed(headers, version)

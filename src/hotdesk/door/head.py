@@ -20,8 +20,10 @@ Slot: TypeAlias = tuple[str, str]
 AUTHORIZATION: Slot = ("header", "authorization")
 IDENTITY = b"x-hotdesk-identity"
 """Ours alone: whatever a desk sends under this name is removed."""
-WITHHELD = frozenset({b"range", b"if-range", b"accept-encoding", b"sec-websocket-extensions"})
-"""What lets an answer come in parts or packings that cannot be scrubbed."""
+WITHHELD = frozenset({b"accept-encoding", b"x-accept-encoding", b"a-im", b"sec-websocket-extensions"})
+"""What lets an answer come in packings that cannot be scrubbed; for parts see `is_withheld`."""
+UPLOADED = frozenset({b"content-range", b"x-amz-copy-source-range", b"x-goog-copy-source-range", b"x-ms-source-range"})
+"""Ranges of what a server is to take in: none of it comes back."""
 CARRIED = re.compile(rb"(?:(?!(?i:basic) )[A-Za-z][A-Za-z0-9-]{0,30} )?(" + PLACEHOLDER.pattern + rb")")
 COOKIES, PARAMETERS = 256, 512
 """How many of each are taken apart: each is looked at in several ways, between two turns of everybody else."""
@@ -130,9 +132,14 @@ def placeholders(value: bytes) -> list[bytes]:
     return [m[0] for text in texts if PREFIX in text for m in PLACEHOLDER.finditer(text)]
 
 
+def is_withheld(folded: bytes) -> bool:
+    """Say whether a header asks for an answer in parts or packings: `Range`, and what servers take in its place."""
+    return folded in WITHHELD or (b"range" in folded and folded not in UPLOADED)
+
+
 def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Ask for an answer that can be looked through: whole, and not packed."""
-    kept = [(name, value) for name, value in headers if fold(name) not in WITHHELD]
+    kept = [(name, value) for name, value in headers if not is_withheld(fold(name))]
     return [*kept, (b"Accept-Encoding", b"identity")]
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote_to_bytes
 
 from hotdesk.door.bodies import in_body, swap_body
-from hotdesk.door.foreign import foreign
+from hotdesk.door.foreign import Allowed, allowed_at, foreign
 from hotdesk.door.head import (
     AUTHORIZATION,
     IDENTITY,
@@ -45,7 +45,7 @@ from hotdesk.door.head import (
 from hotdesk.door.held import Held, Refusal, Returning, Use, alone, signs_of
 from hotdesk.door.minting import minting
 from hotdesk.door.placeholder import PREFIX
-from hotdesk.door.signature import PRESIGNED, declared, digest_of, misdirected, sign, unsignable
+from hotdesk.door.signature import PRESIGNED, declared, digest_of, elsewhere, misdirected, sign, unsignable
 
 COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
 COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
@@ -71,6 +71,10 @@ class Plan:
     """What is signed for a body that nobody here needs whole."""
     signing: Held | None = None
     """What the request is signed with."""
+    allowed: Allowed | None = None
+    """Where the desk goes as us: what it may send beside what is ordinary. None: it may bring credentials."""
+    removed: frozenset[str] = frozenset()
+    """Headers that are left out, by their folded names."""
 
     @property
     def whole(self) -> bool:
@@ -118,13 +122,25 @@ def plan(
         return refusal
     uses = {slot: use for slot, use in uses.items() if slot not in returned}
     strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in held)
-    if strict and (refusal := foreign(sent, uses, returned, issued)):
-        return refusal
+    allowed = allowed_at(out.host, held) if strict else None
+    removed = foreign(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()
+    if isinstance(removed, Refusal):
+        return removed
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
         return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
     signing = next((use.held for use in uses.values() if use.held.kind == "sigv4"), None)
-    made = Plan(tuple(uses.values()), tuple(in_body(here, out)), tuple(returned.items()), bool(here), signing=signing)
+    made = Plan(
+        tuple(uses.values()),
+        tuple(in_body(here, out)),
+        tuple(returned.items()),
+        bool(here),
+        signing=signing,
+        allowed=allowed,
+        removed=removed,
+    )
     if made.signing and (why := unsigned(made.signing, out, sent)):
+        return Refusal(why)
+    if strict and (why := elsewhere([one.signer for one in here if one.signer], out.host, out.path)):
         return Refusal(why)
     if made.signing and made.signing.signer and not made.body:
         made = replace(made, digest=declared(made.signing.signer, out.headers))
@@ -215,7 +231,8 @@ def wanted(plan: Plan, body: bytes = b"") -> tuple[str, ...]:
 
 def apply(plan: Plan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> Sent | Refusal:
     """Put the secrets in; what is to be signed has no signature yet. `body` is empty where the plan needs none."""
-    headers = [(name, value) for name, value in out.headers if fold(name) != IDENTITY]
+    dropped = {IDENTITY, *(name.encode("latin-1") for name in plan.removed)}
+    headers = [(name, value) for name, value in out.headers if fold(name) not in dropped]
     query = out.query
     if plan.signing:
         headers = [pair for pair in headers if fold(pair[0]) != b"authorization"]

@@ -30,7 +30,7 @@ from hotdesk.brief.data import ANY, READ, Rule, Scheme, Scope, Verdict
 from hotdesk.brief.names import is_address
 from hotdesk.brief.paths import compile_glob, compile_value, names, parameters, readings
 from hotdesk.brief.rules import PORTS, check_rule, rule_text
-from hotdesk.door.address import check
+from hotdesk.door.address import carried, check
 from hotdesk.door.target import Target
 from hotdesk.errors import BriefError
 
@@ -306,8 +306,10 @@ class Policy:
 
     def bars(self, host: str) -> bool:
         """Say whether everything of a host or at an address is denied, by whatever name it is reached."""
-        found = next((each.whole for each in self.index.named(host) if each.whole or not each.catches), False)
-        return found or (self.top is not None and self.top.bars(host))
+        for name in reached(host):
+            if next((each.whole for each in self.index.named(name) if each.whole or not each.catches), False):
+                return True
+        return self.top is not None and self.top.bars(host)
 
     def tunnel(self, host: str, port: int) -> Rule | None:
         """Give the rule by which TLS there is passed on unread.
@@ -363,6 +365,13 @@ class Policy:
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(f"{rule_text(rule)!r} cannot be approved: only an allow can, and no tunnel; write a brief")
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
+
+
+def reached(host: str) -> Iterator[str]:
+    """Give a host, and the IPv4 addresses that an IPv6 address carries."""
+    yield host
+    if ":" in host:
+        yield from map(str, carried(ip_address(host)))
 
 
 def is_public(host: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from hotdesk.door.encodings import Decoder, Unreadable, codings, decoder
+from hotdesk.door.fields import FieldWatch
 from hotdesk.door.placeholder import LONGEST, PLACEHOLDER, PREFIX
 
 BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
@@ -18,12 +19,20 @@ FREE = 64 * 1024
 class Watcher:
     """A body on its way out that no secret goes into: no placeholder leaves in it whole."""
 
-    def __init__(self, reader: Decoder | None = None) -> None:
+    def __init__(self, reader: Decoder | None = None, fields: FieldWatch | None = None) -> None:
         self.found: bytes | None = None
         """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
         self.held = b""
-        self.inside = Watcher() if reader else None
+        self.inside = Watcher(fields=fields) if reader else None
         self.reader = reader
+        self.fields = None if reader else fields
+        """What looks for credentials of the desk's own; in a packed body, where it is unpacked."""
+
+    @property
+    def credential(self) -> tuple[str, str] | None:
+        """Give the credential of the desk's own that was there: the request is to be broken off."""
+        fields = self.inside.fields if self.inside else self.fields
+        return fields.found if fields else None
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give what may go on."""
@@ -34,6 +43,8 @@ class Watcher:
                     raise Unreadable("it unpacks to too much")
                 self.inside.feed(piece)
                 self.found = self.found or self.inside.found
+        if self.fields:
+            self.fields.feed(data)
         data = self.held + data
         if PREFIX in data and (m := PLACEHOLDER.search(data)):
             self.found = self.found or m[0]
@@ -61,7 +72,7 @@ def begun(data: bytes) -> int:
     return next((len(data) - size for size in sizes if data.endswith(PREFIX[:size])), len(data))
 
 
-def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30) -> Watcher:
+def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None) -> Watcher:
     """Make what watches a body; `Unreadable`: it is packed twice, or a granted host would be sent what nobody can read.
 
     Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
@@ -72,4 +83,4 @@ def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30) -> Wat
     reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
     if granted and named and reader is None:
         raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
-    return Watcher(reader)
+    return Watcher(reader, fields)

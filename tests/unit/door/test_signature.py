@@ -283,7 +283,7 @@ def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
     assert isinstance(plan(asks((b"Authorization", said())), [held(Place("bearer", swap=True), foreign=True)]), Refusal)
     placed = Held("k", Grant("aws", ERP, places=(Place("header", "X-Key"), Place("bearer"))), P, "sigv4", S3)
     for one in (placed, replace(placed, signer=None)):
-        made = plan(asks(), [one])
+        made = plan(asks(path=f"/{S3.bucket}/x"), [one])
         assert isinstance(made, Plan)
         assert wanted(made) == ()
     assert isinstance(plan(asks((b"X-Key", P)), [placed]), Refusal)

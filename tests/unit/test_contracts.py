@@ -1,0 +1,83 @@
+"""The import contracts can be broken: a rule that no import violates protects nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
+NEVER = {
+    "hotdesk.door": {"hotdesk.vault", "hotdesk.keys", "hotdesk.desk.keeper"},
+    "hotdesk.desk.keeper": {"anyio", "h11", "hotdesk_guest"},
+    "hotdesk.hands.reader": {"hotdesk.desk.seam", "hotdesk.host", "hotdesk.keys", "hotdesk.vault"},
+    "hotdesk_guest": {"hotdesk"},
+}
+"""What the parts that read hostile bytes must never import, whatever else is refactored."""
+
+
+def violations(contract: dict[str, Any]) -> list[tuple[str, str]]:
+    """Give imports that break a contract: every one that it forbids by name."""
+    match contract["type"]:
+        case "forbidden":
+            return [(source, one) for source in contract["source_modules"] for one in contract["forbidden_modules"]]
+        case "independence":
+            first, second = contract["modules"]
+            return [(first, second), (second, first)]
+        case "layers":
+            top, bottom = (contract["layers"][at].strip("()") for at in (0, -1))
+            return [(f"{contract['containers'][0]}.{bottom}", f"{contract['containers'][0]}.{top}")]
+    raise AssertionError(f"no violation is known for a contract of type {contract['type']}")
+
+
+def add_import(source: Path, module: str, imported: str) -> None:
+    """Have a module import another."""
+    path = source / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    file.write_text(f"{file.read_text()}\nimport {imported}\n")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Break every contract in a copy of the source, and give what the checker says."""
+    folder = tmp_path_factory.mktemp("contracts")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for contract in CONTRACTS:
+        for module, imported in violations(contract):
+            add_import(folder / "src", module, imported)
+    code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "COLUMNS": "500"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--no-cache"],
+        check=False,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract["name"])
+def test_every_contract_can_be_broken(report: str, contract: dict[str, Any]) -> None:
+    assert f"{contract['name']} BROKEN" in report
+    if contract["type"] == "forbidden":
+        for module, imported in violations(contract):
+            assert f"{module} is not allowed to import {imported}" in report
+
+
+@pytest.mark.parametrize("module", NEVER)
+def test_what_reads_hostile_bytes_must_not_import_what_is_worth_taking(module: str) -> None:
+    forbidden = [contract for contract in CONTRACTS if module in contract.get("source_modules", ())]
+    assert {one for contract in forbidden for one in contract["forbidden_modules"]} >= NEVER[module]
