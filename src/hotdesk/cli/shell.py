@@ -20,11 +20,13 @@ from hotdesk.cli import options
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
 from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import Desk, Process, Size, as_id
+from hotdesk.desk.trust import NO_EGRESS
 from hotdesk.errors import BriefError, printable
 from hotdesk.host import Host, borrow
 
 DAY = 86400.0
-SHELL = ["/bin/bash", "-l"]
+GREETING = "This desk has no egress. Open it with --allow HOST."
+SHELL = ["/bin/sh", "-c", f'case $http_proxy in *{NO_EGRESS}*) echo "{GREETING}";; esac; exec /bin/bash -l']
 LEAVE = 0x1D
 """Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
 LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0

@@ -108,7 +108,8 @@ class ContainerRuntime:
             self.desks[desk] = ready
             ready.link.paused = False
             kept.thaw()
-            if env := {**(trust.environment() if ca else {}), **led.env}:
+            closed = dict.fromkeys(trust.closed_environment()) if ca and not proven else {}
+            if env := {**closed, **(trust.environment() if ca else {}), **led.env}:
                 await ready.settle(env)
             if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)

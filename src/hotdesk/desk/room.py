@@ -73,7 +73,7 @@ class Room:
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
         files = seed.identity(self.desk) | seed.privileges(spec.root, ca, self.image.python)
         self.layers.put_up(self.image, spec.disk, files, source)
-        self.write_config(guest, compiled, trust.environment() if ca else {})
+        self.write_config(guest, compiled, way_out(ca))
 
     def furnish(self, guest: dict[str, bytes]) -> None:
         """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
@@ -89,6 +89,7 @@ class Room:
         furniture.write_files(f"{at}/proc", covers | procfs.files(self.spec.memory, self.spec.cpus), 0o444)
         furniture.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
         furniture.write_files(f"{at}/link/lib/hotdesk_guest", guest)
+        furniture.write_files(f"{at}/link", {os.path.basename(trust.APT_CLOSED): trust.APT_CLOSED_SETTINGS})
         self.await_guest()
 
     def await_guest(self) -> None:
@@ -139,8 +140,7 @@ class Room:
         if files := seed.privileges(spec.root, "" if ca == self.ca else ca, self.plan.python):
             with kernel.making_files_as(self.base):
                 seed.plant(self.folder / "root", files)
-        led = trust.environment() if ca else {}
-        self.plan = replace(self.plan, memory=spec.memory, env={**led, **spec.env})
+        self.plan = replace(self.plan, memory=spec.memory, env={**way_out(ca), **spec.env})
         self.spec = spec
         self.show_use()
 
@@ -219,6 +219,11 @@ class Room:
             if held is not None:
                 held.close()
         self.gate = self.sudo = None
+
+
+def way_out(ca: str) -> dict[str, str]:
+    """Give the variables by which programs find the door of a desk, or learn that it has none."""
+    return trust.environment() if ca else trust.closed_environment()
 
 
 def limits_of(spec: Spec) -> Limits:
