@@ -298,7 +298,7 @@ class LinkedDesk:
         self.down = None
 
     async def settle(self, env: Mapping[str, str | None]) -> None:
-        """Have the guest be as if just started, and give every program from now on these variables; None removes one."""
+        """Have the guest be as if just started, and give every program from now on these variables; None is none."""
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:
