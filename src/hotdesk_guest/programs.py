@@ -199,9 +199,13 @@ class Programs:
         for channel in list(process.followers.values()):
             self.guest.reply(channel, process.outcome())
 
-    def settle(self, env: dict[str, str]) -> None:
-        """Be as if just started, but that every program from now on gets these variables."""
-        ENVIRONMENT.update({str(name): str(value) for name, value in env.items()})
+    def settle(self, env: dict[str, str | None]) -> None:
+        """Be as if just started, but that every program from now on gets these variables; None removes one."""
+        for name, value in env.items():
+            if value is None:
+                ENVIRONMENT.pop(name, None)
+            else:
+                ENVIRONMENT[str(name)] = str(value)
         for pid in [pid for pid, one in self.known.items() if one.over]:
             del self.known[pid]
             self.timed.discard(pid)

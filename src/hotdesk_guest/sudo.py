@@ -14,7 +14,10 @@ import sys
 from hotdesk_guest.wire import WireError, decode, encode
 
 USAGE = "usage: sudo [-EHSiknsv] [-u root] [NAME=value ...] [command [argument ...]]"
-KEPT = ("TERM", "LANG", "LC_ALL", "COLORTERM", "DEBIAN_FRONTEND", "DISPLAY", "http_proxy", "https_proxy", "no_proxy")
+KEPT = (
+    *("TERM", "LANG", "LC_ALL", "COLORTERM", "DEBIAN_FRONTEND", "DISPLAY", "http_proxy", "https_proxy", "no_proxy"),
+    *("APT_CONFIG", "PIP_INDEX_URL", "PIP_RETRIES", "npm_config_fetch_retries"),
+)
 """Variables root gets from whoever calls; `-E` passes all."""
 FORWARDED = (
     signal.SIGINT,

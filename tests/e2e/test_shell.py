@@ -181,3 +181,10 @@ def test_a_lost_terminal_burns_the_desk(sit: Sit, hotdesk: Hotdesk) -> None:
     person.process.send_signal(signal.SIGHUP)
     assert person.leave() == 128 + signal.SIGHUP
     assert hotdesk("ps").stdout.count(b"\n") == 1
+
+
+def test_a_shell_without_egress_says_so(sit: Sit) -> None:
+    person = sit()
+    assert b"This desk has no egress. Open it with --allow HOST.\r\n" in person.until(PROMPT)
+    person.type("exit\n")
+    assert person.leave() == 0

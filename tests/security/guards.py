@@ -753,6 +753,11 @@ FILES = (
         ),
     ),
     Guard(
+        "sizes of its own in proc",
+        (Removal(BUNDLE, 'OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")', "OWN_FILES = ()"),),
+        (f"{FACTS}::test_memory_and_cpu_time_of_the_host_are_not_told",),
+    ),
+    Guard(
         "a boot id of its own",
         (
             Removal(

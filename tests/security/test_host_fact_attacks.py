@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.config import Config
-from hotdesk.desk.seam import Desk
-from tests.security.conftest import Attack, Init
+from hotdesk.config import MIB, Config
+from hotdesk.desk import trust
+from hotdesk.desk.seam import Desk, Spec
+from tests.security.conftest import Attack, Init, Open
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -56,6 +57,38 @@ with open("/proc/self/mountinfo") as file:
 tell({"files": sorted(found), "cards": os.listdir("/sys/class/net"), "mounts": mount,
       "write": attempt(lambda: os.close(os.open("/sys/class/net/lo/mtu", os.O_WRONLY)))})
 """
+SIZES = """
+told = {}
+for n in ("meminfo", "stat", "cpuinfo", "swaps"):
+    with open("/proc/" + n) as file:
+        told[n] = file.read()
+    told["write " + n] = attempt(lambda: os.close(os.open("/proc/" + n, os.O_WRONLY)))
+    told["lease " + n] = attempt(lambda: lease("/proc/" + n))
+tell(told)
+"""
+LEASE = """
+import fcntl
+def lease(path):
+    with open(path) as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+"""
+
+
+async def test_memory_and_cpu_time_of_the_host_are_not_told(fresh: Open, attack: Attack) -> None:
+    async with fresh(Spec(memory=64 * MIB, cpus=0.5, root=True)) as desk:
+        for user in ("user", "root"):
+            told = await attack(desk, LEASE + SIZES, user=user)
+            assert told["meminfo"].split()[1] == str(64 << 10)
+            assert (told["stat"].count("cpu"), told["cpuinfo"].count("processor")) == (2, 1)
+            assert int(told["stat"].split()[1]) < 60 * os.sysconf("SC_CLK_TCK") < host_cpu_time()
+            assert told["swaps"].count("\n") == 1
+            refused = {value for name, value in told.items() if " " in name}
+            assert refused <= {"EROFS", "EACCES", "EAGAIN"}, "no desk holds up whoever writes these files"
+
+
+def host_cpu_time() -> int:
+    """Read what all CPUs together have counted since the machine started."""
+    return sum(map(int, Path("/proc/stat").read_text().split()[1:9]))
 
 
 async def test_proc_tells_nothing_of_the_host(desk: Desk, attack: Attack) -> None:
@@ -95,8 +128,9 @@ async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: A
 
 async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
-    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL"}
+    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *trust.closed_environment()}
     assert set(told["environ"]) - standard <= {"HOTDESK_PROCESS", "PWD", "LC_CTYPE"}
+    assert trust.closed_environment().items() <= told["environ"].items()
     first = Path(f"/proc/{init(settings, desk)}/environ").read_bytes().split(b"\0")
     assert {pair.partition(b"=")[0].decode() for pair in first if pair} == standard
     keeper = parent(init(settings, desk))

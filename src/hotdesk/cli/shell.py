@@ -22,13 +22,15 @@ from hotdesk.cli.run import fresh_desk
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
 from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import Desk, Process, Size
+from hotdesk.desk.trust import NO_EGRESS
 from hotdesk.errors import BriefError, printable
 from hotdesk.host import borrow
 
 DAY = 86400.0
 SCOPE = ("allow", "deny", "ask", "grant", "map", "no_ask")
 """Options that say what a fresh desk may reach; an open one has its scope already."""
-SHELL = ["/bin/bash", "-l"]
+GREETING = "This desk has no egress. Open it with --allow HOST."
+SHELL = ["/bin/sh", "-c", f'case $http_proxy in *{NO_EGRESS}*) echo "{GREETING}";; esac; exec /bin/bash -l']
 LEAVE = 0x1D
 """Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
 LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0

@@ -25,6 +25,8 @@ acpi asound bus driver fs irq pressure scsi
 """.split()
 STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
 """What programs want to read and must not learn from."""
+OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
+"""What programs size themselves by: the desk's own figures (`procfs`)."""
 
 LIMITS = {"NOFILE": 20000, "CORE": 1, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
 """Resource limits. RLIMIT_CORE 0 does not stop a piped core pattern; 1 does."""
@@ -54,7 +56,7 @@ class Room:
     python: str
     machine: str
     hidden: frozenset[str]
-    """The names of `EMPTY_FILES` and `EMPTY_FOLDERS` this kernel has."""
+    """The names of `EMPTY_FILES`, `EMPTY_FOLDERS` and `OWN_FILES` this kernel has."""
     guest: str
     """The file that starts the guest, in the folder with its code."""
     annotation: str
@@ -164,9 +166,10 @@ def mounts(room: Room) -> list[Json]:
         mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec"),
         mount("/proc/sys/kernel/random/boot_id", "bind", f"{room.proc}/boot_id", "bind", "ro", *plain, "noexec"),
     ]
-    for name in (*STEADY_FILES, *EMPTY_FILES, *EMPTY_FOLDERS):
+    for name in (*STEADY_FILES, *OWN_FILES, *EMPTY_FILES, *EMPTY_FOLDERS):
         if name in room.hidden or name in STEADY_FILES:
-            cover = name if name in STEADY_FILES else "none" if name in EMPTY_FOLDERS else "empty"
+            shows = name in STEADY_FILES or name in OWN_FILES
+            cover = name if shows else "none" if name in EMPTY_FOLDERS else "empty"
             shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind", "ro", *plain, "noexec"))
     return shown
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hotdesk.desk.procfs import TICKS, CpuTimes, MemoryUse
 from hotdesk.errors import HostError
 
 NEEDED = ("memory", "pids", "cpu", "cpuacct", "devices", "freezer")
@@ -23,6 +24,10 @@ KERNEL_TCP = 32 << 20
 """Socket buffers a v1 desk may fill; v1 charges them to nobody otherwise."""
 DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
+
+STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
+STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
+"""Where all memory is counted, and what its kinds are called in `memory.stat`, in the order of `MemoryUse`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,21 @@ class Cgroup:
         stat = (self.folder("cpu") / "cpu.stat").read_text()
         return next(int(line.split()[1]) / 1e6 for line in stat.splitlines() if line.startswith("usage_usec "))
 
+    def memory_use(self) -> MemoryUse:
+        """Read what kinds of memory it uses."""
+        name, prefix, kinds = STAT_V2 if self.version == 2 else STAT_V1
+        stat = counters(read(f"{self.folder('memory')}/memory.stat"))
+        total = int(read(f"{self.folder('memory')}/{name}"))
+        return MemoryUse(total, *(stat.get(f"{prefix}{kind}".encode(), 0) for kind in kinds))
+
+    def cpu_times(self) -> CpuTimes:
+        """Read the processor time it has used, by kind."""
+        if self.version == 1:
+            stat = counters(read(f"{self.folder('cpuacct')}/cpuacct.stat"))
+            return CpuTimes(stat[b"user"] / TICKS, stat[b"system"] / TICKS)
+        stat = counters(read(f"{self.folder('cpu')}/cpu.stat"))
+        return CpuTimes(stat[b"user_usec"] / 1e6, stat[b"system_usec"] / 1e6)
+
     def oom_kills(self) -> int:
         """Count what the memory limit killed in it so far."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
@@ -289,6 +309,12 @@ class Cgroup:
                 os.rmdir(folder)
             except FileNotFoundError:
                 continue
+
+
+def counters(text: bytes) -> dict[bytes, int]:
+    """Read lines of a name and a number."""
+    words = text.split()
+    return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 
 def write(path: str, data: bytes) -> None:

@@ -34,21 +34,21 @@ def make_dev(at: str) -> None:
         os.symlink(target, f"{at}/{name}")
 
 
-def make_sys(at: str, cpus: float) -> None:
+def make_sys(at: str, cpus: int) -> None:
     """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
     make_folders(at, SYS_FOLDERS)
     write_files(f"{at}/{CPU}", cpu_files(cpus))
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
 
 
-def set_cpus(at: str, cpus: float) -> None:
+def set_cpus(at: str, cpus: int) -> None:
     """Say in a /sys that is there how many CPUs the desk has."""
     write_files(f"{at}/{CPU}", cpu_files(cpus), flags=os.O_TRUNC)
 
 
-def cpu_files(cpus: float) -> dict[str, bytes]:
+def cpu_files(cpus: int) -> dict[str, bytes]:
     """Give the files that tell how many CPUs there are."""
-    online = b"0-%d\n" % (max(1, round(cpus)) - 1) if cpus > 1 else b"0\n"
+    online = b"0-%d\n" % (cpus - 1) if cpus > 1 else b"0\n"
     return dict.fromkeys(("online", "possible", "present"), online)
 
 

@@ -218,7 +218,7 @@ class Keeper:
                 self.burn(request.desk, "asked", number)
             case "touch":
                 if held := self.held.get(request.desk):
-                    held.touched = now()
+                    upkeep.touch(held)
             case "root":
                 self.reap()  # an earlier root may have ended a moment ago
                 self.roots.begin(number, self.find(request.desk))

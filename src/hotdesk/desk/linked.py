@@ -294,8 +294,8 @@ class LinkedDesk:
             self.down.set()
         self.down = None
 
-    async def settle(self, env: Mapping[str, str]) -> None:
-        """Have the guest be as if just started, and give every program from now on these variables."""
+    async def settle(self, env: Mapping[str, str | None]) -> None:
+        """Have the guest be as if just started, and give every program from now on these variables; None is none."""
         await self.ask({"op": "settle", "env": dict(env)}, "the environment")
 
     async def snapshot(self) -> SnapshotId:

@@ -36,6 +36,8 @@ SESSION = "/usr/local/lib/hotdesk/session"
 """In an image with a screen: the program that starts what shows it, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
 """Until the panel, for which nobody else waits, is drawn."""
+OPEN = ("env", *(f"--unset={name}" for name in trust.closed_environment()))
+"""Starts the desktop of a desk kept ready, whose programs may have egress later."""
 READY = "/usr/local/lib/hotdesk/ready"
 """In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
 SESSION_SECONDS = 30.0
@@ -108,7 +110,8 @@ class ContainerRuntime:
             self.desks[desk] = ready
             ready.link.paused = False
             kept.thaw()
-            if env := {**(trust.environment() if ca else {}), **led.env}:
+            closed = dict.fromkeys(trust.closed_environment()) if ca and not proven else {}
+            if env := {**closed, **(trust.environment() if ca else {}), **led.env}:
                 await ready.settle(env)
             if ca and not proven and self.supervisor is not None:
                 await self.supervisor.prove(ready)
@@ -124,7 +127,7 @@ class ContainerRuntime:
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
             await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
-            await desk.run([SESSION, *DRAW], timeout=SESSION_SECONDS)  # an image without a screen has no such program
+            await desk.run([*OPEN, SESSION, *DRAW], timeout=SESSION_SECONDS)  # an image without a screen has none
             await desk.run([READY, "all"], timeout=SESSION_SECONDS)
             await desk.settle({})
             await desk.pause()

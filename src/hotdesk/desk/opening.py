@@ -128,6 +128,7 @@ class Opening:
         proof.check(held.init, room.base + uids.USER, 0, room.netns, room.userns)
         if not room.cgroup.holds(held.init):
             raise KeeperError("the wall does not stand: its first process is not in its cgroup")
+        room.pin({held.init}, held.spec.cpus)
         self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
         held.touched = now()
         held.hard = held.ends = min(held.ends, held.touched + held.spec.deadline)

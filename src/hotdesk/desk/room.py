@@ -11,12 +11,13 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotdesk.desk import bundle, filters, furniture, kernel, seed, trust, uids
+from hotdesk.desk import bundle, filters, furniture, kernel, processors, procfs, seed, trust, uids
 from hotdesk.desk.cgroup import Cgroup, Limits
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.filesystem import opened
@@ -27,7 +28,8 @@ from hotdesk.desk.seam import Spec
 GATE = ("127.0.0.1", 3128)
 CALL_MOMENT = 10
 """Milliseconds a server of a desk may take to refuse a call before its caller has to wait for it."""
-HIDDEN = frozenset(name for name in (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS) if os.path.exists(f"/proc/{name}"))
+COVERED = (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS, *bundle.OWN_FILES)
+HIDDEN = frozenset(name for name in COVERED if os.path.exists(f"/proc/{name}"))
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Room:
     """Where a layer is read instead of in the store: a sterile desk's copies."""
     ca: str = ""
     """The authority of its door, which it believes."""
+    made: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
@@ -70,7 +73,7 @@ class Room:
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
         files = seed.identity(self.desk) | seed.privileges(spec.root, ca, self.image.python)
         self.layers.put_up(self.image, spec.disk, files, source)
-        self.write_config(guest, compiled, trust.environment() if ca else {})
+        self.write_config(guest, compiled, way_out(ca))
 
     def furnish(self, guest: dict[str, bytes]) -> None:
         """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
@@ -80,12 +83,13 @@ class Room:
         kernel.mount("room", at, "tmpfs", kernel.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
         self.undo.append(lambda: kernel.umount(at))
         furniture.make_dev(f"{at}/dev")
-        furniture.make_sys(f"{at}/sys", self.spec.cpus)
+        furniture.make_sys(f"{at}/sys", processors.count(self.spec.cpus))
         furniture.make_folders(f"{at}/proc", ("none",))
         covers = {"empty": b"", "boot_id": random_uuid(), **bundle.STEADY_FILES}
-        furniture.write_files(f"{at}/proc", covers, 0o444)
+        furniture.write_files(f"{at}/proc", covers | procfs.files(self.spec.memory, self.spec.cpus), 0o444)
         furniture.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
         furniture.write_files(f"{at}/link/lib/hotdesk_guest", guest)
+        furniture.write_files(f"{at}/link", {os.path.basename(trust.APT_CLOSED): trust.APT_CLOSED_SETTINGS})
         self.await_guest()
 
     def await_guest(self) -> None:
@@ -128,7 +132,7 @@ class Room:
         if spec.disk != self.spec.disk:
             self.disk.resize(self.desk, spec.disk)
         if spec.cpus != self.spec.cpus:
-            furniture.set_cpus(f"{self.folder}/sys", spec.cpus)
+            self.show_cpus(spec.cpus)
         if spec.memory != self.spec.memory:
             kernel.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
         if spec.root:
@@ -136,9 +140,25 @@ class Room:
         if files := seed.privileges(spec.root, "" if ca == self.ca else ca, self.plan.python):
             with kernel.making_files_as(self.base):
                 seed.plant(self.folder / "root", files)
-        led = trust.environment() if ca else {}
-        self.plan = replace(self.plan, memory=spec.memory, env={**led, **spec.env})
+        self.plan = replace(self.plan, memory=spec.memory, env={**way_out(ca), **spec.env})
         self.spec = spec
+        self.show_use()
+
+    def show_cpus(self, cpus: float) -> None:
+        """Have a desk that runs count other CPUs than before."""
+        furniture.set_cpus(f"{self.folder}/sys", processors.count(cpus))
+        procfs.rewrite(f"{self.folder}/proc/cpuinfo", procfs.cpuinfo(cpus))
+        self.pin(self.cgroup.pids(), cpus)
+
+    def pin(self, pids: Iterable[int], cpus: float) -> None:
+        """Have processes of the desk run on as many CPUs as it may use."""
+        processors.pin(pids, processors.choose(cpus, self.base // uids.WIDTH))
+
+    def show_use(self) -> None:
+        """Write what the desk uses now where its programs read it."""
+        spec, seconds = self.spec, time.monotonic() - self.made
+        procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.memory_use()))
+        procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.cpu_times(), seconds))
 
     def reboot(self) -> None:
         """Prepare for the runtime to start the desk anew."""
@@ -199,6 +219,11 @@ class Room:
             if held is not None:
                 held.close()
         self.gate = self.sudo = None
+
+
+def way_out(ca: str) -> dict[str, str]:
+    """Give the variables by which programs find the door of a desk, or learn that it has none."""
+    return trust.environment() if ca else trust.closed_environment()
 
 
 def limits_of(spec: Spec) -> Limits:

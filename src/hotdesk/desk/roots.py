@@ -129,6 +129,7 @@ class Roots:
         elif not wrong:
             assert room.listener is not None
             root.proven = True
+            room.pin({root.init}, held.spec.cpus)
             reply = {"desk": room.desk, "pid": root.init, "uid": room.base}
             self.owner.send({"re": root.asked, "ok": reply}, room.listener.fileno())
             room.hang_up()

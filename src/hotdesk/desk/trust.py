@@ -17,6 +17,10 @@ JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
 NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
 NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
+NO_EGRESS = "this-desk-has-no-egress.open-it-with--allow-host.invalid"
+"""The proxy of a desk without egress: programs fail to resolve it at once, and print the name in their first error."""
+APT_CLOSED = "/run/hotdesk/no-egress.apt"
+APT_CLOSED_SETTINGS = b'Acquire::Retries "0";\n'
 APT_SETTINGS = "/etc/apt/apt.conf.d/91hotdesk-door"
 BROWSERS = ("/etc/chromium", "/etc/opt/chrome", "/etc/opt/chrome_for_testing")
 BROWSER_POLICY = "policies/managed/hotdesk.json"
@@ -49,6 +53,26 @@ def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CER
         "NODE_USE_ENV_PROXY": "1",
         "NODE_OPTIONS": f"--require={NODE_PRELOAD}",
         "DENO_TLS_CA_STORE": "system",
+    }
+
+
+def closed_environment() -> dict[str, str]:
+    """Give the variables by which programs in a desk without egress fail at once, and say why.
+
+    What serves inside the desk is reached as before. pip names no proxy in its errors, only its index.
+    """
+    proxies = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "ftp_proxy"), f"http://{NO_EGRESS}:3128")
+    proxies["no_proxy"] = f"{LOCAL},0.0.0.0,127.0.0.0/8,::"
+    return {
+        **proxies,
+        **{name.upper(): value for name, value in proxies.items()},
+        "PIP_INDEX_URL": f"https://{NO_EGRESS}/simple",
+        "PIP_RETRIES": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "UV_HTTP_RETRIES": "0",
+        "CARGO_NET_RETRY": "0",
+        "npm_config_fetch_retries": "0",
+        "APT_CONFIG": APT_CLOSED,
     }
 
 

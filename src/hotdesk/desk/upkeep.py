@@ -26,6 +26,14 @@ def usage(held: Held, _request: Request) -> dict[str, object]:
     return {**held.room.cgroup.usage(), "disk": held.room.disk.used(held.room.desk, held.room.folder / "disk")}
 
 
+def touch(held: Held) -> None:
+    """Note that a desk is in use, and have its programs see what it uses."""
+    held.touched = now()
+    if not (held.paused or held.down or held.runtime):
+        with suppress(OSError):  # it may be ending
+            held.room.show_use()
+
+
 def pause(held: Held, _request: Request) -> dict[str, object]:
     """Freeze a desk; one that does not stop goes on. One that is down is still enough."""
     if not held.paused and not held.down:

@@ -8,7 +8,14 @@ from hotdesk.desk import uids
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import NAMESPACES, NODES, Rooted, View
 
-VARIABLES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL"))
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
+NO_EGRESS = """
+PIP_INDEX_URL PIP_RETRIES PIP_DISABLE_PIP_VERSION_CHECK UV_HTTP_RETRIES CARGO_NET_RETRY npm_config_fetch_retries
+APT_CONFIG
+""".split()
+"""What makes programs fail at once in a desk without egress."""
+STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
+VARIABLES = frozenset((*STANDARD, *PROXIES, *map(str.upper, PROXIES), *NO_EGRESS))
 ID_MAP = "0 {} 1001 65534 {} 1"
 """What exists in a desk: system users, its own, and nobody. Written out, so that another map elsewhere is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")

@@ -44,7 +44,7 @@ FORBIDDEN = re.compile(r"https?://([A-Za-z0-9.-]{1,255})(?::\d{1,5})?/\S{0,300}\
 """Bounded in every part: a hostile manager writes what would be searched for ever."""
 CLOSED = re.compile(
     r"name resolution|resolve host|resolving|Network is unreachable|Connection refused|Cannot connect to proxy|"
-    r"NewConnectionError|Could not connect|ENOTFOUND|EAI_AGAIN|ECONNREFUSED",
+    r"NewConnectionError|Could not connect|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|has-no-egress",
     re.IGNORECASE,
 )
 INSTALLED = re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.desk.seam import Done
+from hotdesk.desk.trust import NO_EGRESS
 from hotdesk.hands.packages import SHAPES, check, summary, why_not
 from hotdesk.tool import Wrong
 
@@ -75,6 +76,11 @@ def test_a_long_output_becomes_what_was_installed(said: str, told: str) -> None:
             "debian",
         ),
         ("npm", "npm error code ENOTFOUND", "opened without `--allow npm`"),
+        (
+            "pip",
+            f"Looking in indexes: https://{NO_EGRESS}/simple\nERROR: No matching distribution found for six",
+            "opened without `--allow pypi`",
+        ),
         (
             "pip",
             "ERROR: No matching distribution found for nonesuch",

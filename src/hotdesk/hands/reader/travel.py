@@ -12,11 +12,12 @@ from hotdesk.hands.reader.page import Clock, Page
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
 CLOSED = "; the desk's door does not let it through: `hotdesk door log` says why, `--allow HOST` opens it"
+NO_EGRESS = "; this desk has no egress: open it with `--allow HOST`"
 REFUSED = {
-    "net::ERR_INTERNET_DISCONNECTED": "; the desk was opened without a way out: open it with `--allow HOST`",
-    "net::ERR_NAME_NOT_RESOLVED": "; the desk was opened without a way out: open it with `--allow HOST`",
+    "net::ERR_INTERNET_DISCONNECTED": NO_EGRESS,
+    "net::ERR_NAME_NOT_RESOLVED": NO_EGRESS,
+    "net::ERR_PROXY_CONNECTION_FAILED": NO_EGRESS,
     "net::ERR_TUNNEL_CONNECTION_FAILED": CLOSED,
-    "net::ERR_PROXY_CONNECTION_FAILED": CLOSED,
 }
 """What a browser says where no way leads, and what that means in a desk."""
 STAGES = {"load": "load", "dom": "DOMContentLoaded", "idle": "networkIdle"}

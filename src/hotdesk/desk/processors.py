@@ -1,0 +1,47 @@
+"""Which of the machine's CPUs a desk runs on: as many as its limit allows, so that programs count those.
+
+The limit itself is the cgroup's quota. A program may widen its own affinity, and wins no CPU time by it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+HOST = tuple(sorted(os.sched_getaffinity(0)))
+"""The CPUs this process may use, as this module was loaded."""
+PASSES = 4
+"""Times the threads of a process are listed: those that start meanwhile have their starter's CPUs."""
+
+
+def count(cpus: float, host: tuple[int, ...] = HOST) -> int:
+    """Give how many CPUs a desk shows: its limit rounded up, and no more than the machine has."""
+    return max(1, min(math.ceil(cpus), len(host)))
+
+
+def choose(cpus: float, slot: int, host: tuple[int, ...] = HOST) -> frozenset[int]:
+    """Give the CPUs of a desk; desks in consecutive slots get consecutive CPUs, so that all are used."""
+    wanted = count(cpus, host)
+    return frozenset(host[(slot * wanted + number) % len(host)] for number in range(wanted))
+
+
+def pin(pids: Iterable[int], chosen: frozenset[int]) -> None:
+    """Have every thread of these processes run on the chosen CPUs; one that ended meanwhile is no error."""
+    for pid in pids:
+        for _ in range(PASSES):
+            with suppress(OSError):
+                changed = [tid for tid in map(int, os.listdir(f"/proc/{pid}/task")) if move(tid, chosen)]
+                if changed:
+                    continue
+            break
+
+
+def move(tid: int, chosen: frozenset[int]) -> bool:
+    """Move one thread; False when it runs on the chosen CPUs already, or is gone."""
+    with suppress(OSError):
+        if os.sched_getaffinity(tid) != chosen:
+            os.sched_setaffinity(tid, chosen)
+            return True
+    return False
