@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from hotdesk.api.caller import POWERS, Caller, Power
+from hotdesk.api.log import LOG
 from hotdesk.config import DEFAULT_TENANT, TENANT_SHAPE
 from hotdesk.errors import BriefError, HostError, printable
 from hotdesk.vault import private
@@ -133,7 +133,7 @@ class Keys:
             self.refresh()
         except HostError as e:
             if str(e) != self.wrong:
-                print(f"hotdesk: {printable(str(e))}", file=sys.stderr, flush=True)
+                LOG.error(e)
             self.wrong = str(e)
 
     def refresh(self) -> None:

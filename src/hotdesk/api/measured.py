@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from hotdesk.api.e2b import envd
 from hotdesk.api.e2b.routes import call_route, control_route
 from hotdesk.api.front import Front, Parts
+from hotdesk.api.log import LOG, REFUSED
 from hotdesk.api.native.measures import Measures, route_of
 
 Labels = tuple[str, str]
@@ -47,6 +48,8 @@ class Measured:
         finally:
             found = self.labels.get(id(scope.get("part")))
             part, route = NOBODY if found is None else found(scope)
+            if status in REFUSED:
+                LOG.refusal(status, part, str((scope.get("client") or ("",))[0]))
             self.measures.count(part, scope["method"], route, status, time.monotonic() - begun)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,6 +14,7 @@ import uvicorn
 from anyio.abc import TaskGroup
 from fastapi import FastAPI
 
+from hotdesk import __version__
 from hotdesk.api import local, privileges, stalls, telemetry, tenants
 from hotdesk.api.bodies import LARGEST
 from hotdesk.api.caller import DEFAULT_TENANT
@@ -29,6 +30,7 @@ from hotdesk.api.e2b.traffic import Traffic
 from hotdesk.api.front import Front, Parts
 from hotdesk.api.keys import Keys
 from hotdesk.api.listening import Protocol
+from hotdesk.api.log import LOG
 from hotdesk.api.mcp.http import Mcp
 from hotdesk.api.mcp.policy import policy_of
 from hotdesk.api.measured import Measured
@@ -40,6 +42,7 @@ from hotdesk.api.native.requested import Jobs
 from hotdesk.api.native.templates import places
 from hotdesk.api.notice import Notice
 from hotdesk.api.quotas import Quotas
+from hotdesk.api.reloading import Reloading, certificate_holder
 from hotdesk.api.resolving import in_thread
 from hotdesk.api.serving import Serving
 from hotdesk.api.starter import started
@@ -63,11 +66,20 @@ class Listening(uvicorn.Server):
         super().__init__(config)
         self.answers = anyio.Event()
         """Set once it answers."""
+        self.over = anyio.Event()
+        """Set once it has ended."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
         self.answers.set()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer until it is asked to end."""
+        try:
+            await super().serve(sockets)
+        finally:
+            self.over.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -76,8 +88,11 @@ class Listening(uvicorn.Server):
 
 
 @asynccontextmanager
-async def composed(settings: Config, serving: Serving, stopping: anyio.Event | None = None) -> AsyncIterator[Measured]:
+async def composed(
+    settings: Config, serving: Serving, stopping: anyio.Event | None = None, reloading: Reloading | None = None
+) -> AsyncIterator[Measured]:
     """Give the application; desks burn with it, and sandboxes are left if that is wanted."""
+    reloading = reloading or Reloading(serving)
     keys = Keys(settings.lib / "serve")
     content = Content(serving.domain)
     page = Page(content, settings.lib, next(iter(serving.names), "127.0.0.1"))
@@ -100,6 +115,7 @@ async def composed(settings: Config, serving: Serving, stopping: anyio.Event | N
         shared = Native(
             serving, keys, known, browsers, Jobs(starter), content.offer, templates, measures=Measures(told)
         )
+        reloading.add(lambda found: set_live(found, sandboxes, shared, quotas))
         mcp = Mcp(keys, known, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, known, sandboxes)
@@ -110,9 +126,15 @@ async def composed(settings: Config, serving: Serving, stopping: anyio.Event | N
         tasks.start_soon(describe, native)
         parts = Parts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
         yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
-        if serving.shutdown == "leave":
+        if reloading.serving.shutdown == "leave":
             await left_ones.leave()
         tasks.cancel_scope.cancel()
+
+
+def set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas) -> None:
+    """Have settings that were reloaded hold."""
+    sandboxes.serving = shared.serving = serving
+    quotas.limits = serving.quota
 
 
 def look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: Snapshots, stopping: anyio.Event) -> None:
@@ -178,14 +200,18 @@ def listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
 
 
 async def serve(
-    settings: Config, serving: Serving, plain: socket.socket, tls: socket.socket | None, stopping: anyio.Event
+    settings: Config, reloading: Reloading, plain: socket.socket, tls: socket.socket | None, stopping: anyio.Event
 ) -> None:
     """Serve until asked to stop: then nobody is let in, streams are cut, and desks burn, or sandboxes are left."""
-    notice = Notice()
-    async with composed(settings, serving, stopping) as app, anyio.create_task_group() as tasks:
+    notice, serving = Notice(), reloading.serving
+    LOG.as_json = serving.log == "json"
+    async with composed(settings, serving, stopping, reloading) as app, anyio.create_task_group() as tasks:
         listeners = {listener_of(app, serving, tls=False): plain}
         if tls is not None:
-            listeners[listener_of(app, serving, tls=True)] = tls
+            secured = listener_of(app, serving, tls=True)
+            listeners[secured] = tls
+            assert secured.config.ssl is not None
+            reloading.add(certificate_holder(secured.config.ssl))
         for listener, sock in listeners.items():
             tasks.start_soon(listener.serve, [sock])
         for listener in listeners:
@@ -193,8 +219,19 @@ async def serve(
         gc.collect()
         gc.freeze()  # a collection that walks every module holds the event loop up for a tenth of a second
         notice.tell("READY=1")
+        LOG.write("start", version=__version__, host=serving.host, port=serving.port, tls_port=serving.tls_port)
+        tasks.start_soon(reloading.run)
         with stalls.watched_if_wanted():
             await stopping.wait()
         notice.tell("STOPPING=1")
-        for listener in listeners:
-            listener.should_exit = True
+        LOG.write("stop", sandboxes=reloading.serving.shutdown)
+        await ended(listeners)
+        tasks.cancel_scope.cancel()
+
+
+async def ended(listeners: Iterable[Listening]) -> None:
+    """Have every listener end: answers under way get a moment."""
+    for listener in listeners:
+        listener.should_exit = True
+    for listener in listeners:
+        await listener.over.wait()

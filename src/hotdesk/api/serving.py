@@ -21,6 +21,7 @@ from hotdesk.errors import BriefError, printable
 PORT = 3700
 Egress = Literal["deny", "packages", "open"]
 Shutdown = Literal["burn", "leave"]
+LogFormat = Literal["text", "json"]
 NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
 LONGEST = 86400.0
 MOST_READY = 1000
@@ -66,6 +67,8 @@ class Serving:
 
     None: every one of a known provider, and there is no default.
     """
+    log: LogFormat = "text"
+    """How the lines of its log are written, on standard error."""
     quota: Limits = field(default_factory=Limits)
     """What one tenant may have."""
 
@@ -199,6 +202,7 @@ SETTINGS: dict[str, Read] = {
     "requester_may_approve": yes_or_no,
     "templates": paths,
     "models": model_names,
+    "log": one_of(get_args(LogFormat)),
     "quota": quotas.read,
 }
 """What `[serve]` has."""

@@ -9,6 +9,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 
@@ -24,7 +25,7 @@ from hotdesk.desk import image, state
 from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"
-SERVER, KEYS = "hotdesk.api.server", "hotdesk.api.keys"
+SERVER, KEYS, RELOADING = "hotdesk.api.server", "hotdesk.api.keys", "hotdesk.api.reloading"
 """What serves, and who may use it; imported once the settings are known to be right."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
@@ -60,7 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
           --name desk.example.test --domain box.example.test --ready base=8
 
     Settings of [serve] in config.toml hold unless an option says otherwise. Without TLS it listens on loopback only;
-    beyond it needs TLS and a key. When it ends, so do its desks.
+    beyond it needs TLS and a key. When it ends, so do its desks. SIGHUP has it read certificate and settings again.
     """
     settings = config.load()
     serving = chosen(settings, arguments)
@@ -74,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
-    return run(settings, serving, plain, tls)
+    return run(settings, serving, plain, tls, lambda: checked(arguments, has_keys=True))
 
 
 def any_key(settings: Config) -> bool:
@@ -118,15 +119,29 @@ def require_desks(settings: Config) -> None:
     state.prepare(settings)
 
 
-def run(settings: Config, serving: Serving, plain: socket.socket, tls: socket.socket | None) -> int:
-    """Serve until a signal: the first ends it gently, the second at once."""
+def checked(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
+    """Read the settings again, and refuse ones that cannot hold."""
+    serving = chosen(config.load(), arguments)
+    require_certificate(serving)
+    return settings_of.check(serving, has_keys)
+
+
+def run(
+    settings: Config,
+    serving: Serving,
+    plain: socket.socket,
+    tls: socket.socket | None,
+    read: Callable[[], Serving],
+) -> int:
+    """Serve until a signal: the first ends it gently, the second at once; SIGHUP has settings read again."""
     stopping = anyio.Event()
+    reloading = import_module(RELOADING).Reloading(serving, read)
 
     async def work() -> int:
-        await import_module(SERVER).serve(settings, serving, plain, tls, stopping)
+        await import_module(SERVER).serve(settings, reloading, plain, tls, stopping)
         return 0
 
-    return run_interruptible(work, stopping.set)
+    return run_interruptible(work, stopping.set, reloading.ask)
 
 
 def chosen(settings: Config, arguments: argparse.Namespace) -> Serving:

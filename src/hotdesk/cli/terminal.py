@@ -83,8 +83,14 @@ def write_all(fd: int, data: bytes) -> bool:
     return True
 
 
-def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]], stop: Callable[[], None] | None = None) -> int:
+def run_interruptible(
+    work: Callable[[], Coroutine[Any, Any, int]],
+    stop: Callable[[], None] | None = None,
+    reload: Callable[[], None] | None = None,
+) -> int:
     """Run a command's work; SIGTERM and SIGHUP end it as Ctrl-C does, so that its desk burns.
+
+    Where there is something to `reload`, SIGHUP does that instead.
 
     Where it can be asked to `stop`, the first signal does that, and the second ends it. Those after it change nothing:
     they would break off the burning, and leave a process that waits for its own threads.
@@ -98,6 +104,9 @@ def run_interruptible(work: Callable[[], Coroutine[Any, Any, int]], stop: Callab
                 async def listen() -> None:
                     nonlocal code, stop
                     async for number in signals:
+                        if number == signal.SIGHUP and reload is not None:
+                            reload()
+                            continue
                         if stop is not None:
                             stop()
                             stop = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from hotdesk.api.log import LOG
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, printable
 
 ENVD_VERSION = "0.6.13"
@@ -67,13 +67,5 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def log(error: Exception) -> None:
-    """Tell the operator of an error; one that nobody foresaw by its kind and place alone, for it may quote a secret."""
-    if isinstance(error, HotdeskError):
-        text = f"{error.code}: {printable(str(error))}"
-    else:
-        frame = error.__traceback__
-        while frame is not None and frame.tb_next is not None:
-            frame = frame.tb_next
-        place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else "?"
-        text = f"{type(error).__name__} at {place}"
-    print(f"hotdesk: {text}", file=sys.stderr, flush=True)
+    """Tell the operator of an error."""
+    LOG.error(error)

@@ -7,7 +7,6 @@ what a crash leaves of it is cleared like any other.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from hotdesk.api.e2b import network
 from hotdesk.api.e2b.answers import Refusal, log, not_found
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
 from hotdesk.api.e2b.snapshots import PREFIX, Snapshots, new_word
+from hotdesk.api.log import LOG
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.orders import SNAPSHOT_SHAPE
 from hotdesk.api.quotas import QuotaError, Taken
@@ -277,4 +277,4 @@ def write(place: Path, name: str, data: bytes) -> None:
 
 def say(line: str) -> None:
     """Tell the operator how far it is."""
-    print(f"hotdesk: {line}", file=sys.stderr, flush=True)
+    LOG.write("sandboxes", line)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from hotdesk.api.caller import Caller
+from hotdesk.api.log import LOG
 from hotdesk.api.native.asking import Anybody, native_of
 from hotdesk.api.native.browsers import COOKIE
 from hotdesk.api.native.problems import documented
@@ -40,6 +41,7 @@ async def begin(told: SignIn, request: Request, response: Response) -> Who:
     caller, cookie, csrf = native_of(request).sessions.begin(told.key, address)
     response.set_cookie(COOKIE, cookie, secure=True, httponly=True, samesite="strict", path="/")
     response.headers["cache-control"] = "no-store"
+    LOG.write("sign-in", name=caller.name, key=caller.key, tenant=caller.tenant, address=address)
     return who(caller, csrf)
 
 

@@ -1,0 +1,63 @@
+"""The server's log on standard error: start, stop, reload, sign-in, refusal, error; one line each, text or JSON.
+
+What stands in a line is the server's own word, a checked name, or escaped. Requests that are refused are counted and
+summed up, so that nobody without a key can fill a disk.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+
+from hotdesk.errors import HotdeskError, printable
+
+REFUSALS_EVERY_S = 10.0
+"""Refusals of one kind are told of once in so many seconds."""
+REFUSED = frozenset({401, 403, 429})
+
+
+@dataclass(slots=True)
+class ServerLog:
+    """Writes lines for an operator."""
+
+    as_json: bool = False
+    refused: dict[tuple[int, str], tuple[float, int]] = field(default_factory=dict)
+    """When refusals with a status by a part of the server were last told of, and how many came since."""
+
+    def write(self, event: str, message: str = "", **fields: object) -> None:
+        """Write one line: what happened, and its details."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        if self.as_json:
+            line = json.dumps({"time": now, "event": event, **({"message": message} if message else {}), **fields})
+        else:
+            details = " ".join(f"{name}={printable(str(value))}" for name, value in fields.items())
+            line = f"{now} hotdesk: {' '.join(filter(None, (printable(message or event), details)))}"
+        print(line, file=sys.stderr, flush=True)
+
+    def error(self, error: Exception) -> None:
+        """Tell of an error; of one that nobody foresaw only its kind and place, because it may quote a secret."""
+        if isinstance(error, HotdeskError):
+            text = f"{error.code}: {error}"
+        else:
+            frame = error.__traceback__
+            while frame is not None and frame.tb_next is not None:
+                frame = frame.tb_next
+            place = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame else "?"
+            text = f"{type(error).__name__} at {place}"
+        self.write("error", text)
+
+    def refusal(self, status: int, part: str, address: str) -> None:
+        """Tell of a refused request; of many, once in a while how many."""
+        last, count = self.refused.get((status, part), (-REFUSALS_EVERY_S, 0))
+        now = time.monotonic()
+        if now - last < REFUSALS_EVERY_S:
+            self.refused[status, part] = (last, count + 1)
+            return
+        self.refused[status, part] = (now, 0)
+        self.write("refused", "", status=status, part=part, address=address, unreported=count)
+
+
+LOG = ServerLog()
+"""This process's."""

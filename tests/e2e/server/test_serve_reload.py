@@ -1,0 +1,106 @@
+"""A running server reads its certificate and settings again on SIGHUP, and tells its operator what happens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from e2b import RateLimitException, Sandbox
+
+from tests.e2e.server.conftest import Served, served
+from tests.upstream import make_certificates
+
+SECONDS = 30.0
+
+
+def reload(server: Served, word: str = "reload") -> str:
+    """Have a server read its settings again; give what it says of that."""
+    before = len(server.log.read_text())
+    server.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + SECONDS
+    while word not in (said := server.log.read_text()[before:]) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert word in said, said
+    return said
+
+
+def free_port() -> int:
+    """Find a port nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def certificate_at(port: int) -> bytes:
+    """Read the certificate a server shows."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as plain, context.wrap_socket(plain) as secured:
+        shown = secured.getpeercert(binary_form=True)
+    assert shown is not None
+    return shown
+
+
+def test_sighup_changes_certificate_and_quota_and_no_desk_ends(home: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        make_certificates(tmp_path / name, "desk.test")
+    live = tmp_path / "live.pem"
+    chains = [make_certificates(tmp_path / name, "desk.test")[1] for name in ("one", "two")]
+    shutil.copy(chains[0], live)
+    port = free_port()
+    options = ("--tls-port", str(port), "--certificate", str(live), "--key-file", str(live))
+    with served(home / f"serve-{time.monotonic_ns()}", *options) as server:
+        config = server.settings.run.parent / "etc/config.toml"
+        sandbox = Sandbox.create(**server.e2b)
+        first = certificate_at(port)
+        shutil.copy(chains[1], live)
+        assert certificate_at(port) == first
+        config.write_text('[serve.quota]\ndesks = 1\n[serve]\negress = "deny"\n')
+        assert "needs_restart=egress" in reload(server)
+        assert certificate_at(port) != first
+        assert sandbox.commands.run("echo still here").stdout == "still here\n"
+        with pytest.raises(RateLimitException):
+            Sandbox.create(**server.e2b)
+        config.write_text("[serve.quota]\ndesks = 5\n")
+        reload(server)
+        Sandbox.create(**server.e2b).kill()
+        sandbox.kill()
+
+
+@pytest.mark.parametrize("wrong", ["[serve]\nlongest = -1\n", "[serve\n", "[serve]\nnothing = 1\n"])
+def test_wrong_settings_change_nothing_and_the_log_says_why(server: Served, wrong: str) -> None:
+    config = server.settings.run.parent / "etc/config.toml"
+    config.write_text(wrong)
+    assert "nothing was reloaded" in reload(server)
+    config.write_text("")
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_sign_in_and_refusals_are_in_the_log_and_cannot_fill_it(server: Served) -> None:
+    httpx.post(f"{server.url}/api/v1/session", json={"key": server.key}).raise_for_status()
+    said = server.log.read_text()
+    assert f"sign-in name=test key={server.key[4:12]} tenant=default address=127.0.0.1" in said
+    assert server.key not in said
+    for _ in range(100):
+        assert httpx.get(f"{server.url}/sandboxes", headers={"X-API-Key": "e2b_" + "0" * 40}).status_code == 401
+    refused = [line for line in server.log.read_text().splitlines() if "refused status=401 part=e2b" in line]
+    assert 1 <= len(refused) <= 10
+
+
+def test_the_log_is_json_on_request(home: Path) -> None:
+    with served(home / f"serve-{time.monotonic_ns()}", config='[serve]\nlog = "json"\n') as server:
+        httpx.get(f"{server.url}/sandboxes")
+        server.process.terminate()
+        server.process.wait(SECONDS)
+        lines = server.log.read_text().splitlines()[1:]
+        events = [json.loads(line)["event"] for line in lines]
+        assert (events[0], events[-1]) == ("start", "stop")
+        assert "refused" in events
