@@ -42,6 +42,7 @@ test-quick: setup  ## In about a minute: the unit tests, one file of conformance
 .PHONY: test-long
 test-long: e2b-images test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
+	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
 	$(SUDO) $(PYTHON) -m pytest -p tests.long_run -m long --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
 
 .PHONY: test-tools

@@ -133,6 +133,12 @@ def for_tenant(settings: Config, name: str) -> Config:
     return replace(settings, run=settings.run / "tenants" / name, lib=settings.lib / "tenants" / name)
 
 
+def tenant_names(settings: Config) -> list[str]:
+    """Name the tenants that have a state directory, the machine's own first; for settings of one, that is all."""
+    found = sorted(each.name for each in (settings.run / "tenants").glob("*") if TENANT_SHAPE.fullmatch(each.name))
+    return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
+
+
 def load_door(table: object) -> dict[str, object]:
     """Check the settings of the door. Only the file has them: a ceiling the environment could lift is none."""
     if not isinstance(table, dict):

@@ -12,7 +12,7 @@ import anyio
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.terminal import aligned
-from hotdesk.config import MIB, Config
+from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant, tenant_names
 from hotdesk.desk import state
 from hotdesk.desk.remote import NotAdmitted, remote_runtime
 from hotdesk.errors import HostError
@@ -21,6 +21,7 @@ from hotdesk.host import server
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
+    parser.add_argument("--tenant", help="only this tenant's; root sees every tenant's of a server")
     options.add_json(parser)
 
 
@@ -42,25 +43,35 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
         return []
 
 
+def find_all_desks(settings: Config, tenant: str | None = None) -> list[dict[str, Any]]:
+    """List the desks of every tenant, or of one, each with its tenant; an ordinary user sees their own."""
+    if os.geteuid() != 0:
+        return [{**told, "tenant": DEFAULT_TENANT} for told in find_desks(settings)]
+    names = [tenant] if tenant is not None else tenant_names(settings)
+    return [{**told, "tenant": name} for name in names for told in state.desks(for_tenant(settings, name))]
+
+
 def main(arguments: argparse.Namespace) -> int:
     """List open desks. One whose keeper was killed is `orphaned`; the next command that opens a desk buries it.
 
     For example:
 
       hotdesk ps
+      hotdesk ps --tenant acme
       hotdesk ps --json | jq -r '.[].id'
     """
-    desks = find_desks(config.load())
+    desks = find_all_desks(config.load(), arguments.tenant)
     for told in desks:
         if not told["kept"]:
             told["state"] = "orphaned"
     if arguments.json:
         print(json.dumps(desks, indent=1))
         return 0
-    rows = [("ID", "IMAGE", "STATE", "AGE", "CPUS", "MEMORY")]
+    rows = [("ID", "TENANT", "IMAGE", "STATE", "AGE", "CPUS", "MEMORY")]
     rows += [
         (
             str(told["id"]),
+            str(told["tenant"]),
             str(told["image"]),
             str(told["state"]),
             f"{state.age(told):.0f}s",

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
-from hotdesk.cli.ps import find_desks
+from hotdesk.cli.ps import find_all_desks
 from hotdesk.cli.terminal import aligned, run_interruptible
-from hotdesk.config import MIB
+from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant
 from hotdesk.desk.confine import confine
-from hotdesk.desk.seam import Usage
+from hotdesk.desk.seam import DeskId, Usage, as_id
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import borrow
 
@@ -21,6 +21,7 @@ from hotdesk.host import borrow
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks; without one, every open desk")
+    parser.add_argument("--tenant", help="only this tenant's; root sees every tenant's of a server")
     options.add_json(parser)
 
 
@@ -34,16 +35,15 @@ def main(arguments: argparse.Namespace) -> int:
     """
 
     settings = config.load()
-    named = arguments.desks or [str(told["id"]) for told in find_desks(settings) if told["kept"]]
-    chosen = [find_desk(settings, name) for name in named]
+    chosen = chosen_desks(settings, arguments.desks, arguments.tenant)
 
     async def work() -> int:
         confine([])
-        found: dict[str, Usage] = {}
-        for each in chosen:
+        found: dict[tuple[str, str], Usage] = {}
+        for tenant, each in chosen:
             try:
-                async with borrow(settings, each) as desk:
-                    found[each] = await desk.usage()
+                async with borrow(for_tenant(settings, tenant), each) as desk:
+                    found[tenant, each] = await desk.usage()
             except (DeskGone, HostError):
                 if arguments.desks:
                     raise  # otherwise it ended while we looked, or its owner lends it to nobody
@@ -53,21 +53,32 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def show(found: dict[str, Usage], *, as_json: bool) -> None:
+def chosen_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
+    """Give the desks that are meant, each with its tenant."""
+    if names:
+        of = tenant or DEFAULT_TENANT
+        return [(of, find_desk(for_tenant(settings, of), name)) for name in names]
+    found = find_all_desks(settings, tenant)
+    return [(str(told["tenant"]), as_id(str(told["id"]))) for told in found if told["kept"]]
+
+
+def show(found: dict[tuple[str, str], Usage], *, as_json: bool) -> None:
     """Print what was found."""
     if as_json:
-        print(json.dumps([{"id": name, **asdict(usage)} for name, usage in found.items()], indent=1))
+        told = [{"id": name, "tenant": tenant, **asdict(usage)} for (tenant, name), usage in found.items()]
+        print(json.dumps(told, indent=1))
         return
-    rows = [("ID", "CPU", "MEMORY", "DISK", "PIDS", "OOM KILLS")]
+    rows = [("ID", "TENANT", "CPU", "MEMORY", "DISK", "PIDS", "OOM KILLS")]
     rows += [
         (
             name,
+            tenant,
             f"{usage.cpu:.2f}s",
             f"{usage.memory / MIB:.1f}M",
             f"{usage.disk / MIB:.1f}M",
             str(usage.pids),
             str(usage.oom_kills),
         )
-        for name, usage in found.items()
+        for (tenant, name), usage in found.items()
     ]
     print("\n".join(aligned(rows)))

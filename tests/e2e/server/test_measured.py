@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,25 @@ def test_every_part_is_counted_by_its_routes_and_by_nothing_a_caller_wrote(clien
     assert [word for word in (HIDDEN, name, "8000") if word in text] == []
     assert 'hotdesk_request_seconds_bucket{part="e2b",route="/sandboxes/{sandbox}",le="+Inf"} 1' in text
     client.delete(f"/sandboxes/{name}")
+
+
+def test_every_number_says_what_it_is_and_is_exact(server: Served) -> None:
+    text = httpx.get(f"{server.url}/metrics", headers={"X-API-Key": server.key}, timeout=30).text
+    lines = text.splitlines()
+    kinds = dict(line.split(" ")[2:4] for line in lines if line.startswith("# TYPE "))
+    helped = {line.split(" ")[2] for line in lines if line.startswith("# HELP ")}
+    assert helped == kinds.keys()
+    assert all((kind == "counter") == name.endswith("_total") for name, kind in kinds.items())
+    (begun,) = (float(line.split(" ")[1]) for line in lines if line.startswith("hotdesk_start_time_seconds "))
+    assert abs(time.time() - begun) < 3600
+    assert begun != round(begun, -1)
+
+
+@pytest.mark.long
+def test_prometheus_own_check_finds_nothing_wrong(server: Served) -> None:
+    text = httpx.get(f"{server.url}/metrics", headers={"X-API-Key": server.key}, timeout=30).text
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def ready_when(url: str, status: int) -> httpx.Response:

@@ -72,4 +72,4 @@ def test_numbers_are_told_as_prometheus_reads_them(server: Served) -> None:
     assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
     place = 'part="native",method="GET",route="/api/v1/fleet",status="2xx"'
     assert f"hotdesk_requests_total{{{place}}}" in told.text
-    assert 'hotdesk_spend_dollars{tenant="default"} 0' in told.text
+    assert 'hotdesk_spend_dollars_total{tenant="default"} 0' in told.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from hotdesk.api.keys import Keys
+from tests.e2e.conftest import Hotdesk, environment
 from tests.e2e.server.conftest import Served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
@@ -106,6 +108,29 @@ def test_no_route_tells_or_does_anything_of_anothers(server: Served, other: str,
 def test_who_stops_everything_stops_its_own_alone(server: Served, other: str, owned: Owned) -> None:
     assert answer(server, other, "POST", "/api/v1/fleet/stop")[0] < 500
     assert answer(server, server.key, "GET", f"/api/v1/desks/{owned.desk}")[0] == 200
+
+
+def test_the_operator_sees_every_tenants_numbers_and_a_tenant_its_own(
+    server: Served, other: str, owned: Owned, hotdesk: Hotdesk
+) -> None:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": other}, timeout=30) as client:
+        theirs = client.post("/api/v1/desks", json={"image": "base"}).json()["id"]
+        fleet, numbers = client.get("/api/v1/fleet").json(), client.get("/metrics").text
+        assert [each["tenant"] for each in fleet["tenants"]] == ["other"]
+        assert 'tenant="default"' not in numbers
+        operator = {"X-API-Key": server.key}
+        fleet = client.get("/api/v1/fleet", headers=operator).json()
+        shares = {each["tenant"]: each["desks"] for each in fleet["tenants"]}
+        assert shares == {"default": 2, "other": 1}
+        assert 'hotdesk_desks{tenant="other",state="open"} 1' in client.get("/metrics", headers=operator).text
+        env = environment(server.settings)
+        for command in ("ps", "usage"):
+            listed = json.loads(hotdesk(command, "--json", **env).stdout)
+            found = {each["tenant"]: each["id"] for each in listed if each.get("state") != "ready"}
+            assert found["other"] == theirs, listed
+            only = json.loads(hotdesk(command, "--json", "--tenant", "default", **env).stdout)
+            assert {each["tenant"] for each in only} == {"default"}
+        client.delete(f"/api/v1/desks/{theirs}")
 
 
 def test_without_a_key_there_is_nothing_but_health(server: Served, owned: Owned) -> None:

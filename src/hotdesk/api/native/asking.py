@@ -9,7 +9,7 @@ from fastapi import Depends, Request, Security, WebSocket
 from fastapi.security import APIKeyCookie, APIKeyHeader, HTTPBearer
 from starlette.requests import HTTPConnection
 
-from hotdesk.api.caller import Caller, Power
+from hotdesk.api.caller import DEFAULT_TENANT, Caller, Power
 from hotdesk.api.native.browsers import COOKIE, SAFE
 from hotdesk.api.native.ledger import Ledger
 from hotdesk.api.native.native import Native
@@ -35,6 +35,12 @@ class Asked:
     def ledger(self) -> Ledger:
         """Give what is known of the tenant's jobs."""
         return self.native.ledger(self.tenant)
+
+    def tenants_seen(self) -> list[Tenant]:
+        """List the tenants whose numbers the caller sees: the operator, an admin of the machine's own, sees all."""
+        operator = self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
+        known = self.native.tenants.open.values()
+        return sorted(known, key=lambda each: each.name) if operator else [self.tenant]
 
     @property
     def by(self) -> str:

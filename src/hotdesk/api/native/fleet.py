@@ -8,14 +8,18 @@ from contextlib import suppress
 from fastapi import APIRouter
 from pydantic import Field
 
-from hotdesk.api.native.asking import ForAdmin, ForJobs
+from hotdesk.api.native.asking import Asked, ForAdmin, ForJobs
 from hotdesk.api.native.desks import DeskShown, burn
 from hotdesk.api.native.desks import shown as open_desks
 from hotdesk.api.native.problems import documented
 from hotdesk.api.native.shapes import Model
 from hotdesk.api.native.told import JobLine, line
+from hotdesk.api.tenants import Tenant
+from hotdesk.desk import state
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import HotdeskError
+from hotdesk.job.cases import JOBS
+from hotdesk.job.held import is_held
 
 router = APIRouter(prefix="/fleet", tags=["fleet"], responses=documented())
 LIVE = ("running", "waiting", "starting")
@@ -40,6 +44,15 @@ class Outlier(Model):
     why: str
 
 
+class TenantShare(Model):
+    """What one tenant has."""
+
+    tenant: str
+    desks: int
+    jobs: int = Field(description="Those that run, or wait for a person.")
+    spend: Spend
+
+
 class Fleet(Model):
     """Everything that runs."""
 
@@ -48,6 +61,9 @@ class Fleet(Model):
     waiting: int
     spend: Spend
     outliers: list[Outlier]
+    tenants: list[TenantShare] = Field(
+        description="Every tenant's part, for an admin key of the default tenant, which is the operator's; else one."
+    )
 
 
 class Stopped(Model):
@@ -64,7 +80,19 @@ async def show(asked: ForJobs) -> Fleet:
     live, desks = [each for each in jobs if each.state in LIVE], await open_desks(asked)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
-    return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=outliers(jobs, desks))
+    shares = [await share(asked, tenant) for tenant in asked.tenants_seen()]
+    found = outliers(jobs, desks)
+    return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
+
+
+async def share(asked: Asked, tenant: Tenant) -> TenantShare:
+    """Count what a tenant has."""
+    settings = tenant.settings
+    tales = (await asked.native.ledger(tenant).known()).values()
+    live = sum(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
+    spend = Spend(dollars=sum(each.cost.dollars for each in tales), tokens=sum(each.cost.tokens for each in tales))
+    desks = sum(each["state"] not in ("ready", "opening") for each in state.desks(settings))  # those nobody has
+    return TenantShare(tenant=tenant.name, desks=desks, jobs=live, spend=spend)
 
 
 @router.post("/stop", summary="Stop everything")

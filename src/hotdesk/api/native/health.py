@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from hotdesk.api.native.asking import ForAdmin, native_of
-from hotdesk.api.native.measures import gauge, labels
-from hotdesk.api.native.native import Native
+from hotdesk.api.native.asking import Asked, ForAdmin, native_of
+from hotdesk.api.native.measures import labels, values_of
 from hotdesk.api.native.problems import Problem, ProblemBody, documented
 from hotdesk.api.native.shapes import Model
 from hotdesk.api.tenants import Tenants
@@ -75,28 +74,32 @@ def wrong(tenants: Tenants) -> Iterator[str]:
 
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**documented(), **TEXT})
 async def metrics(asked: ForAdmin) -> Response:
-    """Give the server's numbers as Prometheus reads them; of tenants, only the caller's own."""
-    lines = [line async for line in told(asked.native, asked.tenant.name)]
+    """Give the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
+    lines = [*asked.native.measures.lines(), *await numbers(asked)]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def told(native: Native, name: str) -> AsyncIterator[str]:
-    """Write what is so."""
-    for line in native.measures.lines():
-        yield line
-    for line in gauge("hotdesk_started_seconds", {"": native.measures.begun}):
-        yield line
-    tenant = native.tenants.open[name]
-    tales = (await native.ledger(tenant).known()).values()
-    desks = Counter(str(each["state"]) for each in state.desks(tenant.settings))
-    jobs = Counter(tale.state(is_held(tenant.settings.lib / JOBS / tale.job), 0)[0] for tale in tales)
-    costs = [tale.cost for tale in tales]
-    numbers = {
-        "hotdesk_desks": {labels(tenant=name, state=key): float(count) for key, count in desks.items()},
-        "hotdesk_jobs": {labels(tenant=name, state=str(key)): float(count) for key, count in jobs.items()},
-        "hotdesk_spend_dollars": {labels(tenant=name): sum(each.dollars for each in costs)},
-        "hotdesk_tokens": {labels(tenant=name): float(sum(each.tokens for each in costs))},
-    }
-    for key, values in numbers.items():
-        for line in gauge(key, values):
-            yield line
+async def numbers(asked: Asked) -> list[str]:
+    """Write what tenants have and spent."""
+    desks: dict[str, float] = {}
+    jobs: dict[str, float] = {}
+    dollars: dict[str, float] = {}
+    tokens: dict[str, float] = {}
+    for tenant in asked.tenants_seen():
+        name, settings = tenant.name, tenant.settings
+        tales = (await asked.native.ledger(tenant).known()).values()
+        for state_name, count in Counter(str(each["state"]) for each in state.desks(settings)).items():
+            desks[labels(tenant=name, state=state_name)] = count
+        states = Counter(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] for tale in tales)
+        for job_state, count in states.items():
+            jobs[labels(tenant=name, state=str(job_state))] = count
+        dollars[labels(tenant=name)] = sum(tale.cost.dollars for tale in tales)
+        tokens[labels(tenant=name)] = sum(tale.cost.tokens for tale in tales)
+    begun = {"": asked.native.measures.begun}
+    return [
+        *values_of("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
+        *values_of("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
+        *values_of("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
+        *values_of("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
+        *values_of("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),
+    ]

@@ -58,11 +58,11 @@ class Measures:
 
     def lines(self) -> Iterable[str]:
         """Write requests and durations."""
-        yield "# TYPE hotdesk_requests_total counter"
+        yield from heading("hotdesk_requests_total", "counter", "Requests by the part of the server that answered.")
         for (part, method, route, number), count in sorted(self.requests.items()):
             told = labels(part=part, method=method, route=route, status=CLASSES.get(number, OTHER))
             yield f"hotdesk_requests_total{told} {count}"
-        yield "# TYPE hotdesk_request_seconds histogram"
+        yield from heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
         for (part, route), took in sorted(self.durations.items()):
             for bound, count in zip((*BOUNDS, "+Inf"), accumulate(took.counts), strict=True):
                 yield f"hotdesk_request_seconds_bucket{labels(part=part, route=route, le=str(bound))} {count}"
@@ -76,11 +76,17 @@ def labels(**told: str) -> str:
     return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
-def gauge(name: str, values: Mapping[str, float]) -> Iterable[str]:
-    """Write what is so now, by labels."""
-    yield f"# TYPE {name} gauge"
+def heading(name: str, kind: str, words: str) -> Iterable[str]:
+    """Write what a number is: its type, and what it means."""
+    yield f"# HELP {name} {words}"
+    yield f"# TYPE {name} {kind}"
+
+
+def values_of(name: str, kind: str, words: str, values: Mapping[str, float]) -> Iterable[str]:
+    """Write a number by labels, exactly."""
+    yield from heading(name, kind, words)
     for told, value in values.items():
-        yield f"{name}{told} {value:g}"
+        yield f"{name}{told} {int(value) if value == int(value) else repr(float(value))}"
 
 
 def route_of(scope: Scope) -> str:
