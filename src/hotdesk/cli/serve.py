@@ -93,9 +93,9 @@ def require_certificate(serving: Serving) -> None:
             path.open("rb").close()
         except OSError as e:
             raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
-    if len(files) == 2:
+    if serving.certificate is not None and serving.private_key is not None:
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(serving.certificate, serving.private_key)
         except (ssl.SSLError, ValueError) as e:
             names = " and ".join(printable(str(path)) for path in files)
             raise BriefError(f"{names} are not a certificate and its private key in PEM: {e}") from e
