@@ -2,18 +2,26 @@
 
 with hotdesk.blocking.open_desk() as desk:
     print(desk.run(["uname", "-a"]).text)
+
+Everything here that is opened can be held without `with`, over the cells of a notebook, and ends with `close()`; a desk
+with `burn()`. What is still open when the interpreter exits is closed then.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import socket
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, Literal, Self, TypeVar
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.client import Allowed, Approval, DeskShown, FarDesk, FarVault, Happened, Job, Kept, SecretShown
 from hotdesk.client import Client as AsyncClient
 from hotdesk.config import MIB, Config
@@ -24,14 +32,99 @@ from hotdesk.host import Host
 T = TypeVar("T")
 
 
+class LoopThread:
+    """An event loop in a thread of its own.
+
+    The thread is a daemon, so that an interpreter which exits does not wait for it; `atexit` closes what it carries.
+    """
+
+    def __init__(self) -> None:
+        started: Future[BlockingPortal] = Future()
+        self.thread = threading.Thread(target=self.run, args=(started,), daemon=True, name="hotdesk")
+        self.thread.start()
+        self.portal = started.result()
+
+    @staticmethod
+    def run(started: Future[BlockingPortal]) -> None:
+        """Serve calls until `stop`."""
+
+        async def serve() -> None:
+            async with BlockingPortal() as portal:
+                started.set_result(portal)
+                await portal.sleep_until_stopped()
+
+        try:
+            anyio.run(serve)
+        except BaseException as e:
+            if started.done():
+                raise
+            started.set_exception(e)
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.portal.call(self.portal.stop)
+        self.thread.join()
+
+
+class LoopOwner:
+    """Something that has a loop until it is closed: by `close`, at the end of a `with` block, or at exit."""
+
+    def __init__(self) -> None:
+        loop = LoopThread()
+        self._portal = loop.portal
+        self._stack = ExitStack()
+        self._stack.callback(loop.stop)
+        self._lock = threading.Lock()
+        atexit.register(self._close_at_exit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, and everything opened through it. Twice is no error."""
+        atexit.unregister(self._close_at_exit)
+        with self._lock:
+            left = self._stack.pop_all()
+        left.close()
+
+    def _close_at_exit(self) -> None:
+        with suppress(Exception):  # the keeper burns what is left once this process is gone
+            self.close()
+
+
 class Desk:
     """An open desk; each method waits for its async namesake in `hotdesk.desk.seam.Desk`."""
 
-    def __init__(self, portal: BlockingPortal, desk: seam.Desk) -> None:
+    def __init__(self, portal: BlockingPortal, desk: seam.Desk, machine: Machine | None = None) -> None:
         self._portal = portal
         self._desk = desk
+        self._machine = machine
+        """The machine that was opened for this desk alone, and closes with it."""
         self.id = desk.id
         self.home = desk.home
+
+    def __repr__(self) -> str:
+        return repr(self._desk)
+
+    def __enter__(self) -> Desk:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.burn()
+
+    def burn(self) -> None:
+        """End the desk and everything of it. Twice is no error."""
+        if self._machine is not None:
+            self._machine.close()
+        else:
+            self._call(self._desk.burn)
+
+    def close(self) -> None:
+        """Burn the desk, as `burn`."""
+        self.burn()
 
     def _call(self, method: Callable[..., Coroutine[Any, Any, T]], *args: object, **options: object) -> T:
         result: T = self._portal.call(functools.partial(method, *args, **options))
@@ -41,7 +134,7 @@ class Desk:
         self,
         argv: Sequence[str],
         *,
-        stdin: bytes = b"",
+        stdin: str | bytes = b"",
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         user: str | None = None,
@@ -60,8 +153,8 @@ class Desk:
         """Give a file's bytes."""
         return self._call(self._desk.read, path, limit=limit)
 
-    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Write a file in place."""
+    def write(self, path: str, data: str | bytes, *, mode: int | None = None) -> None:
+        """Write a file in place; text is written as UTF-8."""
         self._call(self._desk.write, path, data, mode=mode)
 
     def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
@@ -147,16 +240,24 @@ class Watch:
         self._portal.call(self._watch.close)
 
 
-class Machine:
+class Machine(LoopOwner):
     """This machine as one owner uses it; each method waits for its async namesake in `hotdesk.host.Host`."""
 
-    def __init__(self, portal: BlockingPortal, host: Host) -> None:
-        self._portal = portal
-        self._host = host
+    def __init__(self, settings: Config | None = None) -> None:
+        super().__init__()
+        try:
+            self._host = self._portal.call(start_host, settings)
+        except BaseException:
+            self.close()
+            raise
+        self._stack.callback(self._portal.call, self._host.close)
 
-    def open(self, spec: Spec | None = None) -> Desk:
-        """Open a desk that lasts until it is burnt or the host closes."""
-        return Desk(self._portal, self._portal.call(self._host.open, spec))
+    def __repr__(self) -> str:
+        return f"<Machine {self._host.config.run}>"
+
+    def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
+        """Open a desk that lasts until it is burnt or the host closes; `scope` is what it reaches."""
+        return Desk(self._portal, self._portal.call(self._host.open, spec, scope))
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
         """Have so many desks of a spec ready from now on."""
@@ -171,18 +272,26 @@ class Machine:
         self._portal.call(self._host.burn, desk)
 
 
-@contextmanager
-def host(settings: Config | None = None) -> Iterator[Machine]:
-    """Hold this machine for the length of a block; its desks burn with it."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Host(settings)) as opened:
-        yield Machine(portal, opened)
+async def start_host(settings: Config | None) -> Host:
+    """Start a host in the loop it is to live in."""
+    return await Host(settings).start()
 
 
-@contextmanager
-def open_desk(spec: Spec | None = None) -> Iterator[Desk]:
-    """Open a desk on this machine for the length of a block."""
-    with host() as machine:
-        yield machine.open(spec)
+def host(settings: Config | None = None) -> Machine:
+    """Hold this machine for the length of a `with` block, or until `close()`; its desks burn with it."""
+    return Machine(settings)
+
+
+def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
+    """Open a desk on this machine for the length of a `with` block, or until `burn()`."""
+    machine = Machine()
+    try:
+        desk = machine.open(spec, scope)
+    except BaseException:
+        machine.close()
+        raise
+    desk._machine = machine
+    return desk
 
 
 class ServerDesk:
@@ -193,7 +302,20 @@ class ServerDesk:
         self._desk = desk
         self.id = desk.id
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 60.0, user: str | None = None) -> Done:
+    def __repr__(self) -> str:
+        return repr(self._desk)
+
+    def burn(self) -> None:
+        """End the desk and everything of it. Twice is no error."""
+        self._portal.call(self._desk.burn)
+
+    def close(self) -> None:
+        """Burn the desk, as `burn`."""
+        self.burn()
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | bytes = b"", timeout: float = 60.0, user: str | None = None
+    ) -> Done:
         """Run a program to its end."""
         return self._portal.call(functools.partial(self._desk.run, argv, stdin=stdin, timeout=timeout, user=user))
 
@@ -201,8 +323,8 @@ class ServerDesk:
         """Give a file's bytes."""
         return self._portal.call(self._desk.read, path)
 
-    def write(self, path: str, data: bytes) -> None:
-        """Write a file in place."""
+    def write(self, path: str, data: str | bytes) -> None:
+        """Write a file in place; text is written as UTF-8."""
         self._portal.call(self._desk.write, path, data)
 
     def list(self, path: str = "", *, depth: int = 1) -> list[Entry]:
@@ -238,13 +360,26 @@ class ServerVault:
         self._portal.call(self._vault.remove, name)
 
 
-class Server:
+class Server(LoopOwner):
     """A server; each method waits for its async namesake in `hotdesk.client.Client`."""
 
-    def __init__(self, portal: BlockingPortal, client: AsyncClient) -> None:
-        self._portal = portal
-        self._client = client
-        self.vault = ServerVault(portal, client.vault)
+    def __init__(self, url: str, key: str) -> None:
+        super().__init__()
+        try:
+            entered = self._portal.wrap_async_context_manager(AsyncClient(url, key))
+            self._client = self._stack.enter_context(entered)
+        except BaseException:
+            self.close()
+            raise
+        self.vault = ServerVault(self._portal, self._client.vault)
+
+    def __repr__(self) -> str:
+        return f"<Server {self._client.line.name}>"
+
+    def open(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> ServerDesk:
+        """Open a desk that lasts until it is burnt or its time is up."""
+        opened = self._portal.call(functools.partial(self._client.open, spec, allow=allow))
+        return ServerDesk(self._portal, opened)
 
     @contextmanager
     def open_desk(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> Iterator[ServerDesk]:
@@ -318,8 +453,6 @@ class Server:
         return self._portal.call(self._client.put, name, data)
 
 
-@contextmanager
-def Client(url: str, key: str) -> Iterator[Server]:  # noqa: N802 - called as its async namesake
-    """Give a server for the length of a block: `with hotdesk.blocking.Client(url, key) as client:`."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(AsyncClient(url, key)) as opened:
-        yield Server(portal, opened)
+def Client(url: str, key: str) -> Server:  # noqa: N802 - called as its async namesake
+    """Give a server for the length of a `with` block, or until `close()`."""
+    return Server(url, key)

@@ -27,8 +27,9 @@ from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.sockets import is_answered
 from hotdesk.desk.spawn import Started, missing_privilege
+from hotdesk.desk.standing import Standing
 from hotdesk.drive.identity import described
-from hotdesk.errors import DeskGone, HostError, ImageError
+from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
 
 if TYPE_CHECKING:
@@ -74,6 +75,23 @@ class Host:
         self.known_seats: Seats | None = None
         self.known_watching: Watching | None = None
         self.known_lending: Lending | None = None
+        self.standing: Standing | None = None
+
+    def __repr__(self) -> str:
+        return f"<Host {self.config.run}>"
+
+    async def start(self) -> Host:
+        """Hold this machine until `close` instead of for a block: for notebooks, where each cell is another task."""
+        if self.standing is not None:
+            raise BriefError("this host was started already; `close` it first")
+        self.standing = Standing(self)
+        await self.standing.ready()
+        return self
+
+    async def close(self) -> None:
+        """End what `start` began: its desks burn. Twice is no error."""
+        if self.standing is not None:
+            await self.standing.close()
 
     async def __aenter__(self) -> Host:
         await self.stack.__aenter__()
@@ -258,7 +276,12 @@ class Host:
         with contextlib.suppress(DeskGone):
             return await self.runtime.find(desk)
         path = owner_path(self.config, desk)
-        other: Runtime = await self.stack.enter_async_context(part("remote")(path))
+
+        async def reach_owner() -> Runtime:
+            found: Runtime = await self.stack.enter_async_context(part("remote")(path))
+            return found
+
+        other = await (self.standing.call(reach_owner) if self.standing is not None else reach_owner())
         return await other.find(desk)
 
     async def burn(self, desk: DeskId) -> None:

@@ -49,6 +49,22 @@ async def gone_within(desk: Desk, seconds: float) -> float:
     pytest.fail(f"the desk still runs after {seconds} s")
 
 
+# -- by hand ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_desk_burns_itself_and_says_what_it_is(fresh: Open) -> None:
+    async with fresh(Spec(memory=256 * MIB)) as desk:
+        assert repr(desk).startswith(f"<Desk {desk.id} open")
+        assert {"run", "write", "burn"} <= set(dir(desk)) <= set(dir(Desk))
+        with pytest.raises(BriefError, match=r"\['sh', '-c', 'sort x'\]"):
+            await desk.run("sort x")
+        await desk.burn()
+        await desk.close()
+        with pytest.raises(DeskGone):
+            await desk.run(["true"])
+        assert " gone" in repr(desk)
+
+
 # -- apart from others --------------------------------------------------------------------------------------------
 
 

@@ -118,6 +118,15 @@ async def test_a_stream_may_be_left_early(desk: Desk) -> None:
     assert await desk.read("left-early") == BLOCK * 32
 
 
+async def test_text_is_written_and_fed_as_utf_8(desk: Desk) -> None:
+    await desk.write("text", "größer\n")
+    assert await desk.read("text") == "größer\n".encode()
+    assert (await desk.run(["cat"], stdin="größer\n")).stdout == "größer\n".encode()
+    for wrong in (7, None, ["a"]):
+        with pytest.raises(BriefError, match="text or bytes, not"):
+            await desk.write("wrong", wrong)  # type: ignore[arg-type]
+
+
 async def test_a_failing_source_fails_the_write(desk: Desk) -> None:
     async def failing() -> AsyncIterator[bytes]:
         yield b"some"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -19,10 +20,11 @@ from hotdesk.desk import state
 from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
-from hotdesk.desk.seam import Spec, new_id
+from hotdesk.desk.seam import Desk, Spec, as_id, new_id
 from hotdesk.desk.sockets import listen
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.host import Host, borrow, burn, control_path
+from tests.e2e.conftest import Hotdesk
 
 pytestmark = pytest.mark.container
 
@@ -111,6 +113,79 @@ def test_the_blocking_api_is_the_same_one(settings: Config) -> None:
         assert machine.find(desk.id).run(["true"]).ok
         machine.burn(desk.id)
     assert threading.active_count() < before + 4
+
+
+def test_blocking_desks_are_held_without_a_block(settings: Config) -> None:
+    before = threading.active_count()
+    machine = blocking.host(settings)
+    desk, other = machine.open(), machine.open()
+    desk.write("a", "text\n")
+    assert desk.run(["cat"], stdin="fed\n").text == "fed\n"
+    assert desk.read("a") == b"text\n"
+    assert repr(desk) == f"<Desk {desk.id} open image=base cpus=2 memory=2G>"
+    desk.burn()
+    desk.close()
+    with pytest.raises(DeskGone):
+        desk.run(["true"])
+    with other:
+        assert other.run(["true"]).ok
+    assert state.desks(settings) == []
+    machine.open()
+    machine.close()
+    machine.close()
+    assert state.desks(settings) == []
+    assert threading.active_count() < before + 4
+
+
+def test_a_blocking_machine_finds_another_owners_desk_and_closes_well(settings: Config, hotdesk: Hotdesk) -> None:
+    desk = as_id(hotdesk("open").stdout.decode().strip())
+    with blocking.host(settings) as machine:
+        found = machine.find(desk)
+        assert found.run(["echo", "here"]).text == "here\n"
+        found.burn()
+    assert state.desks(settings) == []
+
+
+async def test_a_host_is_started_by_one_task_and_closed_by_another(settings: Config) -> None:
+    host, other = Host(settings), Host(settings, control=False)
+
+    async def opened() -> Desk:
+        await other.start()
+        return await (await host.start()).open()
+
+    async def found(desk: Desk) -> None:
+        assert (await (await other.find(desk.id)).run(["echo", "hi"])).text == "hi\n"
+        with pytest.raises(BriefError, match="started already"):
+            await host.start()
+
+    async def closed() -> None:
+        await other.close()
+        await host.close()
+        await host.close()
+
+    desk = await asyncio.create_task(opened())
+    await asyncio.create_task(found(desk))
+    await asyncio.create_task(closed())
+    assert state.desks(settings) == []
+
+
+async def test_a_host_that_cannot_start_says_why_and_leaves_nothing(settings: Config) -> None:
+    missing = Config(run=settings.run / "no" / "x\0y", lib=settings.lib, images=settings.images)
+    with pytest.raises((OSError, ValueError, hotdesk.HotdeskError)):
+        await Host(missing).start()
+    with pytest.raises((OSError, ValueError, hotdesk.HotdeskError)):
+        await anyio.to_thread.run_sync(blocking.host, missing)
+
+
+@pytest.mark.parametrize(
+    "program", ["desk = hotdesk.blocking.open_desk()", "machine = hotdesk.blocking.host()\nmachine.open()"]
+)
+def test_a_script_that_forgets_to_close_ends_and_leaves_no_desk(settings: Config, program: str) -> None:
+    env = {"PATH": os.environ["PATH"], "HOTDESK_HOME": str(settings.run.parent), "HOTDESK_IMAGES": str(settings.images)}
+    argv = [sys.executable, "-c", f"import hotdesk\n{program}\nprint('end')"]
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"end\n", b"")
+    assert state.desks(settings) == []
 
 
 def test_the_public_names_are_there() -> None:

@@ -20,6 +20,7 @@ from hotdesk.checks.asked import checks_of
 from hotdesk.cli import options
 from hotdesk.cli.meaning import as_json, shown
 from hotdesk.cli.parser import add_acts
+from hotdesk.cli.shipped import shipped
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import Config
 from hotdesk.door.policy import beyond
@@ -30,6 +31,7 @@ from hotdesk.errors import BriefError, printable
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.set_defaults(command=None)
+    parser.epilog = f"Every field of a brief is explained in {shipped('brief.md')}"
     add_acts(parser, ACTS, ARGUMENTS)
 
 
@@ -48,7 +50,7 @@ def add_new(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Check a brief before anything starts, or begin one from a template.
 
-    A brief says what is wanted, and inside which limits: docs/guide/brief.md has every field.
+    A brief says what is wanted, and inside which limits.
 
     For example:
 

@@ -6,13 +6,13 @@ import argparse
 import json
 import os
 import time
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hotdesk import config
 from hotdesk.api.caller import POWERS as ALL
-from hotdesk.api.keys import Key, Keys, is_valid
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
@@ -24,6 +24,11 @@ from hotdesk.drive.identity import described as described_user
 from hotdesk.drive.signing import PUBLIC, fingerprint, public_of
 from hotdesk.errors import BriefError, printable
 
+if TYPE_CHECKING:
+    from hotdesk.api.keys import Key, Keys
+
+KEYS = "hotdesk.api.keys"
+"""A server's keys; imported where they are used, for its packages are an extra that `key show` does not need."""
 POWERS = tuple(sorted(ALL))
 DAY = "%Y-%m-%d %H:%M"
 
@@ -164,13 +169,14 @@ def show(arguments: argparse.Namespace) -> None:
 def known() -> Keys:
     """Give this machine's keys: a tenant has none of its own."""
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
-    return Keys(config.load(environ).lib / "serve")
+    found: Keys = import_module(KEYS).Keys(config.load(environ).lib / "serve")
+    return found
 
 
 def described(key: Key) -> dict[str, Any]:
     """Say of a key what may be known."""
     now = time.time()
-    state = "valid" if is_valid(key, now) else "revoked" if key.revoked else "expired"
+    state = "valid" if import_module(KEYS).is_valid(key, now) else "revoked" if key.revoked else "expired"
     told = {name: getattr(key, name) for name in ("id", "name", "tenant", "made", "expires", "revoked")}
     return {**told, "powers": list(key.powers), "state": state}
 

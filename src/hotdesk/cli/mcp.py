@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 from hotdesk import config
 from hotdesk.api.mcp.policy import IDLE, LASTING, Policy
-from hotdesk.api.mcp.session import Session
-from hotdesk.api.mcp.stdio import serve
 from hotdesk.cli import options, unlock
 from hotdesk.cli.carrying import say
 from hotdesk.cli.parser import seconds
@@ -24,6 +23,8 @@ from hotdesk.drive.keep import Drive
 from hotdesk.errors import ImageError
 from hotdesk.host import Host, control_path
 
+SESSION, STDIO = "hotdesk.api.mcp.session", "hotdesk.api.mcp.stdio"
+"""What speaks MCP; imported once it is used, for its packages are an extra that `--help` does not need."""
 CHECKED_IN = ("base", "office")
 """Images in which delivered files are looked at."""
 
@@ -47,6 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk mcp
       hotdesk mcp --image desktop --allow pypi --memory 2G
     """
+    make_session, serve = import_module(SESSION).Session, import_module(STDIO).serve
     spec = options.make_spec(arguments, deadline=LASTING, idle=arguments.idle)
     scope = options.make_scope(arguments)
     settings = config.load()
@@ -62,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
                     host.doors.asked = show
                 if key:
                     await host.doors.unlock(key)
-            await serve(Session(host, Policy(spec, scope), me(), f"{described()} mcp"))
+            await serve(make_session(host, Policy(spec, scope), me(), f"{described()} mcp"))
         return 0
 
     return run_interruptible(work)

@@ -17,8 +17,8 @@ import anyio
 
 from hotdesk import config
 from hotdesk.api import serving as settings_of
-from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.serving import PORT, SETTINGS, Serving
+from hotdesk.cli.shipped import shipped
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import image, state
@@ -26,7 +26,8 @@ from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"
 SERVER, KEYS, RELOADING = "hotdesk.api.server", "hotdesk.api.keys", "hotdesk.api.reloading"
-"""What serves, and who may use it; imported once the settings are known to be right."""
+TEMPLATES = "hotdesk.api.e2b.templates"
+"""What serves, who may use it, and from what; imported once the settings are known to be right."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
     "domain": "domain", "egress": "egress", "name": "names",
@@ -94,9 +95,9 @@ def require_certificate(serving: Serving) -> None:
             path.open("rb").close()
         except OSError as e:
             raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
-    if len(files) == 2:
+    if serving.certificate is not None and serving.private_key is not None:
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(serving.certificate, serving.private_key)
         except (ssl.SSLError, ValueError) as e:
             names = " and ".join(printable(str(path)) for path in files)
             raise BriefError(f"{names} are not a certificate and its private key in PEM: {e}") from e
@@ -104,9 +105,11 @@ def require_certificate(serving: Serving) -> None:
 
 def require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
     """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
+    if not named:
+        return
     there = sorted(each.name for each in image.ls(settings.images) if not each.name.startswith("snapshot-"))
-    for template in serving.ready if named else ():
-        if image_of(template) not in there:
+    for template in serving.ready:
+        if import_module(TEMPLATES).image_of(template) not in there:
             raise BriefError(
                 f"there is no template {printable(template[:64])!r} to keep ready; there are {', '.join(there)}"
             )
@@ -115,7 +118,10 @@ def require_templates(settings: Config, serving: Serving, *, named: bool) -> Non
 def require_desks(settings: Config) -> None:
     """Refuse to serve where no desk can ever be opened."""
     if os.geteuid() != 0:
-        raise HostError("serving desks needs root (mounts, namespaces, cgroups); use sudo, or install the systemd unit")
+        raise HostError(
+            "serving desks needs root (mounts, namespaces, cgroups); use sudo, or install the "
+            f"systemd unit {shipped('hotdesk.service')}"
+        )
     state.prepare(settings)
 
 

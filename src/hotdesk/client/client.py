@@ -68,8 +68,7 @@ class Client:
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it. Twice is no error."""
-        if any(each.id == desk for each in await self.desks()):
-            await self.line.call("DELETE", f"/desks/{desk}")
+        await FarDesk(self.line, desk).burn()
 
     # -- jobs -------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 
 from hotdesk.client.http import Line
-from hotdesk.desk.seam import DeskId, Done, Entry, SnapshotId, Usage
+from hotdesk.desk.seam import DeskId, Done, Entry, SnapshotId, Usage, as_bytes, check_argv
 
 
 class FarDesk:
@@ -16,19 +16,24 @@ class FarDesk:
         self.line = line
         self.id = desk
 
+    def __repr__(self) -> str:
+        return f"<FarDesk {self.id} at {self.line.name}>"
+
     async def run(
         self,
         argv: Sequence[str],
         *,
-        stdin: bytes = b"",
+        stdin: str | bytes = b"",
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         user: str | None = None,
         timeout: float = 60.0,
     ) -> Done:
         """Run a program to its end. A missing program is a result: exit code 127."""
-        order = {"argv": list(argv), "stdin": base64.b64encode(stdin).decode(), "env": dict(env or {}), "cwd": cwd,
-                 "user": user, "timeout": timeout, "encoding": "base64"}  # fmt: skip
+        check_argv(argv)
+        fed = base64.b64encode(as_bytes(stdin)).decode()
+        order = {"argv": list(argv), "stdin": fed, "env": dict(env or {}), "cwd": cwd, "user": user, "timeout": timeout,
+                 "encoding": "base64"}  # fmt: skip
         told = await self.line.call("POST", f"/desks/{self.id}/run", order)
         for name in ("stdout", "stderr"):
             told[name] = base64.b64decode(told[name])
@@ -39,9 +44,9 @@ class FarDesk:
         async with self.line.ask("GET", f"/desks/{self.id}/file", query={"path": path}) as answer:
             return await answer.body()
 
-    async def write(self, path: str, data: bytes) -> None:
-        """Write a file in place, making its folders."""
-        async with self.line.ask("PUT", f"/desks/{self.id}/file", data, query={"path": path}):
+    async def write(self, path: str, data: str | bytes) -> None:
+        """Write a file in place, making its folders; text is written as UTF-8."""
+        async with self.line.ask("PUT", f"/desks/{self.id}/file", as_bytes(data), query={"path": path}):
             return
 
     async def list(self, path: str = "", *, depth: int = 1) -> list[Entry]:
@@ -78,3 +83,12 @@ class FarDesk:
     async def usage(self) -> Usage:
         """Say what the desk uses."""
         return Usage(**await self.line.call("GET", f"/desks/{self.id}/usage"))
+
+    async def burn(self) -> None:
+        """End the desk and everything of it. Twice is no error."""
+        if any(each["id"] == self.id for each in await self.line.every("/desks")):
+            await self.line.call("DELETE", f"/desks/{self.id}")
+
+    async def close(self) -> None:
+        """Burn the desk, as `burn`."""
+        await self.burn()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
@@ -21,7 +21,20 @@ from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collec
 from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port, parse_snapshot
-from hotdesk.desk.seam import OUTPUT_LIMIT, Desk, DeskId, Done, Entry, Running, Size, SnapshotId, Usage
+from hotdesk.desk.seam import (
+    OUTPUT_LIMIT,
+    Desk,
+    DeskId,
+    Done,
+    Entry,
+    Running,
+    Size,
+    SnapshotId,
+    Spec,
+    Usage,
+    as_bytes,
+    written,
+)
 from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
 
 DIAL_SECONDS = 10.0
@@ -36,8 +49,16 @@ Many: TypeAlias = list[Listed]
 class LinkedDesk:
     """A desk whose guest we talk to."""
 
-    def __init__(self, desk: DeskId, link: Link, home: str, outside: Outside | None = None) -> None:
+    def __init__(
+        self,
+        desk: DeskId,
+        link: Link,
+        home: str,
+        outside: Outside | None = None,
+        burn: Callable[[DeskId], Awaitable[None]] | None = None,
+    ) -> None:
         self.id = desk
+        self.burn_by_id = burn
         self.link = link
         self.home = home
         self.outside = outside or Unheld()
@@ -47,11 +68,33 @@ class LinkedDesk:
         """While the desk is halted; set when it is up again, or will never be."""
         self.rebooting = anyio.Lock(fast_acquire=True)
 
+    def __repr__(self) -> str:
+        state = "open" if self.link.failure is None else "gone"
+        spec = getattr(self.outside, "spec", None)
+        if not isinstance(spec, Spec):
+            return f"<Desk {self.id} {state}>"
+        size = f"cpus={spec.cpus:g} memory={written(spec.memory, ' bytes')}"
+        return f"<Desk {self.id} {state} image={spec.image} {size}>"
+
+    def __dir__(self) -> Many[str]:
+        """List what a desk offers, for completion in a notebook; the rest is how it does so."""
+        return [name for name in dir(Desk) if not name.startswith("_")]
+
+    async def burn(self) -> None:
+        """End the desk and everything of it."""
+        if self.burn_by_id is None:
+            raise BriefError(f"desk {self.id} belongs to no runtime here; burn it where it was opened")
+        await self.burn_by_id(self.id)
+
+    async def close(self) -> None:
+        """Burn the desk."""
+        await self.burn()
+
     async def run(
         self,
         argv: Sequence[str],
         *,
-        stdin: bytes = b"",
+        stdin: str | bytes = b"",
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         user: str | None = None,
@@ -59,7 +102,7 @@ class LinkedDesk:
         output_limit: int = OUTPUT_LIMIT,
     ) -> Done:
         """Run a program to its end; cancelled, it is killed with all its descendants."""
-        kills = self.kills
+        kills, stdin = self.kills, as_bytes(stdin)
         ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=bool(stdin), tell=False)
         link = await self.link_of(user)
         process = LinkedProcess(await link.open(ask), 0, None, timeout)
@@ -155,14 +198,16 @@ class LinkedDesk:
                     raise FileError(f"{path} has more than {limit} bytes; read it as a stream", "other")
         return bytes(kept)
 
-    async def write(self, path: str, data: bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
+    async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
         """Write a file in place."""
+        if not isinstance(data, AsyncIterable):
+            data = as_bytes(data)
         if mode is not None and not 0 <= mode <= 0o7777:
             raise BriefError(f"{mode:o} is not a file's mode")
         channel = await (await self.up()).open({"op": "write", "path": path, "mode": mode})
         try:
-            if isinstance(data, (bytes, bytearray, memoryview)):
-                await channel.send(bytes(data), SILENCE)
+            if isinstance(data, bytes):
+                await channel.send(data, SILENCE)
             else:
                 async for part in data:
                     if channel.over:

@@ -9,7 +9,7 @@ import anyio
 
 from hotdesk.desk.answers import as_done, check
 from hotdesk.desk.channel import GRACE, Body, Channel, Data, Reply, Told
-from hotdesk.desk.seam import Done, Size, Stream, check_variables
+from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
 from hotdesk.errors import BriefError, LinkError
 from hotdesk_guest import wire
 
@@ -111,8 +111,7 @@ def ask_exec(
     tell: bool,
 ) -> tuple[Body, float | None]:
     """Check what is asked and write it as the guest reads it; `tell` asks for the pid before anything else."""
-    if isinstance(argv, str) or not argv or not all(isinstance(text, str) for text in argv):
-        raise BriefError("a program is a list of texts: its name and its arguments")
+    check_argv(argv)
     if any("\0" in text for text in (*argv, cwd or "")):
         raise BriefError("a program's arguments and working folder cannot hold a zero byte")
     check_variables(env or {})

@@ -46,7 +46,7 @@ class LocalRuntime:
         except BaseException:
             outside.clear()
             raise
-        opened = LinkedDesk(desk, link, str(outside.home), outside)
+        opened = LinkedDesk(desk, link, str(outside.home), outside, self.burn)
         self.open_desks[desk] = (opened, outside)
         return opened
 

@@ -213,7 +213,7 @@ class ContainerRuntime:
     def take(self, desk: DeskId, link: Link, kept: Kept) -> LinkedDesk:
         """Have a desk whose guest has called."""
         self.kept[desk] = kept
-        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), kept)
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), kept, self.burn)
 
     async def answer(
         self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False

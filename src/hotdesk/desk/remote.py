@@ -126,7 +126,7 @@ class RemoteRuntime:
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Link to an open desk."""
         link = await self.borrow(desk)
-        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.outside(desk))
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.outside(desk), self.burn)
 
     def outside(self, desk: DeskId) -> Lent:
         """Give a desk from outside; nothing of it needs its guest."""

@@ -58,6 +58,26 @@ def as_id(text: str) -> DeskId:
     return DeskId(text)
 
 
+def check_argv(argv: Sequence[str]) -> None:
+    """Refuse what cannot be a program and its arguments."""
+    if isinstance(argv, str):
+        line = argv[:80]
+        raise BriefError(
+            f"a program is a list, its name and its arguments; for a command line use a shell: ['sh', '-c', {line!r}]"
+        )
+    if not argv or not all(isinstance(text, str) for text in argv):
+        raise BriefError("a program is a list of texts, its name and its arguments, such as ['ls', '-l']")
+
+
+def as_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
+    """Give bytes as they are, and text as UTF-8."""
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise BriefError(f"this takes text or bytes, not {type(data).__name__}")
+
+
 def check_variables(env: Mapping[str, str]) -> None:
     """Refuse what cannot be an environment variable."""
     for key, value in env.items():
@@ -294,7 +314,7 @@ class Desk(Protocol):
         self,
         argv: Sequence[str],
         *,
-        stdin: bytes = b"",
+        stdin: str | bytes = b"",
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         user: str | None = None,
@@ -338,8 +358,11 @@ class Desk(Protocol):
         """Give a file's bytes; `FileError` when it has more than `limit`."""
         ...
 
-    async def write(self, path: str, data: bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
-        """Write a file in place, making its folders; a full disk is `FileError` with reason `full`."""
+    async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
+        """Write a file in place, making its folders; text is written as UTF-8.
+
+        A full disk is `FileError` with reason `full`.
+        """
         ...
 
     async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
@@ -417,6 +440,14 @@ class Desk(Protocol):
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""
+        ...
+
+    async def burn(self) -> None:
+        """End the desk and everything of it. Twice is no error."""
+        ...
+
+    async def close(self) -> None:
+        """Burn the desk, as `burn`."""
         ...
 
 

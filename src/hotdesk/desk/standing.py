@@ -1,0 +1,70 @@
+"""A context manager that stands in a task of its own: entered by one task, closed by another.
+
+Task groups must be left by the task that entered them. Each cell of a notebook is a task, so what one cell opens and a
+later one closes needs a task that outlives both. Detached tasks are asyncio's; anyio has none on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from hotdesk.errors import HostError
+
+T = TypeVar("T")
+Errand = tuple[Callable[[], Awaitable[Any]], "asyncio.Future[Any]"]
+
+
+class Standing:
+    """One context manager, its task, and what is to be done in that task."""
+
+    def __init__(self, context: AbstractAsyncContextManager[object]) -> None:
+        self.context = context
+        self.errands: asyncio.Queue[Errand | None] = asyncio.Queue()
+        self.entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.create_task(self.run())
+
+    async def run(self) -> None:
+        """Enter the context, do what is asked until `close`, and leave it."""
+        try:
+            async with self.context:
+                self.entered.set_result(None)
+                while (errand := await self.errands.get()) is not None:
+                    await self.do(*errand)
+        except BaseException as e:
+            if self.entered.done():
+                raise
+            self.entered.set_exception(e)
+
+    async def do(self, work: Callable[[], Awaitable[Any]], outcome: asyncio.Future[Any]) -> None:
+        """Do one thing in this task; how it went is for who asked."""
+        try:
+            result = await work()
+        except Exception as e:  # noqa: BLE001 - raised where it was asked for
+            if not outcome.done():
+                outcome.set_exception(e)
+        else:
+            if not outcome.done():
+                outcome.set_result(result)
+
+    async def ready(self) -> None:
+        """Wait until the context is entered; an error in entering it comes out here."""
+        await asyncio.shield(self.entered)
+
+    async def call(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Have something done in the task that stands."""
+        if self.task.done():
+            raise HostError("this host is closed; start another")
+        outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.errands.put_nowait((work, outcome))
+        await asyncio.wait((outcome, self.task), return_when=asyncio.FIRST_COMPLETED)
+        if not outcome.done():
+            raise HostError("this host was closed meanwhile; start another")
+        return outcome.result()
+
+    async def close(self) -> None:
+        """Leave the context, and wait until it is left. Twice is no error."""
+        self.errands.put_nowait(None)
+        await asyncio.shield(self.task)

@@ -1,0 +1,65 @@
+"""What is there without the extras: every command says its help, and those that need more name it in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotdesk.cli import COMMANDS, EXTRAS, extra_of
+from hotdesk.cli.shipped import shipped
+
+BLOCKED = sorted(set().union(*EXTRAS.values()))
+BLOCK = f"""
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {BLOCKED!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Block())
+"""
+EVERY_HELP = f"""{BLOCK}
+from contextlib import redirect_stdout
+from io import StringIO
+from hotdesk.cli import COMMANDS, carry_out
+for name in COMMANDS:
+    said = StringIO()
+    try:
+        with redirect_stdout(said):
+            carry_out([name, "--help"])
+    except SystemExit as e:
+        assert e.code == 0, name
+    assert said.getvalue().startswith(f"usage: hotdesk {{name}}"), name
+    print(name)
+"""
+
+
+def run(script: str, *argv: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script without the extras' packages."""
+    env = {"HOTDESK_HOME": str(home), "PATH": "/usr/bin:/usr/sbin", "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run([sys.executable, "-c", script, *argv], env=env, capture_output=True, text=True, check=False)
+
+
+def test_every_command_says_its_help(tmp_path: Path) -> None:
+    done = run(EVERY_HELP, home=tmp_path)
+    assert (done.stderr, done.stdout.split()) == ("", list(COMMANDS))
+
+
+@pytest.mark.parametrize("argv", [["serve", "--port", "0"], ["mcp"], ["key", "ls"], ["key", "new", "--name", "x"]])
+def test_a_command_that_needs_an_extra_names_it_in_one_line(argv: list[str], home: Path) -> None:
+    done = run(f"{BLOCK}\nfrom hotdesk.cli import main; main()", *argv, home=home / "without-extras")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr == f"hotdesk: `hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[serve]'\n"
+
+
+def test_only_modules_of_extras_are_taken_for_one() -> None:
+    assert extra_of("pydantic.dataclasses") == "serve"
+    assert extra_of("openai") == "models"
+    assert extra_of("hotdesk.nowhere") is None
+
+
+def test_what_messages_point_to_is_there() -> None:
+    assert shipped("brief.md").is_file()
+    assert shipped("hotdesk.service").is_file()
