@@ -148,6 +148,14 @@ def test_what_runs_is_listed_until_it_is_killed(sandbox: Sandbox) -> None:
     assert handle.pid not in {one.pid for one in sandbox.commands.list()}
 
 
+def test_what_was_killed_is_gone_when_the_call_returns(sandbox: Sandbox) -> None:
+    for _ in range(20):
+        pid = sandbox.commands.run("exec sleep 300", background=True).pid
+        assert sandbox.commands.kill(pid)
+        assert pid not in [each.pid for each in sandbox.commands.list()]
+        assert not sandbox.commands.kill(pid)
+
+
 def test_killing_what_is_not_there_says_so(sandbox: Sandbox) -> None:
     assert not sandbox.commands.kill(999_999)
 

@@ -50,6 +50,8 @@ class Program:
     ended: float = math.inf
     input_closed: bool = False
     followers: set[MemoryObjectSendStream[Piece]] = field(default_factory=set)
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    """Set once it has ended, or nobody knows any more."""
 
     @property
     def pid(self) -> int:
@@ -71,6 +73,7 @@ class Program:
         except HotdeskError as e:
             self.lost = e
         self.ended = time.monotonic()
+        self.gone.set()
         for follower in list(self.followers):
             follower.close()
 

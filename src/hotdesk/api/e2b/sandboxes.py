@@ -224,30 +224,34 @@ class Sandboxes:
         """Give a moment within what its desk lasts at most."""
         return min(moment, sandbox.started + self.serving.longest)
 
-    async def finish(self, sandbox: Sandbox) -> None:
-        """Do what is to be done when a sandbox's time is up."""
+    async def finish(self, sandbox: Sandbox, *, due: bool = False) -> None:
+        """Do what is to be done when a sandbox's time is up; `due`, only if it still is when it can be done."""
         if not sandbox.auto_pause:
-            await self.kill(sandbox)
+            if not due or sandbox.ends <= time.time():
+                await self.kill(sandbox)
         elif sandbox.state == "running":
-            await self.pause(sandbox, memory=sandbox.auto_pause_memory)
+            await self.pause(sandbox, memory=sandbox.auto_pause_memory, due=due)
 
-    async def pause(self, sandbox: Sandbox, *, memory: bool, healthy: bool = False) -> None:
-        """Stop a sandbox where it is; without memory only its files stay."""
+    async def pause(self, sandbox: Sandbox, *, memory: bool, healthy: bool = False, due: bool = False) -> None:
+        """Stop a sandbox where it is; without memory only its files stay. One that does not stop keeps its time."""
         async with sandbox.turning:
             self.require(sandbox)
+            if due and sandbox.ends > time.time():
+                return
             if sandbox.state == "paused":
                 raise Refusal(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await is_healthy(sandbox):
                 raise Refusal(
                     500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
                 )
+            ends, mode = sandbox.ends, sandbox.pause_mode
             sandbox.state, sandbox.ends = "paused", time.time()
             sandbox.pause_mode = "full" if memory else "filesystem"
             cut(sandbox)
             try:
                 await stop(sandbox.desk, memory=memory)
             except BaseException:
-                sandbox.state, sandbox.ends = "running", self.bounded(sandbox, time.time() + sandbox.timeout)
+                sandbox.state, sandbox.ends, sandbox.pause_mode = "running", ends, mode
                 raise
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
