@@ -132,7 +132,7 @@ def watched(limit: float, tell: Tell) -> Iterator[Watch]:
     watch = Watch(limit, tell)
     looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
     work = asyncio.Handle._run
-    asyncio.Handle._run = lambda handle: watch.run(work, handle)  # type: ignore[method-assign]
+    asyncio.Handle._run = lambda self: watch.run(work, self)  # type: ignore[method-assign]
     looking.start()
     try:
         yield watch

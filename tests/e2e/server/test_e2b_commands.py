@@ -156,6 +156,16 @@ def test_what_was_killed_is_gone_when_the_call_returns(sandbox: Sandbox) -> None
         assert not sandbox.commands.kill(pid)
 
 
+def test_a_killed_program_whose_output_nobody_reads_keeps_its_killer_only_a_moment(sandbox: Sandbox) -> None:
+    handle = sandbox.commands.run("exec yes", background=True)
+    while sandbox.commands.run(f"cut -d' ' -f3 /proc/{handle.pid}/stat").stdout != "S\n":
+        pass  # until everything between it and us is full
+    begun = time.monotonic()
+    assert sandbox.commands.kill(handle.pid)
+    assert time.monotonic() - begun < 4
+    handle.disconnect()
+
+
 def test_killing_what_is_not_there_says_so(sandbox: Sandbox) -> None:
     assert not sandbox.commands.kill(999_999)
 

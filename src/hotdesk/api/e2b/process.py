@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
 NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
-KILL_SECONDS = 5.0
-"""Seconds a killed program may take to end before its caller is answered all the same."""
+KILL_SECONDS, KILL_INTERVAL = 5.0, 0.05
+"""Seconds a killed program may take to end before its caller is answered all the same, and between two looks."""
 NO_FOLDER = "working folder "
 """What the guest's word begins with when a program's folder is not there."""
 
@@ -167,9 +167,18 @@ async def send_signal(call: Call) -> Response:
         raise RpcError("unimplemented", "only SIGKILL and SIGTERM are sent here")
     await program.process.signal(meant)
     if meant == signal.SIGKILL:
-        with anyio.move_on_after(KILL_SECONDS):
-            await program.gone.wait()
+        await until_gone(program)
     return answer({})
+
+
+async def until_gone(program: Program) -> None:
+    """Wait until a killed program has ended, as far as anybody hears of it."""
+    with anyio.move_on_after(KILL_SECONDS):
+        while not program.over:
+            with anyio.move_on_after(KILL_INTERVAL):
+                await program.gone.wait()
+            if program.stalled:
+                return
 
 
 async def update(call: Call) -> Response:

@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
 HEALTHY_SECONDS = 5.0
-STOP_SECONDS, STOP_INTERVAL = 10.0, 0.1
-"""Seconds a sandbox may take to stop when it is paused, and between two tries."""
+STOP_SECONDS = 10.0
+"""Seconds a sandbox may take to stop when it is paused."""
+STOP_INTERVAL = 0.1
+"""Seconds between the first two tries, each later pause twice as long: its keeper waits a quarter second at each."""
+STOP_AGAIN = 5.0
+"""Seconds after which one whose time is up and that did not stop is paused again."""
 
 
 @dataclass(slots=True)
@@ -251,7 +255,8 @@ class Sandboxes:
             try:
                 await stop(sandbox.desk, memory=memory)
             except BaseException:
-                sandbox.state, sandbox.ends, sandbox.pause_mode = "running", ends, mode
+                sandbox.state, sandbox.pause_mode = "running", mode
+                sandbox.ends = max(ends, time.time() + STOP_AGAIN) if due else ends
                 raise
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
@@ -346,7 +351,7 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 async def stop(desk: Desk, *, memory: bool) -> None:
     """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again."""
-    end = anyio.current_time() + STOP_SECONDS
+    end, interval = anyio.current_time() + STOP_SECONDS, STOP_INTERVAL
     while True:
         try:
             await desk.pause(memory=memory)
@@ -356,7 +361,8 @@ async def stop(desk: Desk, *, memory: bool) -> None:
         except DeskError as e:
             if anyio.current_time() > end:
                 raise Refusal(409, f"the sandbox did not stop within {STOP_SECONDS:.0f} s; try again") from e
-            await anyio.sleep(STOP_INTERVAL)
+            await anyio.sleep(interval)
+            interval *= 2
 
 
 async def is_healthy(sandbox: Sandbox) -> bool:
