@@ -814,6 +814,14 @@ LINK = (
         (DIALLED, f"{NEIGHBOUR}::test_no_socket_of_the_keeper_or_an_owner_is_found_inside"),
     ),
     Guard(
+        "a keeper that waits for no port",
+        (
+            Removal(ROOM, "poll.poll(0)", "poll.poll(10)"),
+            Removal("hotdesk/desk/kept.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
+        ),
+        (f"{NEIGHBOUR}::test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting",),
+    ),
+    Guard(
         "a call from the first process only",
         (Removal(OCI, 'if peer(sock) == (body["pid"], body["uid"]):', "if peer(sock):"),),
         ("test_link_attacks.py::test_another_process_that_dials_first_is_not_taken_for_the_guest",),

@@ -10,9 +10,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from hotdesk.brief import Grant, Scope
@@ -22,7 +24,7 @@ from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, DeskError
 from hotdesk.host import Host, control_path
 from tests.security.conftest import Attack, Init, Launch
 
@@ -77,6 +79,19 @@ with open("/proc/net/unix") as file:
 tell({"found": {path: dial(path) for path in found}, "asked": [dial(path) for path in places if len(path) < 108],
       "named": named, "inherited": inherited})
 """
+FULL_PORT = """
+listener = socket.socket()
+listener.bind(("127.0.0.1", 8000))
+listener.listen(0)
+crowd = [socket.socket() for _ in range(8)]
+for each in crowd:
+    each.setblocking(False)
+    each.connect_ex(("127.0.0.1", 8000))
+tell("full")
+time.sleep(60)
+"""
+CROWD = 1000
+"""Calls of a port that answers nobody."""
 STRANGER = """
 import json, os, socket, sys
 told, paths = {}, json.loads(sys.argv[1])
@@ -138,6 +153,33 @@ async def test_a_watch_sees_nothing_of_another_desk(desk: Desk, neighbour: Desk,
     async for _, data in process.output():
         assert int(data) == 0
     assert process.done is not None  # type: ignore[attr-defined]
+
+
+async def test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting(
+    desk: Desk, neighbour: Desk, launch: Launch
+) -> None:
+    full, told = await launch(desk, FULL_PORT)
+    assert told == "full"
+    waits: list[float] = []
+
+    async def call() -> None:
+        with suppress(DeskError):
+            (await desk.dial(8000)).close()
+
+    async def measure() -> None:
+        begun = anyio.current_time()
+        await neighbour.usage()
+        waits.append(anyio.current_time() - begun)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(CROWD):
+            tasks.start_soon(call)
+        await anyio.lowlevel.checkpoint()
+        await measure()
+        tasks.cancel_scope.cancel()
+    await measure()  # those who left are not served
+    await full.kill()
+    assert max(waits) < 1.5, waits  # all of them took ten seconds and more
 
 
 @pytest.fixture

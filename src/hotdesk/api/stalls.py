@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ SWITCH = "HOTDESK_STALLS"
 """Milliseconds; empty or unset: nobody watches."""
 TICK = 0.02
 """Seconds between two looks at what runs."""
+LOOKS = 8
+CONTENDED = 0.001
+"""Seconds without a processor that show a busy machine, on which a wait must be a tick longer to be told from it."""
 FRAMES = 30
 """Innermost frames of a report."""
 
@@ -61,8 +65,8 @@ class Watch:
         """When the callback began that runs now; 0: none runs."""
         self.seen: tuple[float, str] = (0.0, "")
         """Where a callback that lasts was seen, and when that one began."""
-        self.others: dict[str, float] = {}
-        """What others took, as of the last look at which no callback lasted."""
+        self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], LOOKS)
+        """What others had taken, at the last looks at which no callback lasted."""
         self.over = threading.Event()
 
     def run(self, work: Callable[[asyncio.Handle], None], handle: asyncio.Handle) -> None:
@@ -77,12 +81,14 @@ class Watch:
         finally:
             self.begun = 0.0
             if time.monotonic() - begun > self.limit and not self.over.is_set():
-                taken = time.monotonic() - begun - (delay(self.own) - waited)
+                kept = delay(self.own) - waited
+                taken = time.monotonic() - begun - kept - (TICK if kept > CONTENDED else 0.0)
                 self.judge(begun, taken, time.thread_time() - cpu, handle)
 
     def judge(self, begun: float, taken: float, cpu: float, handle: asyncio.Handle) -> None:
         """Report a callback, unless it was others that kept it."""
-        stolen = sum(max(0.0, now - self.others.get(name, 0.0)) for name, now in others(self.name).items())
+        before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
+        stolen = sum(max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items())
         seconds = max(cpu, taken - stolen)
         if seconds > self.limit:
             stack = self.seen[1] if self.seen[0] == begun else ""
@@ -93,7 +99,7 @@ class Watch:
         while not self.over.wait(TICK):
             begun = self.begun
             if not begun or time.monotonic() - begun < TICK:
-                self.others = others(self.name)
+                self.looks.append((time.monotonic(), others(self.name)))
             elif self.seen[0] != begun and time.monotonic() - begun > self.limit / 2:
                 frame = sys._current_frames().get(self.thread)
                 stack = written(frame)
@@ -132,7 +138,7 @@ def watched(limit: float, tell: Tell) -> Iterator[Watch]:
     watch = Watch(limit, tell)
     looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
     work = asyncio.Handle._run
-    asyncio.Handle._run = lambda handle: watch.run(work, handle)  # type: ignore[method-assign]
+    asyncio.Handle._run = lambda self: watch.run(work, self)  # type: ignore[method-assign]
     looking.start()
     try:
         yield watch

@@ -147,13 +147,13 @@ class Channel:
             await self.link.send(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
         return item
 
-    async def answer(self) -> Item:
+    async def answer(self, silence: float = SILENCE) -> Item:
         """Wait for the guest, but not for ever; a paused one is given its time."""
         while True:
-            with anyio.move_on_after(SILENCE):
+            with anyio.move_on_after(silence):
                 return await self.receive()
             if not self.link.may_be_silent():
-                raise LinkError(f"the desk's guest said nothing for {SILENCE:.0f} s; burn it and open another")
+                raise LinkError(f"the desk's guest said nothing for {silence:.0f} s; burn it and open another")
 
     async def send(self, data: bytes, patience: float = math.inf) -> None:
         """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped.

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from hotdesk.desk.oci import ContainerRuntime
 
 
+DIALS = 4
+"""Calls of one desk's ports that may be with the keeper at a time."""
+
+
 class Kept:
     """A desk from outside, through its keeper."""
 
@@ -41,6 +45,7 @@ class Kept:
         """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
+        self.dialling = anyio.Semaphore(DIALS)
         self.ledger = Ledger(desk, runtime.note)
         self.paused = False
         self.hushed = False
@@ -151,8 +156,14 @@ class Kept:
         return forks
 
     async def dial(self, port: int) -> socket.socket:
-        """Have the keeper call a server inside."""
-        _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
+        """Have the keeper call a server inside.
+
+        A crowd of callers waits here, not in the keeper's queue, where others' requests would wait behind them; who is
+        cancelled while waiting never asks. What was asked is waited for: the keeper answers at once.
+        """
+        async with self.dialling:
+            with anyio.CancelScope(shield=True):
+                _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
         return sock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import socket
@@ -17,7 +18,7 @@ from hotdesk.desk.answers import as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
 from hotdesk.desk.image import as_name
 from hotdesk.desk.link import Link, stopped
-from hotdesk.desk.linked_process import LinkedProcess, ask_exec, collect, collect_fed
+from hotdesk.desk.linked_process import LATE, LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.linked_watch import LinkedWatch
 from hotdesk.desk.outside import Outside, Unheld
 from hotdesk.desk.request import parse_port, parse_snapshot
@@ -37,7 +38,11 @@ from hotdesk.desk.seam import (
 )
 from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
 
+START_SECONDS = 5.0
+"""Seconds a program with less time than this may take to start."""
 DIAL_SECONDS = 10.0
+DIALS = 3
+"""Tries of one call: a refusal that comes late leaves the other family untried."""
 FORKS = 1000
 """Desks one call may fork off."""
 
@@ -152,7 +157,8 @@ class LinkedDesk:
         """Open a program's channel and take the guest's first word on it."""
         channel = await link.open(ask)
         try:
-            item = await channel.answer()
+            silence = SILENCE if timeout is None else min(SILENCE, max(timeout, START_SECONDS) + LATE)
+            item = await channel.answer(silence)
             match item:
                 case Told(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
                     return LinkedProcess(channel, pid, None, timeout)
@@ -262,18 +268,28 @@ class LinkedDesk:
         """Connect to a server on the desk's loopback."""
         if (link := await self.up()).failure is not None:
             raise link.lost()
-        sock = await self.outside.dial(parse_port(port))
-        try:
-            with anyio.move_on_after(DIAL_SECONDS) as scope:
-                await anyio.wait_writable(sock)
-            if scope.cancelled_caught:
-                raise DeskError(f"port {port} of desk {self.id} did not answer within {DIAL_SECONDS:.0f} s")
-            if failure := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
-        except BaseException:
+        failure = 0
+        for _ in range(DIALS):
+            sock = await self.outside.dial(parse_port(port))
+            try:
+                failure = await self.connected(sock, port)
+            except BaseException:
+                sock.close()
+                raise
+            if not failure:
+                return sock
             sock.close()
-            raise
-        return sock
+            if failure != errno.ECONNREFUSED:
+                break
+        raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
+
+    async def connected(self, sock: socket.socket, port: int) -> int:
+        """Wait until a socket is connected; give why it is not."""
+        with anyio.move_on_after(DIAL_SECONDS) as scope:
+            await anyio.wait_writable(sock)
+        if scope.cancelled_caught:
+            raise DeskError(f"port {port} of desk {self.id} did not answer within {DIAL_SECONDS:.0f} s")
+        return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     async def up(self) -> Link:
         """Give the link to the guest, once the desk is not down."""

@@ -14,6 +14,8 @@ from hotdesk.errors import BriefError, LinkError
 from hotdesk_guest import wire
 
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
+LATE = 2.0
+"""Seconds after a program's time is up until nobody waits any longer for its guest to say so."""
 LONG = 366 * 86400.0
 """A program's time beyond this is none at all."""
 
@@ -25,7 +27,7 @@ class LinkedProcess:
         self.channel = channel
         self.pid = pid
         self.done = done
-        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout + GRACE
+        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout + LATE
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:

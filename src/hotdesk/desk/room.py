@@ -26,8 +26,6 @@ from hotdesk.desk.layers import Layers
 from hotdesk.desk.seam import Spec
 
 GATE = ("127.0.0.1", 3128)
-CALL_MOMENT = 10
-"""Milliseconds a server of a desk may take to refuse a call before its caller has to wait for it."""
 COVERED = (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS, *bundle.OWN_FILES)
 HIDDEN = frozenset(name for name in COVERED if os.path.exists(f"/proc/{name}"))
 
@@ -232,10 +230,10 @@ def limits_of(spec: Spec) -> Limits:
 
 
 def call_port(port: int) -> socket.socket:
-    """Begin a connection to a server of the desk's; called inside its network namespace.
+    """Begin a connection to a server of the desk's; called inside its network namespace, and never waits there.
 
-    A refusal on loopback comes within a moment, and then the other family is tried; whoever gets the socket waits for
-    the rest.
+    A refusal on loopback is there at once, and then the other family is tried; whoever gets the socket waits for the
+    rest. A port whose queue is full answers nothing: the keeper of a desk must not wait for what its guest decides.
     """
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         caller = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK, socket.IPPROTO_TCP)
@@ -243,7 +241,7 @@ def call_port(port: int) -> socket.socket:
         if failure == errno.EINPROGRESS:
             poll = select.poll()
             poll.register(caller, select.POLLOUT)
-            poll.poll(CALL_MOMENT)
+            poll.poll(0)
             failure = caller.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not failure:
             return caller

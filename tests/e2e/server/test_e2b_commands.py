@@ -148,6 +148,24 @@ def test_what_runs_is_listed_until_it_is_killed(sandbox: Sandbox) -> None:
     assert handle.pid not in {one.pid for one in sandbox.commands.list()}
 
 
+def test_what_was_killed_is_gone_when_the_call_returns(sandbox: Sandbox) -> None:
+    for _ in range(20):
+        pid = sandbox.commands.run("exec sleep 300", background=True).pid
+        assert sandbox.commands.kill(pid)
+        assert pid not in [each.pid for each in sandbox.commands.list()]
+        assert not sandbox.commands.kill(pid)
+
+
+def test_a_killed_program_whose_output_nobody_reads_keeps_its_killer_only_a_moment(sandbox: Sandbox) -> None:
+    handle = sandbox.commands.run("exec yes", background=True)
+    while sandbox.commands.run(f"cut -d' ' -f3 /proc/{handle.pid}/stat").stdout != "S\n":
+        pass  # until everything between it and us is full
+    begun = time.monotonic()
+    assert sandbox.commands.kill(handle.pid)
+    assert time.monotonic() - begun < 4
+    handle.disconnect()
+
+
 def test_killing_what_is_not_there_says_so(sandbox: Sandbox) -> None:
     assert not sandbox.commands.kill(999_999)
 

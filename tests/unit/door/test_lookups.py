@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from hotdesk.brief.data import Rule
-from hotdesk.door.lookups import Lookups
+from hotdesk.door.lookups import Entry, Lookups
 from hotdesk.door.presets import as_reached
 
 
@@ -28,6 +28,11 @@ class Resolver:
         if host not in self.answers:
             raise OSError("no such name")
         return self.answers[host]
+
+
+def is_pending(entry: Entry) -> bool:
+    """Say whether a lookup is under way."""
+    return entry.pending
 
 
 @pytest.fixture
@@ -49,9 +54,9 @@ def test_an_answer_is_remembered(resolver: Resolver) -> None:
 def test_a_slow_resolver_is_waited_for_once_and_not_longer_than_that(resolver: Resolver) -> None:
     lookups = Lookups(resolver.find, seconds=0.2)
     assert not lookups.leads_inside("inside.test")
-    begun = time.thread_time(), time.monotonic()
+    begun = time.monotonic()
     assert not any(lookups.leads_inside("inside.test") for _ in range(50))
-    assert time.monotonic() - begun[1] < 5  # fifty times the patience were ten
+    assert time.monotonic() - begun < 5  # fifty times the patience were ten
     resolver.go.set()
     lookups.entries["inside.test"].answered.wait(30)
     assert lookups.leads_inside("inside.test")
@@ -67,9 +72,9 @@ def test_what_was_known_holds_while_it_is_asked_anew_and_when_that_fails(resolve
     entry = lookups.entries["inside.test"]
     entry.expires = 0.0
     assert lookups.leads_inside("inside.test")
-    assert entry.pending
+    assert is_pending(entry)
     resolver.go.set()
-    while entry.pending:
+    while is_pending(entry):
         time.sleep(0.001)
     assert lookups.leads_inside("inside.test")
     assert len(resolver.asked) == 2

@@ -16,6 +16,7 @@ TICK = 1.0
 
 async def run(sandboxes: Sandboxes) -> None:
     """Watch over every sandbox for as long as the server runs."""
+    ending: set[str] = set()
     while True:
         now = time.time()
         for sandbox in list(sandboxes.known.values()):
@@ -24,8 +25,9 @@ async def run(sandboxes: Sandboxes) -> None:
             elif has_ended(sandbox):
                 sandboxes.known.pop(sandbox.id, None)
                 cut(sandbox)
-            elif sandbox.state == "running" and sandbox.ends <= now and not sandbox.turning.locked():
-                sandboxes.tasks.start_soon(finish, sandboxes, sandbox)
+            elif sandbox.state == "running" and sandbox.ends <= now and sandbox.id not in ending:
+                ending.add(sandbox.id)
+                sandboxes.tasks.start_soon(finish, sandboxes, sandbox, ending)
         sandboxes.soonest = anyio.Event()
         with anyio.move_on_after(wait(sandboxes, time.time())):
             await sandboxes.soonest.wait()
@@ -37,13 +39,13 @@ def wait(sandboxes: Sandboxes, now: float) -> float:
     return max(0.01, min(min(due, default=now + TICK) - now, TICK))
 
 
-async def finish(sandboxes: Sandboxes, sandbox: Sandbox) -> None:
-    """End or pause a sandbox whose time is up, unless it was given more meanwhile."""
-    if sandbox.ends > time.time():
-        return
+async def finish(sandboxes: Sandboxes, sandbox: Sandbox, ending: set[str]) -> None:
+    """End or pause a sandbox whose time is up, unless it is given more meanwhile; what fails is tried again."""
     try:
-        await sandboxes.finish(sandbox)
+        await sandboxes.finish(sandbox, due=True)
     except Refusal:
-        return  # it was paused or killed meanwhile
+        pass  # it was paused or killed meanwhile, or did not stop
     except HotdeskError as e:
         log(e)
+    finally:
+        ending.discard(sandbox.id)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
 NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
+KILL_SECONDS, KILL_INTERVAL = 5.0, 0.05
+"""Seconds a killed program may take to end before its caller is answered all the same, and between two looks."""
 NO_FOLDER = "working folder "
 """What the guest's word begins with when a program's folder is not there."""
 
@@ -156,7 +158,7 @@ async def close_stdin(call: Call) -> Response:
 
 
 async def send_signal(call: Call) -> Response:
-    """Signal a program: that one pid."""
+    """Signal a program: that one pid. Whoever kills one finds it gone afterwards."""
     message = await unary(call.request)
     program = chosen(call, message)
     told = message.get("signal")
@@ -164,7 +166,19 @@ async def send_signal(call: Call) -> Response:
     if meant is None:
         raise RpcError("unimplemented", "only SIGKILL and SIGTERM are sent here")
     await program.process.signal(meant)
+    if meant == signal.SIGKILL:
+        await until_gone(program)
     return answer({})
+
+
+async def until_gone(program: Program) -> None:
+    """Wait until a killed program has ended, as far as anybody hears of it."""
+    with anyio.move_on_after(KILL_SECONDS):
+        while not program.over:
+            with anyio.move_on_after(KILL_INTERVAL):
+                await program.gone.wait()
+            if program.stalled:
+                return
 
 
 async def update(call: Call) -> Response:

@@ -50,6 +50,10 @@ class Program:
     ended: float = math.inf
     input_closed: bool = False
     followers: set[MemoryObjectSendStream[Piece]] = field(default_factory=set)
+    gone: anyio.Event = field(default_factory=anyio.Event)
+    """Set once it has ended, or nobody knows any more."""
+    stalled: bool = False
+    """Whether a follower lets what it said wait, and with that the news of its end."""
 
     @property
     def pid(self) -> int:
@@ -71,15 +75,19 @@ class Program:
         except HotdeskError as e:
             self.lost = e
         self.ended = time.monotonic()
+        self.gone.set()
         for follower in list(self.followers):
             follower.close()
 
     async def pass_on(self, follower: MemoryObjectSendStream[Piece], piece: Piece) -> None:
         """Give one follower what was said; one that went away is forgotten."""
+        self.stalled = True
         try:
             await follower.send(piece)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.followers.discard(follower)
+        finally:
+            self.stalled = False
 
     @contextmanager
     def followed(self) -> Iterator[MemoryObjectReceiveStream[Piece]]:

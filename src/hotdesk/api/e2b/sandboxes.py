@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
 HEALTHY_SECONDS = 5.0
-STOP_SECONDS, STOP_INTERVAL = 10.0, 0.1
-"""Seconds a sandbox may take to stop when it is paused, and between two tries."""
+STOP_SECONDS = 10.0
+"""Seconds a sandbox may take to stop when it is paused."""
+STOP_INTERVAL = 0.1
+"""Seconds between the first two tries, each later pause twice as long: its keeper waits a quarter second at each."""
+STOP_AGAIN = 5.0
+"""Seconds after which one whose time is up and that did not stop is paused again."""
 
 
 @dataclass(slots=True)
@@ -224,30 +228,35 @@ class Sandboxes:
         """Give a moment within what its desk lasts at most."""
         return min(moment, sandbox.started + self.serving.longest)
 
-    async def finish(self, sandbox: Sandbox) -> None:
-        """Do what is to be done when a sandbox's time is up."""
+    async def finish(self, sandbox: Sandbox, *, due: bool = False) -> None:
+        """Do what is to be done when a sandbox's time is up; `due`, only if it still is when it can be done."""
         if not sandbox.auto_pause:
-            await self.kill(sandbox)
+            if not due or sandbox.ends <= time.time():
+                await self.kill(sandbox)
         elif sandbox.state == "running":
-            await self.pause(sandbox, memory=sandbox.auto_pause_memory)
+            await self.pause(sandbox, memory=sandbox.auto_pause_memory, due=due)
 
-    async def pause(self, sandbox: Sandbox, *, memory: bool, healthy: bool = False) -> None:
-        """Stop a sandbox where it is; without memory only its files stay."""
+    async def pause(self, sandbox: Sandbox, *, memory: bool, healthy: bool = False, due: bool = False) -> None:
+        """Stop a sandbox where it is; without memory only its files stay. One that does not stop keeps its time."""
         async with sandbox.turning:
             self.require(sandbox)
+            if due and sandbox.ends > time.time():
+                return
             if sandbox.state == "paused":
                 raise Refusal(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await is_healthy(sandbox):
                 raise Refusal(
                     500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
                 )
+            ends, mode = sandbox.ends, sandbox.pause_mode
             sandbox.state, sandbox.ends = "paused", time.time()
             sandbox.pause_mode = "full" if memory else "filesystem"
             cut(sandbox)
             try:
                 await stop(sandbox.desk, memory=memory)
             except BaseException:
-                sandbox.state, sandbox.ends = "running", self.bounded(sandbox, time.time() + sandbox.timeout)
+                sandbox.state, sandbox.pause_mode = "running", mode
+                sandbox.ends = max(ends, time.time() + STOP_AGAIN) if due else ends
                 raise
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
@@ -342,7 +351,7 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 async def stop(desk: Desk, *, memory: bool) -> None:
     """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again."""
-    end = anyio.current_time() + STOP_SECONDS
+    end, interval = anyio.current_time() + STOP_SECONDS, STOP_INTERVAL
     while True:
         try:
             await desk.pause(memory=memory)
@@ -352,7 +361,8 @@ async def stop(desk: Desk, *, memory: bool) -> None:
         except DeskError as e:
             if anyio.current_time() > end:
                 raise Refusal(409, f"the sandbox did not stop within {STOP_SECONDS:.0f} s; try again") from e
-            await anyio.sleep(STOP_INTERVAL)
+            await anyio.sleep(interval)
+            interval *= 2
 
 
 async def is_healthy(sandbox: Sandbox) -> bool:
