@@ -123,6 +123,8 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
                 "a_name_of_a_file_is_text",
                 "a_request_to_the_door_is_text",
                 "what_happened_is_text",
+                "what_an_act_was_used_with_and_answered_is_text",
+                "a_plan_in_sentences_is_text",
                 "a_certificate_is_text",
             )
         ),
@@ -133,6 +135,27 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
         TEXT,
         "document.createTextNode(value)",
         "a_name_of_a_file_is_text",
+    ),
+    guard(
+        "words of desks are bounded",
+        "hotdesk/api/native/stories.py",
+        "    if len(text) > longest:\n",
+        "    if False:\n",
+        "nothing_a_desk_answers_makes_a_story_endless",
+    ),
+    guard(
+        "pages are pictures",
+        "hotdesk/api/native/pages.py",
+        "[number - 1][1]), 200, RULES,",
+        "[number - 1][1]), 200, {},",
+        "a_page_of_a_file_is_a_picture_whatever_it_shows",
+    ),
+    guard(
+        "pages of these very bytes",
+        "hotdesk/api/native/pages.py",
+        " if sha256 == version.sha256:",
+        ":",
+        "pages_of_other_bytes_are_not_shown_for_a_file",
     ),
     guard(
         "attributes that hide nothing",
@@ -151,5 +174,7 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
 )
 NO_GUARD_OF_PAGE = {
     f"{PAGE}nobody_gets_a_link_to_what_another_tenant_has": "a tenant is a folder of its own: no code looks elsewhere",
+    f"{PAGE}nobody_is_told_what_another_tenants_job_did": "a tenant is a folder of its own: no code looks elsewhere",
+    f"{PAGE}nobody_sees_pages_of_another_tenants_file": "a tenant is a folder of its own: no code looks elsewhere",
     f"{PAGE}a_report_runs_nothing": "three hold at once: its texts are escaped, its origin and frame have no script",
 }

@@ -57,7 +57,7 @@ GUARDS_OF_REPORTS: tuple[Guard, ...] = (
     ),
     guard(
         "pictures of a desk's making",
-        "hotdesk/job/report/gather.py",
+        "hotdesk/job/report/story.py",
         "            act.has_picture = act.tool.startswith(DRAWN_HERE)\n",
         "            act.has_picture = True\n",
         f"{REPORT}a_picture_that_was_made_in_a_desk_is_not_opened",
@@ -78,6 +78,13 @@ GUARDS_OF_REPORTS: tuple[Guard, ...] = (
         *cases(ODD, "a bomb | too few lines | a filter"),
     ),
     guard(
+        "links to files beside a report",
+        MARKUP,
+        '    return link.startswith("#") or (',
+        "    return True or (",
+        *cases(f"{REPORT}a_link_to_a_file_leads_nowhere_but_beside_the_report", "../../etc/passwd"),
+    ),
+    guard(
         "somebody else's file",
         "hotdesk/job/report/writing.py",
         "    if there is not None and not is_ours(there):\n",
@@ -87,6 +94,13 @@ GUARDS_OF_REPORTS: tuple[Guard, ...] = (
 )
 NO_GUARD_OF_REPORTS = {
     f"{REPORT}a_page_without_these_measures_runs_and_asks": "a control: what the others would see if they failed",
+    **dict.fromkeys(
+        cases(
+            f"{REPORT}a_link_to_a_file_leads_nowhere_but_beside_the_report",
+            'javascript:alert(1) | //evil.test/x | a"onclick=1 | a?b#c',
+        ),
+        "two hold at once: every path is quoted and begins with `./`",
+    ),
     **dict.fromkeys(
         cases(ODD, "sides without end | a palette | something between | no packed lines | nothing | no end"),
         "several rules refuse it; `as we write them` is one",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,18 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.api.keys import Keys
+from hotdesk.api.native import pages, stories
 from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
+from hotdesk.drive.catalog import Version
+from hotdesk.event import Acted, Observed, StepBegun, StepEnded
+from hotdesk.job import papers
+from hotdesk.job.report.reading import Reading
+from hotdesk.job.report.story import Following, Story
 from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits
+from tests.ledger import DESK, JOB, Ledger
+from tests.reported import reported_job
 from tests.security import page_room
 from tests.security.page_room import ESCAPES, MARKUP, SHOWN_ESCAPES
 
@@ -292,6 +301,37 @@ def test_what_happened_is_text(seen: Seen, server: Served, asking: str) -> None:
     seen.require_peace()
 
 
+def test_what_an_act_was_used_with_and_answered_is_text(seen: Seen, server: Served, asking: str) -> None:
+    page = open_job(seen, server, asking, "timeline")
+    act = page.locator("#act-1")
+    expect(act).to_contain_text(page_room.FILE_SHOWN, timeout=LONG)
+    act.locator("summary").click()
+    expect(act.locator("dd").last).to_be_visible()
+    written = page.locator("#act-2")
+    written.locator("summary").click()
+    expect(written.locator("dl")).to_contain_text(MARKUP + SHOWN_ESCAPES)
+    page.get_by_label("Show everything").check()
+    expect(page.get_by_role("list", name="Events")).to_contain_text("onerror=window.hit=1")
+    seen.require_peace()
+
+
+def test_a_plan_in_sentences_is_text(seen: Seen) -> None:
+    card = {
+        "title": MARKUP, "stakes": [MARKUP + ESCAPES], "lines": [MARKUP], "facts": {MARKUP: MARKUP}, "words": MARKUP,
+        "steps": [{"name": MARKUP, "points": [MARKUP + ESCAPES]}],
+    }  # fmt: skip
+    asked = {"id": "1", "kind": "plan", "card": card, "digest": "0" * 64, "until": 0, "plan_text": MARKUP}
+    told = seen.page.evaluate(
+        "async (asked) => { const made = (await import('/web/card.js')).card(asked); document.body.append(made);"
+        " const text = made.textContent; const found = made.querySelectorAll('img, script, iframe').length;"
+        " made.remove(); return [text, found]; }",
+        asked,
+    )
+    assert told[1] == 0
+    assert told[0].count(MARKUP + SHOWN_ESCAPES) == 2
+    seen.require_peace()
+
+
 def test_what_a_program_writes_to_a_terminal_is_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "terminal")
     expect(page.locator(".panel .chip")).to_have_text("live")
@@ -315,6 +355,60 @@ def test_a_report_runs_nothing(seen: Seen, server: Served, done: str) -> None:
     expect(page.frame_locator("iframe").locator("body")).to_contain_text(MARKUP, timeout=LONG)
     page.get_by_role("button", name="Close").click()
     seen.require_peace()
+
+
+# -- what is told of acts and pages --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["story", "acts/1", "frames/1"])
+def test_nobody_is_told_what_another_tenants_job_did(other: httpx.Client, asking: str, name: str) -> None:
+    assert other.get(f"/jobs/{asking}/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("query", [{"pages": 1}, {"page": 1}], ids=["pages", "page"])
+def test_nobody_sees_pages_of_another_tenants_file(
+    api: httpx.Client, other: httpx.Client, done: str, query: dict[str, int]
+) -> None:
+    [made] = api.get(f"/jobs/{done}").json()["deliverables"]
+    assert other.get(f"/drive/{made['name']}", params=query).status_code == 404
+
+
+def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    kept = papers.create(ledger.jobs, JOB)
+    words = "\ud800" + "x" * 3_000_000
+    call = kept.write(json.dumps({"tool": "shell", "arguments": {words: words, "command": words, "data": words}}))
+    ledger.note(StepBegun(JOB, "a" * 64, words[:100_000], DESK), Acted(JOB, "a", 1, "shell", call))
+    ledger.note(Observed(JOB, "a", 1, "failed", 1, kept.write(json.dumps({"text": words}))))
+    ledger.note(StepEnded(JOB, "a" * 64, "failed", words[:100_000], DESK, kept.write(words[1:])))
+    following = Following(JOB, Story(Reading(ledger.jobs, JOB)))
+    following.read_on(ledger.path)
+    told = stories.shown(following, 0).model_dump_json()
+    act = stories.whole_act(following.story.reading, following.story.acts[1]).model_dump_json()
+    ledger.journal.close()
+    assert len(told) < 8_000
+    assert len(act) < 40_000
+
+
+def test_a_page_of_a_file_is_a_picture_whatever_it_shows(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    reported_job(ledger)
+    ledger.journal.close()
+    version = Version("a.xlsx", 1, "ef" * 32, 1, 0, "operator", JOB, "", "", tmp_path)
+    answer = pages.page_of(ledger.settings, version, 1)
+    assert bytes(answer.body)[:3] == b"\xff\xd8\xff"
+    assert answer.headers["content-type"] == "image/jpeg"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
+    assert [each.page for each in pages.pages_of(ledger.settings, version).items] == [1, 2, 3]
+
+
+def test_pages_of_other_bytes_are_not_shown_for_a_file(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    reported_job(ledger)
+    ledger.journal.close()
+    changed = Version("a.xlsx", 2, "12" * 32, 1, 0, "operator", JOB, "", "", tmp_path)
+    assert pages.pages_of(ledger.settings, changed).items == []
 
 
 @pytest.mark.parametrize("attribute", ["title", "alt", "aria-label", "download"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import tempfile
 import zlib
@@ -12,6 +13,7 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 import pytest
@@ -20,10 +22,11 @@ from PIL import Image
 
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, printable
-from hotdesk.event import Acted, Observed, StepBegun
+from hotdesk.event import Acted, JobBegun, JobEnded, Kept, Observed, StepBegun
 from hotdesk.hands.browser import Browser
 from hotdesk.hands.reader.pixels import SIGNATURE, chunk, png
 from hotdesk.host import Host
+from hotdesk.job import papers
 from hotdesk.job.out import Out
 from hotdesk.job.report import make, write
 from hotdesk.job.report.gather import gather
@@ -126,6 +129,16 @@ async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place:
     assert f"Read the orders {printable(HOSTILE)[:40]}" in found["text"]
     assert found["styled"] == "999px"
     assert found["pictures"] == 4
+
+
+@pytest.mark.parametrize("path", ["javascript:alert(1)", "../../etc/passwd", "//evil.test/x", 'a"onclick=1', "a?b#c"])
+def test_a_link_to_a_file_leads_nowhere_but_beside_the_report(ledger: Ledger, path: str) -> None:
+    papers.create(ledger.jobs, JOB)
+    ledger.note(JobBegun(JOB, "g", "b", "x"), Kept(JOB, path, "ef" * 32, 1, 1), JobEnded(JOB, "done", ""))
+    html = make(ledger.path, ledger.jobs, JOB, beside=True).decode()
+    links = re.findall(r'<a [^>]*href="([^"]*)"', html)
+    assert [each for each in links if not re.fullmatch(r"#[a-z0-9-]+|\./[A-Za-z0-9._~%/-]+", each)] == []
+    assert not any(".." in unquote(each).split("/") for each in links)
 
 
 @pytest.mark.container

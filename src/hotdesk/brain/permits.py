@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.job import Job
@@ -160,28 +160,51 @@ def writes(rule: Rule) -> bool:
     return rule.tunnel or not set(rule.methods) <= {*READ}
 
 
+StakeKind: TypeAlias = Literal["secret", "tunnel", "write", "private", "foreign", "processes", "root"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """One thing that is at stake in a step."""
+
+    kind: StakeKind
+    fact: str
+    """In the words of rules, for engineers and models."""
+    rule: Rule | None = None
+    grant: Grant | None = None
+    signed_in: bool = False
+    """Of a write: whether the step has a secret for that host."""
+
+
 def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
     """Say what is at stake in a plan or a step, as facts; nothing: it only reads, and as nobody."""
     if isinstance(what, Plan):
         return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
-    grants, rules = granted(what, scope), reaches(what, scope)
-    trusted = {(each.host, each.port) for each in grants}
-    facts = [f"uses the secret {each.secret} at {domain_first(each.host, each.host)}" for each in grants]
-    facts += [f"passes TLS unread: {domain_first(rule.host, rule_text(rule))}" for rule in rules if rule.tunnel]
+    return tuple(dict.fromkeys(each.fact for each in stakes(what, scope)))
+
+
+def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
+    """Work out what is at stake in a step."""
+    grants, rules = granted(step, scope), reaches(step, scope)
+    trusted = {each.host for each in grants}
+    for grant in grants:
+        yield Stake("secret", f"uses the secret {grant.secret} at {domain_first(grant.host, grant.host)}", grant=grant)
+    for rule in rules:
+        if rule.tunnel:
+            yield Stake("tunnel", f"passes TLS unread: {domain_first(rule.host, rule_text(rule))}", rule)
     for rule in rules:
         if writes(rule) and not rule.tunnel:
-            known = any(host == rule.host for host, _ in trusted)
-            facts.append(f"may write{'' if known else ' as nobody'}: {domain_first(rule.host, rule_text(rule))}")
-    facts += [
-        f"reaches a private network: {rule_text(each)}" for each in rules if each.private or is_address(each.host)
-    ]
-    if grants and what.desk == "same":
-        facts.append("stays at a desk that may have read foreign content, though it has secrets")
-    if grants and what.keeps:
-        facts.append("goes on with the processes of the step before, though it has secrets")
-    if what.tools is not None and matches(AS_ROOT, what.tools):
-        facts.append("may install packages, as root where the desk has root")
-    return tuple(dict.fromkeys(facts))
+            known, text = rule.host in trusted, domain_first(rule.host, rule_text(rule))
+            yield Stake("write", f"may write{'' if known else ' as nobody'}: {text}", rule, signed_in=known)
+    for rule in rules:
+        if rule.private or is_address(rule.host):
+            yield Stake("private", f"reaches a private network: {rule_text(rule)}", rule)
+    if grants and step.desk == "same":
+        yield Stake("foreign", "stays at a desk that may have read foreign content, though it has secrets")
+    if grants and step.keeps:
+        yield Stake("processes", "goes on with the processes of the step before, though it has secrets")
+    if step.tools is not None and matches(AS_ROOT, step.tools):
+        yield Stake("root", "may install packages, as root where the desk has root")
 
 
 def needs_fresh(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:

@@ -100,7 +100,7 @@ class Run:
         journal = self.settings.lib / "keys" / JOURNAL
         try:
             if any(read(journal, self.id, names=[JobBegun.__name__])):
-                self.report = report.make(journal, self.settings.lib / "jobs", self.id)
+                self.report = report.make(journal, self.settings.lib / "jobs", self.id, beside=True)
         except (HotdeskError, OSError) as e:
             self.no_report(e)
 

@@ -315,6 +315,8 @@ class DriveChanged:
     sha256: str = ""
     size: int = 0
     version: int = 0
+    checks: tuple[str, ...] = ()
+    """Of a file that was looked at before: the checks it passed."""
 
 
 @dataclass(frozen=True, slots=True)

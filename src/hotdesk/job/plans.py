@@ -20,6 +20,7 @@ from hotdesk.job.log import JobLog
 from hotdesk.job.machine import Machine
 from hotdesk.job.past import Past
 from hotdesk.job.people import People
+from hotdesk.job.plan_words import amendment_in_words, in_words
 from hotdesk.job.preflight import preflight
 from hotdesk.job.sanitised import shown_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
@@ -136,6 +137,7 @@ class Plans:
         if self.past.amended is not None:
             return
         card = plan_card(self.plan, self.bounded, tried.held, tried.failed)
+        card = in_words(card, self.plan, self.bounded, failed=tried.failed)
         if self.is_waved_through():
             if not self.people.was_asked("plan", card):
                 self.people.settle("plan", card, f"policy {self.job.approve}")
@@ -152,7 +154,8 @@ class Plans:
     async def approve_step(self, step: Step) -> None:
         """Have a person admit a step, where the brief says so of every one."""
         if self.job.approve == "every":
-            card = step_card(self.plan, self.plan.steps.index(step), self.bounded)
+            index = self.plan.steps.index(step)
+            card = in_words(step_card(self.plan, index, self.bounded), self.plan, self.bounded, index)
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
     async def amend(self, step: Step, wanted: Arguments) -> Observation:
@@ -169,6 +172,7 @@ class Plans:
         if verdict == "refused":
             return Observation("The plan was not amended: that is beyond what anybody here may allow.", ok=False)
         card = amendment_card(asked, self.plan, new, self.bounded)
+        card = amendment_in_words(card, asked, self.plan, new, self.bounded)
         if verdict == "approved":
             self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
         else:

@@ -38,6 +38,10 @@ class Card:
     """What the worker says: untrusted, at most `WORDS` characters."""
     subject: str = ""
     """What is decided, whole, as text: a plan, a rule, a question. Its SHA-256 is what is approved."""
+    stakes: tuple[str, ...] = ()
+    """What is at stake, a sentence each."""
+    steps: tuple[tuple[str, ...], ...] = ()
+    """The steps of a plan in sentences: of each first its name."""
 
     @property
     def digest(self) -> str:
@@ -53,7 +57,9 @@ class Card:
 def read_card(text: str) -> Card:
     """Read a card from its paper."""
     told = json.loads(text)
-    return Card(told["title"], told["facts"], tuple(told["lines"]), told["words"], told["subject"])
+    steps = tuple(map(tuple, told.get("steps", ())))
+    whole = (told["title"], told["facts"], tuple(told["lines"]), told["words"], told["subject"])
+    return Card(*whole, tuple(told.get("stakes", ())), steps)
 
 
 @dataclass(slots=True)

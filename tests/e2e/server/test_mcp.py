@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 
 import anyio
+import httpx
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -195,6 +196,9 @@ async def test_a_delivered_file_is_checked_and_kept(client: Client, server: Serv
     (kept,) = Drive(server.settings.lib / "drive").ls(who="tenant:default")
     assert f"Kept as {kept.name}@1" in told
     assert Drive(server.settings.lib / "drive").find(kept.name, who="tenant:default") == data
+    async with httpx.AsyncClient(base_url=server.url, headers={"X-API-Key": server.key}) as api:
+        [shown] = (await api.get("/api/v1/drive")).raise_for_status().json()["items"]
+    assert (shown["name"], shown["checks"], shown["certificate"]) == (kept.name, ["active-content", "csv"], "")
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.ledger import JOB, PLAN, Ledger, paused_job
+from tests.ledger import DESK, JOB, PLAN, Ledger, paused_job
 from tests.reported import reported_job, screen
 
 from hotdesk.drive.course import Cost
 from hotdesk.errors import BriefError
-from hotdesk.event import Forgotten, JobBegun, JobEnded, Planned, StepBegun, StepEnded, Thought
+from hotdesk.event import Forgotten, JobBegun, JobEnded, Kept, Planned, StepBegun, StepEnded, Summed, Thought
 from hotdesk.job import papers
 from hotdesk.job.out import Out
 from hotdesk.job.report import make, name_beside, write
@@ -28,7 +28,7 @@ from hotdesk.job.report.page import CSS, page
 from hotdesk.job.report.pictures import Album, screen_of, spread
 from hotdesk.job.report.reading import failure_of, use_of
 from hotdesk.job.report.summary import brain, price
-from hotdesk.plan import to_json
+from hotdesk.plan import Plan, Step, to_json
 
 
 @pytest.fixture
@@ -94,6 +94,58 @@ def test_who_decided_is_said_plainly() -> None:
     assert "no model was asked" in brain("replay of job x").html
     assert "recorded" not in brain("anthropic:claude").html
     assert "nobody wrote down who" in brain("").html
+
+
+def finished(ledger: Ledger, summary: str, *, kept: bool = True, outcome: str = "done") -> None:
+    """Write a job that made a file and sums it up."""
+    paper = papers.create(ledger.jobs, JOB)
+    plan = Plan((Step("find", "Find it", makes=("out/a b.csv",)), Step("tidy", "Tidy up")))
+    ledger.note(
+        JobBegun(JOB, "Find what differs", "b", "anthropic:m"),
+        Planned(JOB, plan.digest, ("find", "tidy"), paper.write(to_json(plan))),
+        StepBegun(JOB, "find", "Find it", DESK),
+        Summed(JOB, "find", paper.write(summary)),
+        StepEnded(JOB, "find", "done", "", DESK),
+        StepBegun(JOB, "tidy", "Tidy up", DESK),
+        Summed(JOB, "tidy", paper.write("all is tidy now")),
+        StepEnded(JOB, "tidy", "done", "", DESK),
+        *([Kept(JOB, "out/a b.csv", "ef" * 32, 10, 1)] if kept else []),
+        JobEnded(JOB, outcome, ""),  # type: ignore[arg-type]
+    )
+
+
+def heading(ledger: Ledger) -> str:
+    """Give the heading of a job's report."""
+    return text_of(page(gather(ledger.path, ledger.jobs, JOB)).partition("</h1>")[0]).rpartition("report ")[2]
+
+
+def test_a_report_begins_with_what_was_found_and_then_names_the_task(ledger: Ledger) -> None:
+    finished(ledger, "3 of 500 invoices differ,\nby 32,624.36 EUR")
+    assert heading(ledger) == "3 of 500 invoices differ, by 32,624.36 EUR"
+    assert "This is how the worker sums it up. The task: Find what differs" in told(ledger)
+
+
+@pytest.mark.parametrize(
+    ("summary", "kept", "outcome"),
+    [("Done.", True, "done"), ("3 of 500 differ", False, "done"), ("3 of 500 differ", True, "failed")],
+    ids=["says nothing", "made nothing", "failed"],
+)
+def test_a_report_begins_with_the_task_where_nothing_was_found(
+    ledger: Ledger, summary: str, kept: bool, outcome: str
+) -> None:
+    finished(ledger, summary, kept=kept, outcome=outcome)
+    assert heading(ledger) == "Find what differs"
+
+
+def test_a_report_links_to_files_by_name_and_only_to_those_beside_it(ledger: Ledger) -> None:
+    finished(ledger, "3 of 500 invoices differ")
+    inside, beside = (make(ledger.path, ledger.jobs, JOB, beside=each).decode() for each in (False, True))
+    assert '<a href="#file-1"><bdi>out/a b.csv</bdi></a> passed every check' in inside.replace("<span>", "").replace(
+        "</span>", ""
+    )
+    assert 'id="file-1"' in inside
+    assert "./out" not in inside
+    assert '<a href="./out/a%20b.csv"><bdi>out/a b.csv</bdi></a>' in beside
 
 
 def test_a_job_that_stopped_says_how_it_goes_on(ledger: Ledger) -> None:
@@ -293,6 +345,11 @@ def test_text_is_escaped_cut_and_laid_out_by_line() -> None:
         ("iframe", {}),
         ("a", {"href": "https://a.test"}),
         ("a", {"href": "javascript:1"}),
+        ("a", {"href": "./../a"}),
+        ("a", {"href": "./a/%2e%2e/%2E./a"}),
+        ("a", {"href": ".//a.test"}),
+        ("a", {"href": "./a?b"}),
+        ("a", {"href": "a.xlsx"}),
         ("img", {"src": "https://a.test"}),
         ("img", {"src": "data:text/html,x"}),
         ("p", {"onclick": "1"}),

@@ -66,7 +66,7 @@ class Delivering:
             faults = "\n".join(f"{each.check}: {fault}" for each in seen for fault in each.faults)
             failed = "It was not kept: it failed its checks. Mend it and deliver again. What they found:"
             return Answer(failed, Observation(faults, ok=False), ok=False)
-        version = await self.keep(name, data)
+        version = await self.keep(name, data, tuple(each.check for each in seen))
         lines = [f"Kept as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
         lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in seen]
         lines += [f"Not checked by {each}." for each in left_out]
@@ -97,14 +97,14 @@ class Delivering:
                 evidence = type(evidence)(evidence.told, evidence.pages, left)
         return (await anyio.to_thread.run_sync(judged, check, evidence, name, check.image, expect))[1]
 
-    async def keep(self, name: str, data: bytes) -> Version:
-        """Keep a file; that it is, is written down before."""
+    async def keep(self, name: str, data: bytes, checks: tuple[str, ...]) -> Version:
+        """Keep a file; that it is, and which checks it passed, is written down before."""
         settings = self.host.config
         await self.host.ready()
 
         def intent(version: Version) -> None:
             told = (version.sha256, version.size, version.number)
-            event = DriveChanged(new_id(), version.name, "put", self.by, *told)
+            event = DriveChanged(new_id(), version.name, "put", self.by, *told, checks)
             anyio.from_thread.run_sync(self.host.note, event)
 
         drive = Drive(settings.lib / "drive", settings.drive_quota)

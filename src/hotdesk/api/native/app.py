@@ -23,6 +23,7 @@ from hotdesk.api.native import (
     problems,
     screens,
     session,
+    stories,
     templates,
     uploads,
     vault,
@@ -31,8 +32,8 @@ from hotdesk.api.native.measures import PREFIX as PREFIX
 from hotdesk.api.native.native import Native
 
 NOUNS = (
-    session, desks, files, screens, templates, uploads, jobs, allowing, events, approvals, drive, vault, journal, keys,
-    fleet, content,
+    session, desks, files, screens, templates, uploads, jobs, allowing, events, stories, approvals, drive, vault,
+    journal, keys, fleet, content,
 )  # fmt: skip
 
 

@@ -26,10 +26,19 @@ LONGEST = 64 << 10
 ApprovalId = Annotated[str, Path(pattern="^[A-Za-z0-9]{1,64}$")]
 
 
+class StepInWords(Model):
+    """One step of a plan."""
+
+    name: str
+    points: list[str] = Field(description="What it reaches, uses, reads and makes, a sentence each.")
+
+
 class CardShown(Model):
     """What a person is shown: facts worked out here first, the worker's or the desk's words last."""
 
     title: str
+    stakes: list[str] = Field(default=[], description="What is at stake, a sentence each.")
+    steps: list[StepInWords] = Field(default=[], description="The steps of a plan, in words.")
     facts: dict[str, str]
     lines: list[str]
     words: str = Field(description="Untrusted.")
@@ -128,7 +137,11 @@ def shown(case: Case) -> CardShown | None:
         return None
     facts = {clean(name): clean(value) for name, value in card.facts.items()}
     lines = [clean(each) for each in card.lines]
-    return CardShown(title=card.title, facts=facts, lines=lines, words=clean(card.words), subject=clean(card.subject))
+    return CardShown(
+        title=card.title, facts=facts, lines=lines, words=clean(card.words), subject=clean(card.subject),
+        stakes=[clean(each) for each in card.stakes],
+        steps=[StepInWords(name=clean(name), points=[clean(each) for each in points]) for name, *points in card.steps],
+    )  # fmt: skip
 
 
 def draft(subject: str) -> str:

@@ -17,6 +17,7 @@ from hotdesk.api.native.frames import frame
 from hotdesk.api.native.jobs import find as find_job
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import Model
+from hotdesk.api.web.content import kind_of
 from hotdesk.config import MIB
 from hotdesk.job import report
 from hotdesk.job.cases import JOBS, journal_of
@@ -41,6 +42,7 @@ class Link(Model):
     """Where it is, for a minute."""
 
     url: str
+    inline: bool = Field(description="Whether a browser shows it there; else it is only saved.")
 
 
 NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", "frame": "jobs"}
@@ -58,7 +60,8 @@ async def link(asked: Anybody, told: ContentOrder, request: Request) -> Link:
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
     origin = f"{request.url.scheme}://content.{asked.native.serving.domain}{port}"
-    return Link(url=origin + offer(asked.tenant.name, data, name, told.kind == "report"))
+    ours = told.kind == "report"
+    return Link(url=origin + offer(asked.tenant.name, data, name, ours), inline=kind_of(name, ours)[1])
 
 
 async def reading(asked: Asked, told: ContentOrder) -> tuple[bytes, str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
 
 import anyio
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
 from hotdesk.api.native import uploads
 from hotdesk.api.native.asking import Asked, ForDrive
 from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, received
+from hotdesk.api.native.pages import MOST_PAGES, page_of, pages_of
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
 from hotdesk.config import GIB
@@ -28,6 +29,16 @@ from hotdesk.event import DriveChanged
 router = APIRouter(prefix="/drive", tags=["drive"], responses=documented(413, 507))
 LARGEST = 4 * GIB
 T = TypeVar("T")
+READ: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The bytes; or its certificate, or which pages it has, as JSON; or a page, as a picture.",
+        "content": {
+            **GIVEN[200]["content"],
+            "application/json": {"schema": {"type": "object"}},
+            "image/jpeg": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
 FileName = Annotated[str, Path(max_length=1100, description="NAME, or NAME@VERSION.")]
 
 
@@ -41,6 +52,9 @@ class VersionShown(Model):
     at: float = Field(description="When it was kept: seconds since 1970.")
     job: str
     certificate: str = Field(description="SHA-256 of its certificate; empty: it has none.")
+    checks: list[str] = Field(
+        description="Checks it passed when a client's worker delivered it. No certificate says so."
+    )
 
 
 @router.get("", summary="What is kept")
@@ -49,14 +63,27 @@ async def list_names(
 ) -> Page[VersionShown]:
     """List names, each with its newest version."""
     found = await off(lambda: drive_of(asked).ls(prefix, who=OPERATOR))
-    some, more = paged([as_shown(each) for each in found], lambda each: each.name, limit, after)
-    return Page(items=some, next=more)
+    some, more = paged(found, lambda each: each.name, limit, after)
+    checks = await asked.native.checked(asked.tenant).of(some)
+    return Page(items=[as_shown(each, passed) for each, passed in zip(some, checks, strict=True)], next=more)
 
 
-@router.get("/{path:path}", summary="Read a file, or its certificate", response_class=Response, responses=GIVEN)
-async def read(asked: ForDrive, path: FileName, certificate: Annotated[bool, Query()] = False) -> Response:
-    """Give a version's bytes, to be saved; or with `certificate` what was seen of it, signed."""
+@router.get(
+    "/{path:path}", summary="Read a file, its certificate, or its pages", response_class=Response, responses=READ
+)
+async def read(
+    asked: ForDrive,
+    path: FileName,
+    certificate: Annotated[bool, Query(description="Give its certificate instead.")] = False,
+    pages: Annotated[bool, Query(description="Say which pages of it were drawn instead.")] = False,
+    page: Annotated[int | None, Query(ge=1, le=MOST_PAGES, description="Give this page as a picture instead.")] = None,
+) -> Response:
+    """Give a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
     drive, version = await find(asked, path)
+    if pages:
+        return JSONResponse((await off(lambda: pages_of(asked.tenant.settings, version))).model_dump())
+    if page is not None:
+        return await off(lambda: page_of(asked.tenant.settings, version, page))
     if certificate:
         try:
             proof = await off(lambda: drive.certificate(version))
@@ -124,9 +151,9 @@ async def off(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work)
 
 
-def as_shown(version: Version) -> VersionShown:
+def as_shown(version: Version, checks: Sequence[str] = ()) -> VersionShown:
     """Tell of a version."""
     return VersionShown(
         name=version.name, version=version.number, sha256=version.sha256, size=version.size, at=version.at / 1000,
-        job=version.job, certificate=version.certificate,
+        job=version.job, certificate=version.certificate, checks=list(checks),
     )  # fmt: skip

@@ -22,9 +22,10 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import JobName, Model
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
-from hotdesk.event import Acted, StepBegun, Verified
+from hotdesk.event import Acted
 from hotdesk.job.cases import journal_of
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
+from hotdesk.job.report.story import desk_of
 from hotdesk.job.tale import Tale
 
 router = APIRouter(tags=["events"], responses=documented())
@@ -164,14 +165,6 @@ def some(journal: Path, after: int, chains: set[str] | None) -> list[Row]:
 def newest(journal: Path) -> int:
     """Give the number of the newest event; 0: there is none."""
     return max((row.id for row in read(journal, limit=1)), default=0) if journal.exists() else 0
-
-
-def desk_of(row: Row) -> str:
-    """Give the desk an event of a job names."""
-    if row.name not in (StepBegun.__name__, Verified.__name__):
-        return ""
-    told = data_of(row)
-    return str(told.get("desk", "")) if isinstance(told, dict) else ""
 
 
 def data_of(row: Row) -> object:

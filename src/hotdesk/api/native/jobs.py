@@ -207,6 +207,7 @@ async def forget_job(asked: ForJobs, job: JobName) -> None:
     if isinstance(tale, Tale) and kept.is_dir():
         noted = tale.forgotten is not None
         forget(settings.lib / JOBS, job, asked.tenant.host.note, asked.by, noted=noted)
+    asked.native.stories.forget(asked.tenant.name, job)
     await anyio.to_thread.run_sync(asked.native.jobs.forget, asked.tenant.name, settings, job)
 
 

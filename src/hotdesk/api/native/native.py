@@ -9,13 +9,16 @@ from pathlib import Path
 
 from hotdesk.api.keys import Keys
 from hotdesk.api.native.browsers import Browsers
+from hotdesk.api.native.checked import Checked
 from hotdesk.api.native.ledger import Ledger
 from hotdesk.api.native.measures import Measures
+from hotdesk.api.native.remembered import Stories
 from hotdesk.api.native.repeats import Repeats
 from hotdesk.api.native.requested import Jobs
 from hotdesk.api.native.viewers import Viewers
 from hotdesk.api.serving import Serving
 from hotdesk.api.tenants import Tenant, Tenants
+from hotdesk.job.cases import journal_of
 
 Offer = Callable[[str, bytes, str, bool], str]
 """Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
@@ -39,7 +42,13 @@ class Native:
     viewers: Viewers = field(default_factory=Viewers)
     measures: Measures = field(default_factory=Measures)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
+    stories: Stories = field(default_factory=Stories)
+    checks: dict[str, Checked] = field(default_factory=dict)
 
     def ledger(self, tenant: Tenant) -> Ledger:
         """Give what is known of a tenant's jobs."""
         return self.ledgers.setdefault(tenant.name, Ledger(tenant.settings))
+
+    def checked(self, tenant: Tenant) -> Checked:
+        """Give what is known of checks of a tenant's files."""
+        return self.checks.setdefault(tenant.name, Checked(journal_of(tenant.settings)))

@@ -27,6 +27,10 @@ TYPES = {
 INDEX = "index.html"
 ELSEWHERE = frozenset({"localhost", "[::1]"})
 """Names that lead to the one people sign in at: what desks wrote is below `localhost`."""
+NO_VIEWER = (
+    "noVNC, which shows a desk's screen, is not installed on this server. Run `hotdesk setup` there, then reload this "
+    "page. The terminal and the files work without it."
+)
 ALWAYS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -81,7 +85,8 @@ class Page:
         path: str = scope["path"]
         file = await self.find(INDEX if path == "/" else path.removeprefix("/web/"))
         if file is None:
-            return JSONResponse({"code": "page.none", "message": "there is no such file"}, 404, rules)
+            message = NO_VIEWER if path == f"/web/{viewer.LIBRARY}" else "there is no such file"
+            return JSONResponse({"code": "page.none", "message": message}, 404, rules)
         asked = Headers(scope=scope)
         rules["etag"] = file.tag
         if asked.get("if-none-match") == file.tag:

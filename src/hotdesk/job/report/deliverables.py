@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.written import Seen
 from hotdesk.job.amounts import size
 from hotdesk.job.report.facts import Delivered, Looked, Report
-from hotdesk.job.report.markup import Child, Markup, joined, said, tag
+from hotdesk.job.report.markup import Child, Markup, is_near, joined, said, tag
 from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table
+from hotdesk.job.report.summary import anchor
 
 MOST = 40
 """Items of a list that a file or a check may fill."""
@@ -30,7 +32,7 @@ def card(report: Report, item: Delivered) -> Markup:
     looks = list(item.looks.values())
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
     stand = pill("passed every check", "good") if passed else pill("did not pass", "bad")
-    head = tag("div", tag("h3", said(item.path)), stand if looks else pill("not checked", "wait"), class_="title")
+    head = tag("div", tag("h3", named(report, item)), stand if looks else pill("not checked", "wait"), class_="title")
     pages = [(look, place, page) for look in looks for place, page in enumerate(look.pages, 1)]
     shown = [
         picture(page, f"Picture {place} of {item.path}, as drawn for check {look.event.check}", f"Picture {place}")
@@ -44,7 +46,15 @@ def card(report: Report, item: Delivered) -> Markup:
         *(checked(each) for each in looks),
         certificate(report, item, passed),
         class_="card",
+        id=anchor(report, item.path),
     )
+
+
+def named(report: Report, item: Delivered) -> Markup:
+    """Name a deliverable; where the report lies beside it, by a link to it."""
+    link = f"./{quote(item.path)}"
+    shown = said(item.path)
+    return tag("a", shown, href=link) if report.beside and item.kept is not None and is_near(link) else shown
 
 
 def identity(item: Delivered) -> Markup:

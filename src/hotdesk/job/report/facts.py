@@ -30,7 +30,16 @@ class Act:
     ms: int = 0
     words: str = ""
     """Of a failed one: what came of it."""
+    output: str = ""
+    """Of one that was done: what came of it, in a line."""
     paper: str = ""
+    """Of what came of it."""
+    call_paper: str = ""
+    """Of what it was used with."""
+    attempt: int = 0
+    """The number of the attempt it belongs to."""
+    changed: int = 0
+    """The last event that changed it, by its place in the journal."""
     has_picture: bool = False
     picture: Shown | None = None
 
@@ -41,7 +50,8 @@ class Attempted:
 
     at: int
     step: str
-    number: int
+    attempt: int
+    """Counts the attempts at this step."""
     what: str
     model: str
     ended: int = 0
@@ -50,9 +60,12 @@ class Attempted:
     leaves: str = ""
     rolled_back: bool = False
     acts: list[Act] = field(default_factory=list)
+    number: int = 0
+    """The event it began with, by its place in the journal."""
+    changed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Moment:
     """Something else that happened."""
 
@@ -61,6 +74,9 @@ class Moment:
     text: str = ""
     tone: Tone = "plain"
     faults: tuple[Fault, ...] = ()
+    number: int = 0
+    """The event it is, by its place in the journal."""
+    changed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +143,8 @@ class Report:
     """Papers that are gone."""
     left_out: int = 0
     unread: int = 0
+    beside: bool = False
+    """Whether it is written beside the files it tells of."""
 
     @property
     def attempts(self) -> list[Attempted]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from hotdesk.errors import escaped, printable
 
@@ -20,6 +22,8 @@ ATTRIBUTES = frozenset(
 EMPTY = frozenset("br img meta rect".split())
 MARKS = 4
 """Marks on one letter: no script that is written has more."""
+BESIDE = re.compile(r"\./[A-Za-z0-9._~%-]+(?:/[A-Za-z0-9._~%-]+)*")
+"""How a link to a file beside a report is written."""
 PICTURE = "data:image/jpeg;base64,"
 """How every picture begins: nothing is fetched."""
 
@@ -48,14 +52,19 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
 
 
 def attribute(name: str, value: str | int | None) -> str:
-    """Write an attribute; a link leads to a place of the page only, and a picture is part of it."""
+    """Write an attribute; a link leads to a place of the page or a file beside it, and a picture is part of it."""
     if value is None:
         return ""
     text = str(value)
-    wrong = (name == "href" and not text.startswith("#")) or (name == "src" and not text.startswith(PICTURE))
+    wrong = (name == "href" and not is_near(text)) or (name == "src" and not text.startswith(PICTURE))
     if name not in ATTRIBUTES or wrong:
         raise ValueError(f"a report has no such {name}")
     return f' {name}="{escape(text)}"'
+
+
+def is_near(link: str) -> bool:
+    """Say whether a link leads to a place of the page, or to a file in its folder or below."""
+    return link.startswith("#") or (BESIDE.fullmatch(link) is not None and ".." not in unquote(link).split("/"))
 
 
 def written(child: Child) -> str:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.checks.written import Seen, from_json
@@ -112,12 +113,40 @@ def one_line(text: str, longest: int = SHORT) -> str:
     return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
 
 
-def failure_of(seen: dict[str, object]) -> str:
-    """Say what came of an act that failed: of a program its last words."""
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What came of the use of a tool."""
+
+    text: str
+    exit_code: int | None = None
+    """None: it was no program, or it did not exit."""
+
+
+def output_of(seen: dict[str, object]) -> Output:
+    """Read what a tool answered: what a program wrote, what a file holds, or the tool's own words."""
     text = str(seen.get("text", ""))
     try:
-        told = json.loads(text)
-        words = base64.b64decode(told["stderr"] or told["stdout"]).decode("utf-8", "replace").strip()
-        return f"exit code {told['exit_code']}: {words[-WORDS:]}"
-    except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
-        return text[:WORDS]
+        match json.loads(text) if text.startswith("{") else None:
+            case {"exit_code": int() | None as code, "stdout": str(out), "stderr": str(err), **rest}:
+                parts = (decoded(out), decoded(err), str(rest.get("reason") or ""))
+                return Output("\n".join(filter(None, parts)), code)
+            case {"data": str(data)}:
+                return Output(decoded(data))
+            case {"size": int(size)}:
+                return Output(f"{size:,} bytes")
+    except (ValueError, RecursionError, binascii.Error):
+        pass
+    return Output(text)
+
+
+def decoded(data: str) -> str:
+    """Read what a program wrote."""
+    return base64.b64decode(data).decode("utf-8", "replace").strip()
+
+
+def failure_of(seen: dict[str, object]) -> str:
+    """Say what came of an act that failed: of a program its last words."""
+    found = output_of(seen)
+    if found.exit_code is None:
+        return found.text[:WORDS]
+    return f"exit code {found.exit_code}: {found.text[-WORDS:]}"

@@ -9,6 +9,7 @@ from hotdesk.job.amounts import lasting, money, plural
 from hotdesk.job.report.facts import Report, Tone
 from hotdesk.job.report.markup import Markup, joined, said, tag
 from hotdesk.job.report.parts import facts, note, pill
+from hotdesk.job.report.reading import one_line
 
 TONES: dict[str, Tone] = {
     "done": "good", "failed": "bad", "broken": "bad", "killed": "bad", "paused": "wait", "waiting": "wait",
@@ -18,25 +19,44 @@ WORDS = {"killed": "cut short", "broken": "broken off"}
 REFUSED = ("deny", "broken")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 FEW = 3
-"""Files that are named in a sentence."""
+"""Files that are named in a sentence; and words that a finding has at least, to say something."""
+FINDING = 200
+"""Characters of a finding that is a headline."""
 LONG = 120
 """Characters of a goal that is no headline any more."""
 
 
 def header(report: Report) -> Markup:
-    """Say what it is about and how it ended."""
+    """Say what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
-    small = "long" if len(tale.goal) > LONG else None
+    goal, found = tale.goal or "The goal is not known", finding(report)
+    small = "long" if len(found or goal) > LONG else None
     return tag(
         "header",
         tag("p", "hotdesk · job report", class_="brand"),
-        tag("h1", said(tale.goal or "The goal is not known", 2000), class_=small),
+        tag("h1", said(found or goal, 2000), class_=small),
+        tag("p", "This is how the worker sums it up. The task: ", said(goal, 2000), class_="task") if found else None,
         tag(
             "p", pill(WORDS.get(how, how), TONES.get(how, "plain")), " ", tag("span", outcome(report)), class_="outcome"
         ),
         figures(report),
         brain(report.tale.brain),
     )
+
+
+def finding(report: Report) -> str:
+    """Give in a line what the worker found, where the job is done and kept what it made; else nothing.
+
+    It is the summary of the last step that made something that is kept, or of the last step.
+    """
+    kept = {each.path for each in report.tale.kept}
+    if report.state[0] != "done" or not kept:
+        return ""
+    makers = {step.name for step in report.plan if kept.intersection(step.makes)}
+    summed = [each for each in report.attempts if each.outcome == "done" and each.leaves.strip()]
+    last = next((each for each in reversed(summed) if each.step in makers), summed[-1] if summed else None)
+    text = one_line(last.leaves, FINDING) if last is not None else ""
+    return text if len(text.split()) >= FEW else ""
 
 
 def outcome(report: Report) -> Markup:
@@ -79,8 +99,14 @@ def results(report: Report) -> Markup:
     kept = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not kept:
         return tag("span", "Nothing was kept.")
-    names = said(", ".join(kept)) if len(kept) <= FEW else tag("span", plural(len(kept), "deliverable"))
+    links = [part for path in kept for part in (", ", tag("a", said(path), href=f"#{anchor(report, path)}"))]
+    names = tag("span", *links[1:]) if len(kept) <= FEW else tag("span", plural(len(kept), "deliverable"))
     return tag("span", names, f" passed every check in a clean desk and {'is' if len(kept) == 1 else 'are'} kept.")
+
+
+def anchor(report: Report, path: str) -> str:
+    """Name the place in the page where a deliverable is."""
+    return f"file-{1 + list(report.delivered).index(path)}"
 
 
 def seconds(report: Report) -> float:

@@ -41,7 +41,7 @@ def happened(each: Moment) -> Markup:
 def attempted(each: Attempted) -> Markup:
     """Tell of an attempt at a step."""
     word, tone = STANDS[each.outcome or "begun"]
-    again = f", attempt {each.number}" if each.number > 1 else ""
+    again = f", attempt {each.attempt}" if each.attempt > 1 else ""
     took = f"{lasting((each.ended - each.at) / 1000)}, " if each.ended else ""
     head = tag(
         "div",
@@ -118,7 +118,7 @@ def acts(attempt: Attempted) -> Markup:
         )
         for act in attempt.acts[:MOST_ACTS]
     ]
-    caption = f"Acts of step {attempt.step}, attempt {attempt.number}"
+    caption = f"Acts of step {attempt.step}, attempt {attempt.attempt}"
     rest = len(attempt.acts) - MOST_ACTS
     listed = table(caption, ("Act", "Tool", "Used for", "Outcome", "Took"), rows, "acts")
     return more(f"Every act ({len(attempt.acts):,})", listed, note("wait", f"{rest} acts more") if rest > 0 else None)

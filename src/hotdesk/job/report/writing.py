@@ -18,9 +18,14 @@ LARGEST = 32 << 20
 MARK = re.compile(rb"(.*)<!-- hotdesk report ([0-9a-f]{64}) -->\n", re.DOTALL)
 
 
-def make(journal: Path, jobs: Path, job: str) -> bytes:
-    """Make the report of a job: HTML, and at its end a hash by which we know our own."""
-    made = page(gather(journal, jobs, job)).encode()
+def make(journal: Path, jobs: Path, job: str, *, beside: bool = False) -> bytes:
+    """Make the report of a job: HTML, and at its end a hash by which we know our own.
+
+    One that is written `beside` the results links to them.
+    """
+    gathered = gather(journal, jobs, job)
+    gathered.beside = beside
+    made = page(gathered).encode()
     return made + f"<!-- hotdesk report {hashlib.sha256(made).hexdigest()} -->\n".encode()
 
 

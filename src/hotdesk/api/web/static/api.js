@@ -4,6 +4,7 @@ export const BASE = "/api/v1";
 export const session = { csrf: "", name: "", tenant: "", powers: [] };
 export const may = (power) => session.powers.includes(power);
 export const to = (...parts) => parts.map((each) => encodeURIComponent(each)).join("/");
+export const path = (name) => to(...name.split("/"));
 
 let left = () => {};
 
@@ -51,8 +52,14 @@ export async function call(method, path, value, signal) {
   return said;
 }
 
-export const get = (path, signal) => call("GET", path, undefined, signal);
+export const get = (place, signal) => call("GET", place, undefined, signal);
 export const post = (path, value = {}) => call("POST", path, value);
+
+// The same for one thing by its name, whatever somebody typed for a name.
+export const find = (place, what) => get(place).catch((error) => {
+  throw [404, 422].includes(error.status) ? new Refused(404, error.code, `There is no ${what}.`) : error;
+});
+
 export const put = (path, value) => call("PUT", path, value);
 export const remove = (path) => call("DELETE", path);
 

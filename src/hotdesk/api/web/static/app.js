@@ -80,7 +80,9 @@ async function show() {
     await view(here);
   } catch (error) {
     if (mine === turn) {
-      fill(main, h("div", { class: "empty", role: "alert" }, h("h2", null, "This cannot be shown"), h("p", null, error.message)));
+      const gone = error.status === 404;
+      fill(main, h("div", { class: "empty", role: "alert" }, h("h1", null, gone ? error.message : "This cannot be shown"),
+        h("p", null, !gone ? error.message : found[1] && h("a", { href: `#/${found[0]}` }, `All ${found[1].toLowerCase()}`))));
     }
   }
   if (mine === turn && document.activeElement === document.body) {

@@ -21,8 +21,7 @@ export function card(asked, settled = () => {}) {
     asked.job && h("p", { class: "quiet job" }, "Job ", h("a", { href: `#/jobs/${to(asked.job)}` }, asked.task || asked.job),
       asked.by && ` of ${asked.by}`),
     !asked.job && asked.desk && h("p", { class: "quiet" }, "Desk ", h("a", { href: `#/desks/${to(asked.desk)}` }, asked.desk)),
-    facts(Object.entries(told.facts || {}).filter(([name]) => !name.startsWith("digest") && name !== "brief")),
-    told.lines?.length ? block(told.lines.join("\n"), { class: "lines", "aria-label": "What it would do" }) : null,
+    told.steps?.length ? plan(asked.kind, told) : [shownFacts(told), told.lines?.length > 0 && listed(told.lines)],
     words && h("figure", { class: "words" },
       h("figcaption", null, asked.kind === "door" ? "The desk says" : "The worker says"), h("blockquote", null, words)),
     acts,
@@ -31,6 +30,26 @@ export function card(asked, settled = () => {}) {
   acts.append(...(may("approve") ? choices(asked, decide, acts) : [h("p", { class: "quiet" }, "Somebody who may approve decides.")]));
   return made;
 }
+
+const listed = (lines) => h("ul", { class: "plainlist", "aria-label": "What it would do" }, lines.map((line) => h("li", null, line)));
+
+const shownFacts = (told, leave = []) => facts(Object.entries(told.facts || {})
+  .filter(([name]) => !name.startsWith("digest") && name !== "brief" && !leave.includes(name))
+  .map(([name, value]) => [name === "preflight" ? "tried beforehand" : name, value]));
+
+// A plan: what is at stake first, then its steps in sentences; the exact rules on request.
+const plan = (kind, told) => [
+  h("section", { class: "stakes", "aria-label": "What is at stake", "data-is": told.stakes.length ? "some" : "none" },
+    h("h4", null, "What is at stake"), told.stakes.length
+      ? h("ul", null, told.stakes.map((each) => h("li", null, each)))
+      : h("p", null, kind === "amendment" ? "Nothing more than before." : "Nothing: it only reads, and uses no secret.")),
+  kind === "amendment" && listed(told.lines),
+  h("section", { "aria-label": "Steps" }, h("h4", null, kind === "plan" ? `What it does, in ${told.steps.length === 1 ? "one step" : `${told.steps.length} steps`}` : "The step"),
+    h("ol", { class: "planned" }, told.steps.map((step) => h("li", null, h("strong", null, step.name),
+      h("ul", null, step.points.map((each) => h("li", null, each))))))),
+  shownFacts(told, ["steps", "at stake"]),
+  h("details", null, h("summary", null, "The exact rules"), block(told.lines.join("\n"), { class: "lines", "aria-label": "The exact rules" })),
+];
 
 function left(asked) {
   const until = date(asked.until);

@@ -1,6 +1,6 @@
 // Desks that are open now, and one of them.
 import { button, chip, confirm, empty, facts, fill, form, h, keep, moment, say, size, tabs } from "./dom.js";
-import { get, list, may, post, remove, to } from "./api.js";
+import { find, get, list, may, post, remove, to } from "./api.js";
 import { screen } from "./screen.js";
 import { terminal } from "./terminal.js";
 import { files } from "./files.js";
@@ -37,7 +37,7 @@ export const rows = (found) => h("ul", { class: "rows" }, found.map((each) =>
 
 async function one(here) {
   const [id, chosen = "screen"] = here.rest;
-  const desk = await get(`/desks/${to(id)}`);
+  const desk = await find(`/desks/${to(id)}`, `desk ${id}`);
   here.title(`Desk ${id}`);
   const usage = h("div");
   const body = h("div");

@@ -1,7 +1,7 @@
 // What outlives desks: files under names, with their certificates.
 import { busy, button, chip, confirm, empty, field, fill, h, keep, moment, say, size } from "./dom.js";
-import { list, put, remove } from "./api.js";
-import { certificate, path } from "./job.js";
+import { list, path, put, remove, to } from "./api.js";
+import { certificate, named } from "./job.js";
 import { preview, save } from "./preview.js";
 
 export default async function view(here) {
@@ -31,8 +31,10 @@ function draw(found, load) {
   return h("ul", { class: "rows files" }, found.map((each) => {
     const { name } = each;
     return h("li", null, h("div", { class: "item" }, [
-      each.certificate ? chip("verified") : chip("unchecked"),
-      h("span", { class: "name" }, name),
+      chip(each.certificate ? "verified" : each.checks.length ? "checked" : "unchecked"),
+      named(each.job && name.startsWith(`${each.job}/`) ? name.slice(each.job.length + 1) : name,
+        each.job && ["from job ", h("a", { href: `#/jobs/${to(each.job)}` }, each.job)],
+        !each.certificate && each.checks.length > 0 && `checked by ${each.checks.join(", ")}`),
       h("span", { class: "quiet number" }, size(each.size)),
       moment(each.at),
       h("span", { class: "row" }, [

@@ -1,8 +1,8 @@
 // One job: what waits, its plan, what happened, its desk, what left through the door, what it delivered.
 import { button, chip, confirm, count, empty, facts, fill, h, keep, moment, money, say, size, span, tabs, date } from "./dom.js";
-import { get, list, may, post, remove, to } from "./api.js";
+import { find, get, list, may, path, post, remove, to } from "./api.js";
 import { show as showCards } from "./approvals.js";
-import { preview, save } from "./preview.js";
+import { last, preview, save } from "./preview.js";
 import { timeline } from "./timeline.js";
 import { screen } from "./screen.js";
 import { terminal } from "./terminal.js";
@@ -19,7 +19,7 @@ export default async function view(here) {
   let job = null;
   let changed = null;
   const load = async () => {
-    const [told, open] = await Promise.all([get(`/jobs/${to(id)}`), may("approve") ? list("/approvals") : []]);
+    const [told, open] = await Promise.all([find(`/jobs/${to(id)}`, `job ${id}`), may("approve") ? list("/approvals") : []]);
     if (here.gone()) {
       return;
     }
@@ -110,7 +110,7 @@ function deliverables(job) {
   }
   return h("ul", { class: "rows files" }, found.map((each) => h("li", null, h("div", { class: "item" }, [
     chip(each.verdict === "passed" ? "verified" : each.verdict || "unchecked"),
-    h("span", { class: "name" }, each.path),
+    named(each.path),
     h("span", { class: "quiet number" }, each.size != null && size(each.size)),
     h("span", { class: "row" }, [
       each.name && save(`/drive/${path(each.name)}`, each.path),
@@ -121,7 +121,12 @@ function deliverables(job) {
   ]))));
 }
 
-export const path = (name) => name.split("/").map(encodeURIComponent).join("/");
+// A file: its own name first, then where it is.
+export const named = (name, ...more) => {
+  const folder = name.slice(0, -last(name).length);
+  return h("span", { class: "name" }, last(name), folder || more.some(Boolean)
+    ? h("span", { class: "quiet where" }, folder && h("span", null, `in ${folder}`), more.map((each) => each && h("span", null, each))) : null);
+};
 
 export async function certificate(each) {
   const told = await get(`/drive/${path(each.name)}?certificate=1`);

@@ -54,12 +54,23 @@ export function screen(panel, desk) {
     }
   }
 
+  // Without what draws it there is no screen; the server says what helps.
+  async function missing() {
+    const told = await fetch("/web/novnc.js").then((answer) => (answer.ok ? null : answer.json())).catch(() => null);
+    over = true;
+    wheel.hidden = true;
+    show();
+    state.textContent = "not shown";
+    fill(place, h("p", { class: "missing", role: "alert" }, told?.message ?? "The screen cannot be shown. Reload this page."));
+    return {};
+  }
+
   async function connect() {
     if (over) {
       return;
     }
-    const { default: RFB } = await import("./novnc.js");
-    if (over) {
+    const { default: RFB } = await import("./novnc.js").catch(missing);
+    if (over || !RFB) {
       return;
     }
     rfb = new RFB(place, socket(`/desks/${to(desk)}/screen`), { shared: true });

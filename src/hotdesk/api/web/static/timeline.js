@@ -1,63 +1,174 @@
-// What happened in a job, as it happens. Events are facts of ours; words of workers and desks are set apart.
-import { button, empty, fill, h, moment, money } from "./dom.js";
-import { BASE, follow, to } from "./api.js";
+// What happened in a job, as its report tells it and while it happens. Words of workers and desks are set apart.
+import { block, button, chip, empty, facts, fill, h, moment, span } from "./dom.js";
+import { BASE, follow, get, to } from "./api.js";
 import { preview } from "./preview.js";
 
-const MOST = 2000;
-const QUIET = new Set(["Checkpointed", "Observed", "Summed", "Thought"]);
-
-const TELL = {
-  JobBegun: (e) => ["Job begun", e.goal],
-  Planned: (e) => ["Planned", e.steps.join(" → "), e.findings.length ? "bad" : ""],
-  Preflight: (e) => [`Tried beforehand: ${e.held.length} held, ${e.failed.length} failed`, e.failed.join("\n"), e.failed.length ? "bad" : ""],
-  Pending: (e) => [`Waits for a person: ${e.kind}`, e.step, "ask"],
-  Decided: (e) => [`${e.answer}${e.by ? ` by ${e.by}` : ""}`, "", e.answer === "refused" ? "bad" : "good"],
-  StepBegun: (e) => [`Step ${e.step}${e.attempt > 1 ? `, attempt ${e.attempt}` : ""}`, e.what, "step"],
-  Thought: (e) => [`${e.model} thought`, `${e.input + (e.cached || 0)} tokens in, ${e.output} out${e.dollars >= 0 ? `, ${money(e.dollars)}` : ""}`],
-  Acted: (e) => [`Act ${e.act}: ${e.tool}`, e.detail || ""],
-  Observed: (e) => [`Act ${e.act}: ${e.outcome}`, e.detail || "", e.outcome === "failed" ? "bad" : ""],
-  RolledBack: (e) => [`Rolled back ${e.step}`, e.why, "bad"],
-  Summed: (e) => [`Step ${e.step} summed up`, ""],
-  Amended: (e) => ["The plan changed", e.steps.join(" → "), "ask"],
-  JobPaused: (e) => ["Paused", e.why, "ask"],
-  Resumed: (e) => [`Resumed by ${e.by}`, ""],
-  StepEnded: (e) => [`Step ${e.step} ${e.outcome}`, e.note, e.outcome === "failed" ? "bad" : "good"],
-  Verified: (e) => [`Checked ${e.path}: ${e.outcome}`, e.findings.join("\n"), e.outcome === "failed" ? "bad" : "good"],
-  SentBack: (e) => [`${e.path} was sent back`, "", "bad"],
-  Certified: (e) => [`Certificate signed for ${e.path}`, "", "good"],
-  Kept: (e) => [`Kept ${e.path}`, "", "good"],
-  JobEnded: (e) => [`Job ${e.outcome}`, e.why, e.outcome === "done" ? "good" : "bad"],
-  JobBurnt: (e) => [`Burnt: ${e.destroyed.length} destroyed, ${e.left.length} left`, e.left.join("\n")],
-};
+const MOST_EVENTS = 2000;
+const MOST_ACTS = 30;
+const QUIET = 500;
+const TONES = { good: "good", bad: "bad", wait: "ask" };
 
 export function timeline(panel, job) {
-  const items = h("ol", { class: "timeline", "aria-label": "What happened", "aria-live": "off" });
-  const all = h("input", { type: "checkbox", id: "all" });
+  const story = h("ol", { class: "timeline", "aria-label": "What happened", "aria-live": "off" });
+  const events = h("ol", { class: "timeline events", "aria-label": "Events" });
+  const raw = h("section", { hidden: true }, h("h2", null, "Every event, as the journal has it"), events);
   const none = empty("Nothing happened yet", "It will stand here as it does.");
-  all.addEventListener("change", () => items.classList.toggle("all", all.checked));
-  fill(panel, h("p", { class: "row" }, all, h("label", { for: "all" }, "Show everything")), none, items);
-  const drawn = new Map();
-  return follow(`/jobs/${to(job)}/events`, (row) => {
-    none.remove();
-    const made = entry(row);
-    items.append(made);
-    if (row.frame) {
-      drawn.set(row.frame, made);
-    } else if (row.name === "Observed" && drawn.has(row.data.act)) {
-      drawn.get(row.data.act).lastChild.append(picture(job, row.data.act));
-    }
-    if (items.children.length > MOST) {
-      items.firstChild.remove();
-    }
+  const all = h("input", { type: "checkbox", id: "all" });
+  const rows = [];
+  const known = new Map();
+  let last = 0, busy = false, again = false, over = false;
+
+  all.addEventListener("change", () => {
+    raw.hidden = !all.checked;
+    story.classList.toggle("all", all.checked);
+    fill(events, all.checked ? rows.map(event) : []);
   });
+  fill(panel, h("p", { class: "row" }, all, h("label", { for: "all" }, "Show everything")), none, story, raw);
+
+  function place(number, made) {
+    let after = story.lastElementChild;
+    while (after && Number(after.dataset.number) > number) {
+      after = after.previousElementSibling;
+    }
+    made.dataset.number = number;
+    after ? after.after(made) : story.prepend(made);
+  }
+
+  function take(told) {
+    if (told.moments.length || told.steps.length) {
+      none.remove();
+    }
+    for (const each of told.moments) {
+      if (!known.has(each.number)) {
+        known.set(each.number, true);
+        place(each.number, happened(each));
+      }
+    }
+    for (const each of told.steps) {
+      const made = known.get(each.number) || attempt();
+      made.show(each);
+      if (!known.has(each.number)) {
+        known.set(each.number, made);
+        place(each.number, made.node);
+      }
+    }
+    for (const each of told.acts) {
+      known.get(each.attempt)?.act(each, job);
+    }
+  }
+
+  // Reads on: once for as many events as come within a moment.
+  async function load() {
+    again = true;
+    if (busy) {
+      return;
+    }
+    busy = true;
+    while (again && !over) {
+      again = false;
+      try {
+        let told;
+        do {
+          told = await get(`/jobs/${to(job)}/story?after=${last}`);
+          ({ last } = told);
+          over || take(told);
+        } while (told.more && !over);
+      } catch {
+        // it is read again when something happens
+      }
+      await new Promise((done) => setTimeout(done, QUIET));
+    }
+    busy = false;
+  }
+
+  load();
+  const unfollow = follow(`/jobs/${to(job)}/events`, (row) => {
+    rows.push(row);
+    if (all.checked) {
+      events.append(event(row));
+    }
+    if (rows.length > MOST_EVENTS) {
+      rows.shift();
+      events.firstChild?.remove();
+    }
+    load();
+  });
+  return () => {
+    over = true;
+    unfollow();
+  };
 }
 
-function entry(row) {
-  const { name, data } = row;
-  const [title, words, tone = ""] = (TELL[name] || ((e) => [name, e.note || e.why || ""]))(data);
-  return h("li", { "data-is": tone, class: !TELL[name] || (QUIET.has(name) && tone !== "bad") ? "minor" : "" }, moment(row.at),
-    h("div", null, h("span", { class: "what" }, title), (words || "").split("\n").map((line) => line && h("p", { class: "detail" }, line))));
+const entry = (at, tone, ...inside) => h("li", { "data-is": tone }, moment(at), h("div", null, inside));
+const lines = (text, name = "detail") => (text || "").split("\n").map((line) => line && h("p", { class: name }, line));
+
+const happened = (each) => entry(each.at, TONES[each.tone] || "", h("span", { class: "what" }, each.title), lines(each.text),
+  each.faults.length > 0 && h("ul", { class: "findings", "data-is": "failed" }, each.faults.map((one) =>
+    h("li", null, `${one.where || "The file"}: expected ${one.expected}, found ${one.found}`))));
+
+const event = (row) => h("li", null, moment(row.at), h("div", null, h("span", { class: "what" }, row.name),
+  h("p", { class: "detail" }, h("code", null, JSON.stringify(row.data).slice(0, 2000)))));
+
+// One attempt at a step: its head is drawn again as it goes on, its acts stay as they are opened.
+function attempt() {
+  const head = h("div");
+  const foot = h("div");
+  const acts = h("ol", { class: "acts", "aria-label": "Acts" });
+  const more = button("", () => acts.classList.add("every"), { class: "link", hidden: true });
+  const node = entry(0, "step", head, more, acts, foot);
+  const known = new Map();
+  const show = (each) => {
+    const outcome = each.outcome || (each.ended ? "broken off" : "now");
+    node.dataset.is = each.outcome === "failed" ? "bad" : each.outcome === "done" ? "good" : "step";
+    node.replaceChild(moment(each.at), node.firstChild);
+    fill(head, h("p", { class: "row" }, h("strong", { class: "what" }, `Step ${each.step}${each.attempt > 1 ? `, attempt ${each.attempt}` : ""}`),
+      chip(outcome), each.rolled_back && h("span", { class: "quiet" }, "rolled back"),
+      each.ended && h("span", { class: "quiet" }, span((each.ended - each.at) * 1000))), lines(each.what));
+    fill(foot, each.note && [h("p", { class: "wrong" }, "Why it failed"), block(each.note, { class: "lines" })],
+      each.leaves && quoted("The worker sums it up", each.leaves));
+  };
+  const act = (each, job) => {
+    const made = actLine(each, job);
+    known.has(each.act) ? known.get(each.act).replaceWith(made) : acts.append(made);
+    known.set(each.act, made);
+    const hidden = Math.max(0, acts.children.length - MOST_ACTS);
+    for (let at = 0; at < hidden; at += 1) {
+      acts.children[at].classList.toggle("minor", acts.children[at].dataset.is !== "failed");
+    }
+    const rest = acts.querySelectorAll(".minor").length;
+    more.hidden = !rest;
+    more.textContent = `Show ${rest} earlier acts`;
+  };
+  return { node, show, act };
 }
+
+const quoted = (who, words) => h("figure", { class: "words" }, h("figcaption", null, who), h("blockquote", null, lines(words, "")));
+
+// One act in a line: what was used, with what, and what came of it; opened, all of it.
+function actLine(each, job) {
+  const failed = each.outcome === "failed";
+  const inside = h("div");
+  const details = h("details", null, h("summary", null,
+    h("code", null, each.tool), " ", h("span", { class: "call" }, each.call), " ",
+    h("span", { class: failed ? "wrong" : "quiet" }, failed ? "failed" : !each.outcome ? "now" : each.seconds >= 1 && span(each.seconds * 1000))), inside);
+  let asked = false;
+  details.addEventListener("toggle", async () => {
+    if (details.open && !asked) {
+      asked = true;
+      fill(inside, await get(`/jobs/${to(job)}/acts/${each.act}`).then(whole, (error) => h("p", { class: "wrong" }, error.message)));
+    }
+  });
+  return h("li", { "data-is": each.outcome, id: `act-${each.act}` },
+    each.why && h("p", { class: "detail why" }, `“${each.why}”`), details,
+    each.result && (failed ? block(each.result, { class: "lines wrong" }) : h("p", { class: "detail result" }, each.result)),
+    each.picture && picture(job, each.act));
+}
+
+const whole = (act) => [
+  facts([["act", act.act], ...act.arguments.map((one) => [one.name, long(one.value)]), ["exit code", act.exit_code]]),
+  act.output && [h("p", { class: "hint" }, "What it answered"), block(act.output, { class: "lines" })],
+];
+const long = (text) => (text.length > 80 || text.includes("\n") ? block(text, { class: "lines" }) : h("code", null, text));
 
 // What an act saw of the screen, as a picture the server drew; larger in a frame of the other origin.
 function picture(job, act) {

@@ -1,0 +1,159 @@
+"""What happened in a job, in order: events of the job and its desks, joined with the papers they name.
+
+The report and the API's timeline are two views of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.checks.seam import Fault
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.event import (
+    Acted,
+    Event,
+    Observed,
+    RolledBack,
+    SentBack,
+    StepBegun,
+    StepEnded,
+    Summed,
+    Thought,
+    Verified,
+)
+from hotdesk.job.report.facts import Act, Attempted, Moment
+from hotdesk.job.report.moments import moment_of
+from hotdesk.job.report.pictures import OURS as DRAWN_HERE
+from hotdesk.job.report.reading import Reading, failure_of, one_line, output_of, use_of
+from hotdesk.plan import OURS
+
+
+@dataclass(slots=True)
+class Story:
+    """The timeline of one job; takes its events in, in their order."""
+
+    reading: Reading
+    timeline: list[Attempted | Moment] = field(default_factory=list)
+    attempts: list[Attempted] = field(default_factory=list)
+    acts: dict[int, Act] = field(default_factory=dict)
+    looks: dict[str, dict[str, Verified]] = field(default_factory=dict)
+    """The last verdict of each check, by deliverable and check."""
+    unread: int = 0
+    """Pictures that were made inside a desk: they are not opened here."""
+    words: str = ""
+    """The worker's last words, until they are followed by an act."""
+
+    def take(self, event: Event, at: int, number: int = 0) -> None:
+        """Take one event in; `number` is its place in the journal."""
+        match event:
+            case StepBegun() | StepEnded() | RolledBack() | Summed():
+                self.take_step(event, at, number)
+            case Thought() | Acted() | Observed():
+                self.take_turn(event, at, number)
+            case Verified():
+                self.looks.setdefault(event.path, {})[event.check] = event
+        moment = self.sent_back(event, at) if isinstance(event, SentBack) else moment_of(event, at)
+        if moment is not None:
+            moment.number = moment.changed = number
+            self.timeline.append(moment)
+
+    def take_step(self, event: StepBegun | StepEnded | RolledBack | Summed, at: int, number: int) -> None:
+        """Take in how an attempt begins and ends."""
+        last = next((each for each in reversed(self.attempts) if each.step == event.step), None)
+        match event:
+            case StepBegun() if event.step not in OURS:
+                attempt = 1 if last is None else last.attempt + 1
+                last = Attempted(at, event.step, attempt, event.what, event.model, number=number)
+                self.attempts.append(last)
+                self.timeline.append(last)
+            case StepEnded() if last is not None:
+                last.ended, last.outcome, last.note = at, event.outcome, event.note
+                if event.paper:
+                    last.note = f"{last.note}: {self.reading.text(event.paper)}".removeprefix(": ")
+            case RolledBack() if last is not None:
+                last.rolled_back = True
+            case Summed() if last is not None:
+                last.leaves = self.reading.text(event.paper)
+        if last is not None:
+            last.changed = number
+
+    def take_turn(self, event: Thought | Acted | Observed, at: int, number: int) -> None:
+        """Take in what was thought and done."""
+        match event:
+            case Thought() if event.step:
+                reply = self.reading.told(event.paper)
+                self.words = one_line(str(reply.get("text") or reply.get("thought") or ""))
+            case Acted():
+                call = use_of(self.reading.told(event.paper))
+                act = Act(event.act, event.tool, at, call, self.words, call_paper=event.paper, changed=number)
+                self.acts[event.act], self.words = act, ""
+                for last in self.attempts[-1:]:
+                    last.acts.append(act)
+                    act.attempt = last.number
+            case Observed() if event.act in self.acts:
+                self.observe(self.acts[event.act], event)
+                self.acts[event.act].changed = number
+
+    def observe(self, act: Act, event: Observed) -> None:
+        """Take in what came of an act."""
+        act.outcome, act.ms, act.paper = event.outcome, event.ms, event.paper
+        seen = self.reading.told(event.paper)
+        if event.outcome == "failed":
+            act.words = failure_of(seen)
+        else:
+            act.output = one_line(output_of(seen).text)
+        if seen.get("image"):
+            act.has_picture = act.tool.startswith(DRAWN_HERE)
+            self.unread += not act.has_picture
+
+    def sent_back(self, event: SentBack, at: int) -> Moment:
+        """Tell what went back to the worker, and why."""
+        faults: list[Fault] = []
+        for look in self.looks.get(event.path, {}).values():
+            seen = self.reading.seen(look.paper) if look.outcome == "failed" else None
+            faults += seen.faults if seen is not None else ()
+        words = "" if faults else self.reading.text(event.paper)
+        title = f"{event.path} failed its check and went back to step {event.step}"
+        return Moment(at, title, words, "bad", tuple(faults))
+
+
+@dataclass(slots=True)
+class Following:
+    """A story that is read on as its job goes on."""
+
+    job: str
+    story: Story
+    last: int = 0
+    """The place in the journal up to which it was read."""
+    desks: set[str] = field(default_factory=set)
+
+    def read_on(self, journal: Path) -> None:
+        """Take in what was written since."""
+        for row in self.rows(journal):
+            self.last = row.id
+            with suppress(ValueError, RecursionError):
+                self.story.take(row.event(), row.at, row.id)
+
+    def rows(self, journal: Path) -> Iterator[Row]:
+        """Give the events that follow, and from the event on that names a desk those of that desk."""
+        again = journal.exists()
+        while again:
+            again = False
+            for row in read(journal, sorted({self.job, *self.desks}), after=self.last):
+                yield row
+                if (desk := desk_of(row)) and desk not in self.desks:
+                    self.desks.add(desk)
+                    again = True
+                    break
+
+
+def desk_of(row: Row) -> str:
+    """Give the desk that an event of a job names."""
+    if row.name in (StepBegun.__name__, Verified.__name__):
+        with suppress(ValueError, RecursionError):
+            return str(getattr(row.event(), "desk", ""))
+    return ""
