@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -101,10 +102,45 @@ def chart_of(figure: Any) -> dict[str, object] | None:
     import e2b_charts  # takes time that only figures shall cost
 
     try:
-        found = e2b_charts.chart_figure_to_chart(figure)
+        with filled_boxes(figure):
+            found = e2b_charts.chart_figure_to_chart(figure)
         return None if found is None else {str(key): plain(value) for key, value in found.model_dump().items()}
     except Exception:  # noqa: BLE001 - a figure of a kind it does not know is shown all the same
         return None
+
+
+@contextlib.contextmanager
+def filled_boxes(figure: Any) -> Iterator[None]:
+    """Have box plots look as `patch_artist=True` draws them: e2b_charts takes boxes of lines for plain lines."""
+    changed = [(axes, axes._children) for axes in figure.axes if has_boxes(axes)]
+    try:
+        for axes, children in changed:
+            axes._children = [as_patch(child) if is_box(child) else child for child in children]
+        yield
+    finally:
+        for axes, children in changed:
+            axes._children = children
+
+
+def has_boxes(axes: Any) -> bool:
+    """Say whether axes show boxes, each with its whiskers and median."""
+    boxes = sum(map(is_box, axes.lines))
+    return 0 < 3 * boxes <= sum(len(line.get_xdata()) == 2 for line in axes.lines)
+
+
+def is_box(artist: Any) -> bool:
+    """Say whether an artist is a line around a rectangle."""
+    if not is_a(artist, "matplotlib.lines", "Line2D") or len(artist.get_xdata()) != 5:
+        return False
+    corners = [tuple(point) for point in artist.get_xydata()]
+    return corners[0] == corners[4] and all(len({corner[axis] for corner in corners}) == 2 for axis in (0, 1))
+
+
+def as_patch(line: Any) -> Any:
+    """Give the area inside a line."""
+    from matplotlib.patches import PathPatch  # takes time that only figures shall cost
+
+    return PathPatch(line.get_path())
 
 
 def equip(shell: Any) -> None:

@@ -183,3 +183,9 @@ async def test_a_desktop_kept_ready_has_its_screen_up(settings: Config) -> None:
 async def test_libreoffice_recalculates_a_workbook_and_prints_it(desk: Desk) -> None:
     done = await desk.run(["python3", "-c", CONVERT], timeout=100)
     assert "42" in done.text, done
+
+
+async def test_python_is_python3(settings: Config) -> None:
+    async with Host(settings) as host, host.open_desk(Spec(image="base")) as desk:
+        done = await desk.run(["python", "-c", "import sys; print(sys.version_info.major)"])
+        assert (done.exit_code, done.text) == (0, "3\n")

@@ -49,6 +49,13 @@ GUARDS_OF_ENVD: tuple[Guard, ...] = (
         ),
     ),
     guard(
+        "the token of who handles contexts",
+        TRAFFIC,
+        "        if port == INTERPRETER_PORT:\n",
+        "        if False:\n",
+        server=("contexts_are_for_who_shows_a_token_of_the_sandbox",),
+    ),
+    guard(
         "the signature of an address",
         SIGNING,
         "    if not found:\n",

@@ -80,6 +80,33 @@ def test_code_runs_only_for_who_may_run_commands(town: Street, path: str) -> Non
     assert httpx.post(f"{town.server.url}{path}", headers=mine, timeout=20).status_code == 502  # nobody listens
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/contexts"), ("POST", "/contexts"), ("DELETE", "/contexts/python"), ("POST", "/contexts/python/restart"),
+     ("GET", "/contexts/"), ("GET", "//contexts"), ("GET", "/health"), ("GET", "/ready")],
+)  # fmt: skip
+def test_contexts_are_for_who_shows_a_token_of_the_sandbox(town: Street, ran: Given, method: str, path: str) -> None:
+    url, aim = f"{town.server.url}{path}", {"E2b-Sandbox-Id": ran.id, "E2b-Sandbox-Port": "49999"}
+    tokens = ("X-Access-Token", "E2b-Traffic-Access-Token")
+    for shown in ({}, *({name: value} for name in tokens for value in ("", "guessed", town.beside.token))):
+        assert httpx.request(method, url, headers={**aim, **shown}, timeout=20).status_code == 401
+    crossed = {"E2b-Traffic-Access-Token": ran.token}
+    assert httpx.request(method, url, headers={**aim, **crossed}, timeout=20).status_code == 401
+    mine = {**aim, "X-Access-Token": ran.token}
+    assert httpx.request(method, url, headers=mine, timeout=20).status_code != 401
+
+
+@pytest.fixture(scope="module")
+def ran(town: Street) -> Iterator[Given]:
+    """Give a secure sandbox with a code interpreter."""
+    owner = {"X-API-Key": town.server.key}
+    asked = {"templateID": "code-interpreter-v1", "timeout": 300, "secure": True}
+    with httpx.Client(base_url=town.server.url, headers=owner, timeout=60) as api:
+        made = api.post("/v2/sandboxes", json=asked).json()
+        yield Given(made["sandboxID"], made["envdAccessToken"], town.server.url)
+        assert api.delete(f"/sandboxes/{made['sandboxID']}").status_code == 204
+
+
 # -- signed addresses -------------------------------------------------------------------------------------------------
 
 

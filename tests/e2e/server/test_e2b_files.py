@@ -102,6 +102,12 @@ def test_what_is_not_there_is_not_found(sandbox: Sandbox, path: str) -> None:
     assert not sandbox.files.exists(path)
 
 
+def test_a_folder_has_a_size_as_on_ext4(sandbox: Sandbox) -> None:
+    sandbox.files.make_dir("sized/below")
+    listed = [one for one in sandbox.files.list(".") if one.name == "sized"]
+    assert [one.size for one in (*listed, sandbox.files.get_info("sized/below"))] == [4096, 4096]
+
+
 def test_a_folder_is_no_file(sandbox: Sandbox) -> None:
     sandbox.files.make_dir("folder")
     with pytest.raises(InvalidArgumentException, match="is a directory"):

@@ -128,6 +128,10 @@ def test_a_table_has_its_html_too(sandbox: Sandbox) -> None:
         pytest.param("plt.bar(['a', 'b'], [1, 2])", BarChart, "a", id="bar"),
         pytest.param("plt.pie([1, 3], labels=['a', 'b'])", PieChart, "a", id="pie"),
         pytest.param("plt.boxplot([[1, 2, 3, 4, 5], [1, 4, 9]], patch_artist=True)", BoxAndWhiskerChart, 3, id="box"),
+        pytest.param("plt.boxplot([[1, 2, 3, 4, 5], [1, 4, 9]])", BoxAndWhiskerChart, 3, id="box of lines"),
+        pytest.param(
+            "plt.boxplot([[1, 2, 3], [1, 4, 9]], labels=['a', 'b'])", BoxAndWhiskerChart, "a", id="box with labels"
+        ),
         pytest.param("f, a = plt.subplots(1, 2); a[0].plot([1]); a[1].bar(['x'], [1])", SuperChart, "line", id="two"),
     ],
 )
@@ -310,6 +314,7 @@ def test_contexts_are_made_listed_restarted_and_removed(sandbox: Sandbox) -> Non
 
 def test_a_context_is_read_from_what_the_server_tells(server: Served, sandbox: Sandbox) -> None:
     aim = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49999"}
+    aim["E2B-Traffic-Access-Token"] = str(sandbox.traffic_access_token)
     told = [Context.from_json(each) for each in httpx.get(f"{server.url}/contexts", headers=aim).json()]
     assert {each.id for each in told} == {each.id for each in sandbox.list_code_contexts()}
     with pytest.raises(KeyError, match="id"):

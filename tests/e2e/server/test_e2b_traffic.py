@@ -177,6 +177,12 @@ def test_a_server_inside_is_reached_by_header(server: Served, sandbox: Sandbox) 
     assert httpx.get(f"{server.url}/x", headers=headers).json()["path"] == "/x"
 
 
+def test_names_of_headers_arrive_as_e2bs_proxy_spells_them(server: Served, sandbox: Sandbox) -> None:
+    answer = get(server, sandbox, "/", **{"x-CUSTOM-id": "1", "etag": "2", "Sec-Fetch-Mode": "cors", "x_y": "3"})
+    arrived = [name for name, _ in answer.json()["headers"]]
+    assert {"Host", "X-Custom-Id", "Etag", "Sec-Fetch-Mode", "X_y", "User-Agent", "Connection"} <= set(arrived)
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_a_body_arrives_as_it_was_sent(server: Served, sandbox: Sandbox, method: str) -> None:
     answer = httpx.request(method, f"{server.url}/", headers=at(server, sandbox, ECHO), content=b"a\r\n\0b")

@@ -9,6 +9,8 @@ from hotdesk.errors import LinkError
 
 TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
 TEXTS = ("name", "path", "permissions", "owner", "group")
+FOLDER_SIZE = 4096
+"""Bytes of a folder on E2B's file system, ext4; btrfs counts 0 for an empty one."""
 EARLIEST, LATEST = -62135596800, 253402300799
 """Seconds between which a moment has a date."""
 
@@ -20,6 +22,8 @@ def as_entry(value: object) -> Message:
     size, mode, modified = (value.get(name) for name in ("size", "mode", "modified"))
     if type(size) is not int or type(mode) is not int or type(modified) is not int:
         raise strange()
+    if value.get("kind") == "directory":
+        size = max(size, FOLDER_SIZE)
     entry: Message = {name: value[name] for name in TEXTS}
     entry |= {"size": str(min(max(size, 0), 1 << 62)), "mode": mode & 0o777, "modifiedTime": as_time(modified)}
     if (kind := TYPES.get(str(value.get("kind")))) is not None:

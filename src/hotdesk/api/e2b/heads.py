@@ -53,7 +53,13 @@ def inward(scope: Scope, host: str | None) -> Inward:
     if body == "chunked":
         told.append((b"transfer-encoding", b"chunked"))
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    return Inward(request_head(method, target, Headers(told)), method, body, accept)
+    spelt = Headers((canonical(name), value) for name, value in told)
+    return Inward(request_head(method, target, spelt), method, body, accept)
+
+
+def canonical(name: bytes) -> bytes:
+    """Spell a header's name as Go does, and so E2B's proxy: the first letter of each word large."""
+    return b"-".join(word.capitalize() for word in name.split(b"-"))
 
 
 def cleaned(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import math
 import secrets
 import time
@@ -85,6 +86,13 @@ class Sandbox:
 
     def __post_init__(self) -> None:
         self.id = self.id or self.desk.id
+
+    @property
+    def shown_traffic_token(self) -> str | None:
+        """Give the token E2B's programs show at ports: also where no port but the code interpreter's needs one."""
+        if self.traffic_token or not self.token or templates.image_of(self.template) in templates.PLAIN:
+            return self.traffic_token
+        return hmac.new(self.token.encode(), b"interpreter", "sha256").hexdigest()
 
     @property
     def desk(self) -> Desk:

@@ -21,6 +21,8 @@ from hotdesk.api.e2b.heads import Inward, inward
 from hotdesk.api.e2b.proxy import Passing
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.signing import check_token as check_access
+from hotdesk.api.e2b.templates import PLAIN, image_of
+from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.front import Aim, name_of, own_names
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.serving import Serving
@@ -109,6 +111,8 @@ class Traffic:
         check_token(scope, sandbox, self.sandboxes.serving)
         if (port, scope["path"].strip("/")) in RUNS:
             check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
+        if port == INTERPRETER_PORT:
+            check_interpreter(Headers(scope=scope), sandbox)
         try:
             asked = inward(scope, masked(sandbox, port))
         except Broken as e:
@@ -179,6 +183,15 @@ def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
         raise Refusal(
             403, f"this sandbox is reached with its traffic token only: send it as {TOKEN}", sandboxId=sandbox.id
         )
+
+
+def check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
+    """Refuse who shows neither the access token nor, as E2B's programs do for contexts, the traffic token."""
+    if image_of(sandbox.template) in PLAIN:
+        return
+    token, shown = sandbox.shown_traffic_token, headers.get(TOKEN, "")
+    if token is None or not hmac.compare_digest(shown.encode(), token.encode()):
+        check_access(headers.get("x-access-token", ""), sandbox.token)
 
 
 def is_public(scope: Scope, serving: Serving) -> bool:

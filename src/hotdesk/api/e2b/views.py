@@ -20,7 +20,7 @@ def opened(sandbox: Sandbox, domain: str) -> dict[str, object]:
         "clientID": CLIENT,
         "envdVersion": ENVD_VERSION,
         "alias": sandbox.template.partition(":")[0],
-        "trafficAccessToken": sandbox.traffic_token,
+        "trafficAccessToken": sandbox.shown_traffic_token,
         "domain": domain,
     }
     return told | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
