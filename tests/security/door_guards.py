@@ -663,7 +663,7 @@ GUARDS_OF_EXCHANGES = (
             Removal(
                 EXCHANGE,
                 "if self.granted or self.allowed is not None:\n            raise Failed(403, inject.NO_UPGRADE)\n",
-                "",
+                "pass\n",
             ),
         ),
         (f"{DOOR}::test_a_websocket_to_a_host_with_a_grant_is_refused",),

@@ -73,6 +73,7 @@ AGENTS = "test_file_attacks.py::test_there_is_no_cgroup_to_set_a_release_agent_i
 DEVICES = "test_device_attacks.py"
 FACTS = "test_host_fact_attacks.py"
 DIALLED = "test_link_attacks.py::test_nobody_dials_the_link_a_second_time"
+UNREAD = "test_bomb_attacks.py::test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory"
 BOMB = "test_bomb_attacks.py::test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns"
 RESIST = "test_resistance_attacks.py::test_a_desk_that_resists_burns_within_a_bound"
 LIE = "test_transfer_attacks.py::test_a_lying_guest_brings_nothing_else_out"
@@ -624,10 +625,20 @@ NETWORK = (
             Removal(
                 CGROUP,
                 '        self.put("memory", "memory.kmem.tcp.limit_in_bytes", KERNEL_TCP, optional=True)\n',
-                "",
+                '        self.put("memory", "memory.kmem.tcp.limit_in_bytes", 1 << 32, optional=True)\n',
             ),
+            Removal(ROOM, "    sysctl.shrink_buffers()\n", ""),
+            Removal(KEEPER, "                self.burn_flooded()\n", ""),
         ),
-        ("test_network_attacks.py::test_unread_socket_buffers_stay_within_a_limit",),
+        (
+            "test_network_attacks.py::test_unread_socket_buffers_stay_within_a_limit",
+            f"{UNREAD}[UDP]",
+        ),
+    ),
+    Guard(
+        "desks whose sockets have too much unread are burnt",
+        (Removal(KEEPER, "                self.burn_flooded()\n", ""),),
+        cases(UNREAD, "TCP | TCP in small pieces | TCP on IPv6 with wide buffers"),
     ),
 )
 

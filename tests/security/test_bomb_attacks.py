@@ -17,6 +17,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import DeskGone
 from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
 from tests.security.test_lifetime_attacks import until
 
@@ -50,6 +51,56 @@ def put_new(folder, size):
         file.write(bytes(size))
 
 """
+SOCKETS = """
+family, kind = (getattr(socket, name) for name in given["socket"])
+address = ("127.0.0.1" if family == socket.AF_INET else "::1", 0)
+kept, piece = [], bytes(given["piece"])
+
+def made():
+    one = socket.socket(family, kind)
+    kept.append(one)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF) if given["buffers"] else ():
+        one.setsockopt(socket.SOL_SOCKET, option, given["buffers"])
+    return one
+
+def fill(one):
+    one.setblocking(False)
+    try:
+        while True:
+            one.send(piece)
+    except OSError:
+        pass
+
+def pair():
+    client = made()
+    client.setblocking(False)
+    client.connect_ex(server.getsockname())
+    kept.append(server.accept()[0])
+    fill(client)
+    fill(kept[-1])
+
+def datagrams():
+    taker = made()
+    taker.bind(address)
+    for _ in range(100):  # what finds no room is dropped without a word
+        server.sendto(piece, taker.getsockname())
+
+children = [attempt(os.fork) for _ in range(5)]  # 32 processes flood together
+server = made()
+server.bind(address)
+if kind == socket.SOCK_STREAM:
+    server.listen(64)
+    server.settimeout(5)
+while True:
+    attempt(pair if kind == socket.SOCK_STREAM else datagrams)
+"""
+FLOODS: dict[str, dict[str, object]] = {
+    "TCP": {"socket": ("AF_INET", "SOCK_STREAM"), "piece": 1 << 16, "buffers": 0},
+    "TCP in small pieces": {"socket": ("AF_INET", "SOCK_STREAM"), "piece": 1000, "buffers": 0},
+    "TCP on IPv6 with wide buffers": {"socket": ("AF_INET6", "SOCK_STREAM"), "piece": 1 << 16, "buffers": 1 << 22},
+    "UDP": {"socket": ("AF_INET", "SOCK_DGRAM"), "piece": 60_000, "buffers": 1 << 22},
+}
+"""Sockets of many processes, each of which the kernel lets queue a packet whatever the limit is."""
 FILL = """
 written = 0
 try:
@@ -252,6 +303,25 @@ async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, 
     async with fresh(Spec(cpus=0.25)) as desk:
         took, passed = await attack(desk, SPIN, seconds=2)
         assert took <= 0.25 * passed + 0.3
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory(
+    fresh: Open, program: Program, flood: str
+) -> None:
+    """The kernel's own count of buffers is taken: on cgroup v1 they are not in a desk's memory."""
+    async with fresh(Spec(memory=256 * MIB)) as desk:
+        memory = Cgroup(here(), desk.id).folder("memory")
+        count = memory / "memory.kmem.tcp.max_usage_in_bytes" if here().version == 1 else memory / "memory.current"
+        process = await desk.start(program(SOCKETS, **FLOODS[flood]), stdin=False)
+        most, end = 0, time.monotonic() + 8
+        with suppress(OSError):  # it burns
+            while time.monotonic() < end and most < 256 * MIB:
+                most = max(most, int(count.read_text()))
+                await anyio.sleep(0.01)
+        with suppress(DeskGone):
+            await process.kill()
+        assert 16 * MIB < most < 256 * MIB
 
 
 async def test_descriptors_end_at_their_limit(fresh: Open, attack: Attack) -> None:

@@ -273,7 +273,9 @@ async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runti
 
 def door_of(runtime: ContainerRuntime) -> int:
     """Give the pid of a runtime's door."""
-    return next(pid for pid in children(runtime.keeper.pid) if b"door" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return next(
+        pid for pid in children(runtime.keeper.pid) if b"hotdesk.door" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
 
 
 def children(pid: int) -> list[int]:

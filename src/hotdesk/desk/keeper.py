@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk import config
-from hotdesk.desk import kernel, reap, state, uids, upkeep
+from hotdesk.desk import buffers, kernel, reap, state, uids, upkeep
 from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.ears import Ears
@@ -70,6 +70,7 @@ class Keeper:
         self.doorman = Doorman(settings)
         self.outbox = Outbox(settings.lib)
         self.readers = Readers(settings)
+        self.buffers = buffers.Watch(self.held)
         self.open_for_business = True
         self.ears = Ears()
         self.nearest = 0.0
@@ -99,6 +100,7 @@ class Keeper:
                 self.reboots.turn()
                 upkeep.keep_hushed(self.held.values())
                 self.burn_due()
+                self.burn_flooded()
                 self.burning.turn()
                 self.open_next()
         finally:
@@ -162,6 +164,7 @@ class Keeper:
         """Give seconds until something is due."""
         waits = [self.nearest - now()] if self.held else []
         waits += [*self.roots.patience(), *self.reboots.patience(), *upkeep.patience(self.held.values())]
+        waits += self.buffers.patience()
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
         if self.queue.waiting and self.has_hands():
@@ -373,6 +376,11 @@ class Keeper:
             if at <= now():
                 self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
         self.nearest = min((held.due()[0] for held in self.held.values()), default=math.inf)
+
+    def burn_flooded(self) -> None:
+        """Burn desks whose sockets have more unread than they may."""
+        for desk in self.buffers.over():
+            self.burn(desk, buffers.WHY)
 
     def burn(self, desk: str, why: str, asked: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""

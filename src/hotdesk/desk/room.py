@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotdesk.desk import bundle, filters, furniture, kernel, processors, procfs, seed, trust, uids
+from hotdesk.desk import bundle, filters, furniture, kernel, processors, procfs, seed, sysctl, trust, uids
 from hotdesk.desk.cgroup import Cgroup, Limits
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.filesystem import opened
@@ -254,6 +254,7 @@ def open_gate() -> socket.socket:
 
     The protocol is named because asyncio leaves Nagle on for sockets that do not name it.
     """
+    sysctl.shrink_buffers()
     kernel.raise_loopback()
     gate = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     gate.bind(GATE)

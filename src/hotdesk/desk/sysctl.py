@@ -1,0 +1,24 @@
+"""Settings of a desk's own network namespace, written before anything runs in it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+BUFFERS = {
+    "ipv4/tcp_rmem": "1024 16384 524288",
+    "ipv4/tcp_wmem": "1024 16384 524288",
+    "ipv4/udp_rmem_min": "1024",
+    "ipv4/udp_wmem_min": "1024",
+}
+"""What a TCP socket may queue at least, at first, and at most; the first also bounds the packets it begins with.
+
+Loopback needs no more: 1 GiB takes 0.46 s of CPU rather than 0.36 with buffers of megabytes.
+"""
+
+
+def shrink_buffers() -> None:
+    """Have sockets of the calling thread's network namespace queue little."""
+    for name, value in BUFFERS.items():
+        with suppress(OSError):  # an older kernel has it for the whole machine only, or /proc/sys is read-only here
+            (Path("/proc/sys/net") / name).write_text(value)
