@@ -1,6 +1,6 @@
 """What in a file acts, or differs between programs that open it. Run inside a clean desk by its own Python.
 
-By content, whatever its name; standard library only. Prints JSON.
+By content, whatever its name; standard library only, but for opening it. Prints JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import platform
 import re
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import PurePosixPath
 
 from hotdesk.checks.inside import active_office, active_pdf, active_text, active_zip
@@ -221,7 +222,10 @@ def look(path: str, code: bool = False) -> dict[str, object]:
 def main() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
-    print(json.dumps(look(request["path"], request["code"])))
+    told = look(request["path"], request["code"])
+    if request["open"]:
+        told["opened"] = import_module("opening").opened(request["path"], links=request["links"], draw=request["draw"])
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":
