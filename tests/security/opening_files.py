@@ -92,7 +92,7 @@ CELLS: dict[str, File] = {
     "a table that says what parts it": ("a.csv", b"sep=^\na,b^=1+1\n"),
     "a cell behind nothing to see": ("a.csv", "a,b\n\u200b=1+1,2\n".encode()),
     "a cell behind a mark": ("a.csv", "a,b\n\ufeff=1+1,2\n".encode()),
-    "a cell behind several": ("a.csv", "a,b\n\u2060\u00ad\u202f\x0b=1+1,2\n".encode()),
+    "a cell behind several": ("a.csv", "a,b\n\u2060\u00ad\u202f=1+1,2\n".encode()),
     "a cell that begins in small": ("a.csv", "a,b\n\ufe66A1,2\n".encode()),
 }
 OTHERS: dict[str, tuple[str, File]] = {

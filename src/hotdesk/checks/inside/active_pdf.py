@@ -141,7 +141,7 @@ def shows_page(text: bytes, at: int) -> bool:
             return kinds == {b"/GoTo"} and keys <= SHOWS
         if depth == 1 and before == b"/S":
             kinds.add(word)
-        elif depth == 1 and word.startswith(b"/") and before != b"/Type":
+        elif depth == 1 and word.startswith(b"/") and before not in (b"/Type", b"/D"):
             keys.add(word)
         before = word if depth == 1 else b""
     return False
