@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from hotdesk.checks import find
+from hotdesk.checks.active import STAYS
 from hotdesk.checks.evidence import look
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.checks.xlsx.check import NEEDS, XlsxCheck
@@ -151,7 +152,7 @@ async def test_a_look_whose_time_is_up_leaves_the_office_to_the_next(desk: Desk)
     await looked(desk, "good", {})
     check = XlsxCheck.expecting({})
     for seconds in (0.1, 0.2, 0.3):
-        await look(desk, "xlsx_look", check.request("good.xlsx"), seconds=seconds, needs=NEEDS)
+        await look(desk, "xlsx_look", check.request("good.xlsx"), seconds=seconds, needs=NEEDS, stays=STAYS)
     with anyio.fail_after(60):
         assert (await looked(desk, "good", {}))[1].passed
     found = await desk.run(["sh", "-c", "grep -lsa xlsx[_]look /proc/[0-9]*/cmdline | wc -l"])

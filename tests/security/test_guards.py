@@ -25,6 +25,7 @@ from tests.security.guards import Guard
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.mcp_guards import GUARDS_OF_MCP, NO_GUARD_OF_MCP
 from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
+from tests.security.opening_guards import GUARDS_OF_OPENING, NO_GUARD_OF_OPENING
 from tests.security.page_guards import GUARDS_OF_PAGE, NO_GUARD_OF_PAGE
 from tests.security.report_guards import GUARDS_OF_REPORTS, NO_GUARD_OF_REPORTS
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
@@ -50,6 +51,7 @@ GUARDS = (
     *GUARDS_OF_CERTIFICATES,
     *GUARDS_OF_REPORTS,
     *GUARDS_OF_VERIFIER,
+    *GUARDS_OF_OPENING,
     *GUARDS_OF_ENVD,
     *GUARDS_OF_TRAFFIC,
     *GUARDS_OF_SERVER,
@@ -70,6 +72,7 @@ NO_GUARD = {
     **NO_GUARD_OF_CERTIFICATES,
     **NO_GUARD_OF_REPORTS,
     **NO_GUARD_OF_VERIFIER,
+    **NO_GUARD_OF_OPENING,
     **NO_GUARD_OF_ENVD,
     **NO_GUARD_OF_TRAFFIC,
     **NO_GUARD_OF_SERVER,

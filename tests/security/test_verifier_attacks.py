@@ -33,9 +33,9 @@ from hotdesk.checks.seam import Check, Evidence, Verdict
 from hotdesk.checks.xlsx.cover import MOST_LARGE, Cover
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.zip import ZipCheck
-from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.job.verifying import Made, Place, judged
+from tests.conftest import settings_in
 from tests.security.conftest import KNOCK
 from tests.verifying import Verifier, verifier
 
@@ -72,13 +72,16 @@ print(sorted(found), sorted(os.listdir("beside")), door.getresponse().status)
 
 
 @pytest.fixture(scope="module")
-async def machine(settings: Config, home: Path) -> AsyncIterator[Verifier]:
-    """Give a machine that verifies, and a brief's folder with more in it than any check names."""
+async def machine(home: Path) -> AsyncIterator[Verifier]:
+    """Give a machine that verifies, and a brief's folder with more in it than any check names.
+
+    An office stays in its desk from test to test.
+    """
     folder = home / "attacked-brief"
     folder.mkdir()
     (folder / "input.txt").write_text(SECRET)
     (folder / "named.txt").write_text("this one is named")
-    async with verifier(settings, home / "attacked", folder) as opened:
+    async with verifier(settings_in(home / "attacked"), home / "attacked", folder) as opened:
         desk = opened.shared()
         assert desk is not None
         await desk.run(KNOCK, timeout=20)

@@ -12,6 +12,19 @@ from hotdesk.errors import BriefError, printable
 
 NAME = "active-content"
 NEEDS = ("active_found", "active_zip", "active_office", "active_pdf", "active_text", RESIDENT)
+OFFICE_NEEDS = (
+    "office_look",
+    "opening",
+    "office",
+    "sheet_look",
+    "xlsx_look",
+    "xlsx_colours",
+    "xlsx_raw",
+    "xlsx_sources",
+)
+"""What the one that stays in an office imports beside these."""
+STAYS = "office_look"
+SECONDS = 120.0
 FAMILIES: Mapping[str, str] = {
     "macros": "no VBA or Basic, and no event that starts them",
     "xlm": "no sheet of Excel 4 macros, and no function that runs something",
@@ -44,7 +57,18 @@ ALWAYS: Mapping[str, str] = {
 """What no brief can name: what was not looked into is not known to be anything."""
 LOOKED_FOR = (*FAMILIES, *ALWAYS)
 MOST_FAULTS = 20
+MOST_REQUESTS = 50
+"""Things a file asks for when it is opened that are read."""
 EXAMPLE = 'active = ["macros"]'
+FIELDS = ("allow", "code", "open", "draw")
+REACHING = frozenset(
+    {
+        "macros", "xlm", "dde", "external-links", "queries", "remote-template", "embedded", "activex", "legacy-format",
+        "scripts", "actions", "forms", "external-references",
+    }
+)  # fmt: skip
+"""Families of content that may reach for something when it is opened. A file that may hold one may do so."""
+NOT_OPENED = "what it does when a program opens it: it was looked into, and not opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +79,27 @@ class ActiveCheck:
     """Families that the brief names."""
     code: bool = False
     """Whether it is a program, and may be one."""
+    open: bool = False
+    """Whether it is also opened, in an office or a PDF viewer."""
+    draw: bool = False
+    """Whether its pages are drawn then: where no other check does so."""
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> ActiveCheck:
         """Read what a brief allows."""
-        allow, code = expect.get("allow", []), expect.get("code", False)
-        if set(expect) - {"allow", "code"} or not isinstance(allow, list) or not isinstance(code, bool):
+        allow, *flags = (expect.get("allow", []), *(expect.get(key, False) for key in FIELDS[1:]))
+        if set(expect) - set(FIELDS) or not isinstance(allow, list) or not all(type(each) is bool for each in flags):
             raise BriefError(f"{NAME} is told what a file may do by its deliverable; write {EXAMPLE}")
         for each in allow:
             if not isinstance(each, str) or each not in FAMILIES:
                 known = ", ".join(FAMILIES)
                 raise BriefError(f"active cannot be {printable(str(each)[:80])!r}; write {EXAMPLE}, of {known}")
-        return cls(tuple(allow), code)
+        return cls(tuple(allow), *map(bool, flags))
 
     @property
     def image(self) -> str:
-        """Look in a desk of the smallest image: Python is enough."""
-        return "base"
+        """Look in a desk of the smallest image, since Python is enough; what is opened needs an office."""
+        return "office" if self.open else "base"
 
     @property
     def alone(self) -> bool:
@@ -87,26 +115,36 @@ class ActiveCheck:
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
         named = [f"{each}: the brief allows it" for each in self.allow]
-        return (*named, "faults of the programs that open it, and what a link leads to once it is clicked")
+        unopened = () if self.open else (NOT_OPENED,)
+        return (*named, *unopened, "faults of the programs that open it, and what a link leads to once it is clicked")
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
-        """Have the desk's own Python take it apart."""
-        return await look(desk, "active_look", {"path": path, "code": self.code}, needs=NEEDS)
+        """Have the desk's own Python take it apart, and a program open it that obeys it in everything but macros."""
+        links = not REACHING & set(self.allow)
+        request = {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
+        if not self.open:
+            return await look(desk, "active_look", request, needs=NEEDS)
+        needs = (*NEEDS, *OFFICE_NEEDS)
+        return await look(desk, "active_look", request, seconds=SECONDS, needs=needs, stays=STAYS)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was found."""
         try:
-            told = Told.read(evidence.told)
+            told = Told.read(evidence.told, opened=self.open)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a file that can be looked into", e)
         bad = [each for each in told.found if each.rule not in self.allow]
         let_be = sorted({each.rule for each in told.found} & set(self.allow))
         values: dict[str, Value] = {"kind": told.kind, "bytes": told.size, "parts": told.parts}
+        if self.open:
+            values["opened by"] = told.opener
         if self.allow:
             values["allowed by the brief"] = ", ".join(self.allow)
             values["found of it"] = ", ".join(let_be) or "nothing"
-        held = (f"{told.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found",)
-        return Verdict(LOOKED_FOR, tuple(bad[:MOST_FAULTS]), held, values, told.tools)
+        held = [f"{told.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found"]
+        if self.open:
+            held.append(f"opened by {told.opener}: it asked for nothing outside itself")
+        return Verdict(LOOKED_FOR, tuple(bad[:MOST_FAULTS]), tuple(held), values, told.tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +156,25 @@ class Told:
     parts: int
     found: tuple[Fault, ...]
     tools: Mapping[str, str]
+    opener: str = ""
+    """What opened it."""
 
     @classmethod
-    def read(cls, told: bytes) -> Told:
-        """Read it; `ValueError` for what makes no sense."""
+    def read(cls, told: bytes, *, opened: bool = False) -> Told:
+        """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
         match read_json(told):
             case {"unreadable": str(why)}:
                 raise ValueError(f"it cannot be looked into: {printable(why[:200])}")
-            case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), "tools": tools}:
+            case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
                 faults = tuple(map(fault_of, found))
                 if told_number(count) < len(faults) or (told_number(count) and not faults):
                     raise ValueError("what was found is not what was counted")
+                opener, requests = read_opened(more.get("opened")) if opened else ("", ())
+                tools = more.get("tools")
                 named = tools if isinstance(tools, dict) and len(tools) < 9 else {}
                 versions = {told_text(key, 40): told_text(value, 40) for key, value in named.items()}
-                return cls(told_text(kind, 40), int(told_number(size)), int(told_number(parts)), faults, versions)
+                sizes = int(told_number(size)), int(told_number(parts))
+                return cls(told_text(kind, 40), *sizes, (*faults, *requests), versions, opener)
             case _:
                 raise ValueError("what was seen of it makes no sense")
 
@@ -143,3 +186,27 @@ def fault_of(thing: object) -> Fault:
             return Fault(family, told_text(where, 200), {**FAMILIES, **ALWAYS}[family], told_text(what, 200))
         case _:
             raise ValueError("what was found is nothing that was looked for")
+
+
+def read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
+    """Read what opened a file, and what the file asked of it; one that could not be opened has no pass."""
+    match thing:
+        case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= MOST_REQUESTS:
+            return told_text(by, 40), tuple(request_of(each) for each in requests)
+        case {"by": by, "why": str(why)}:
+            opener = told_text(by, 40)
+            found = f"{opener} cannot open it: {printable(why[:160])}"
+            return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
+        case _:
+            raise ValueError("how it was opened makes no sense")
+
+
+def request_of(thing: object) -> Fault:
+    """Read what a file asked for when it was opened."""
+    match thing:
+        case [str(what), target]:
+            family = "actions" if what.startswith("an action") else "external-links"
+            found = f"{told_text(what, 80)}: {told_text(target, 120)}"
+            return Fault(family, "when it is opened", FAMILIES[family], found)
+        case _:
+            raise ValueError("what it asked for when it was opened makes no sense")

@@ -11,6 +11,7 @@ from typing import ClassVar
 from hotdesk.brief.job import placed
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
 from hotdesk.checks.expects import Expect
+from hotdesk.checks.inside.active_text import first_of, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.span import Span
 from hotdesk.desk.seam import Desk
@@ -22,7 +23,7 @@ LOOKED_FOR = ("opens", "width", "columns", "rows", "numeric", "unique", "sums", 
 MOST_CELLS = 1_000_000
 SHOWN = 80
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-CALCULATED = re.compile(r"[\s'\"]*[=+\-@].")
+CALCULATED = ("=", "+", "-", "@")
 CENT = Decimal("0.005")
 
 
@@ -131,7 +132,9 @@ class CsvCheck:
         if not self.formulas:
             for number, row in enumerate(table, 1):
                 for cell in row:
-                    if CALCULATED.match(cell) and not NUMBER.fullmatch(cell.strip()):
+                    bare = visible(cell)
+                    begins = first_of(bare) in CALCULATED and len(bare) > 1
+                    if begins and not NUMBER.fullmatch(cell.strip()):
                         yield Fault(
                             "formulas", f"line {number}", "no cell that a spreadsheet calculates", shown([cell])
                         )

@@ -67,9 +67,18 @@ runpy.run_module(sys.argv[2], run_name="__main__")
 
 
 async def look(
-    desk: Desk, program: str, request: Mapping[str, object], *, seconds: float = SECONDS, needs: Sequence[str] = ()
+    desk: Desk,
+    program: str,
+    request: Mapping[str, object],
+    *,
+    seconds: float = SECONDS,
+    needs: Sequence[str] = (),
+    stays: str = "",
 ) -> Evidence:
-    """Run a program of `inside/` in a desk; give what it said. `needs` names other modules of `inside/` it imports."""
+    """Run a program of `inside/` in a desk; give what it said. `needs` names other modules of `inside/` it imports.
+
+    `stays` names one that is run in its place, answers for it, and stays for later calls.
+    """
     folder, asked = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
     run = partial(desk.run, stdin=asked, timeout=seconds, output_limit=LARGEST_ALL)
     done = Done(NOBODY)
@@ -77,7 +86,7 @@ async def look(
         done = await run(["python3", "-I", "-S", "-B", "-c", CALL, folder, program])
     if done.exit_code == NOBODY:
         await bring(desk, folder, (program, *needs))
-        done = await run(["python3", "-I", "-B", "-c", RUN, folder, program])
+        done = await run(["python3", "-I", "-B", "-c", RUN, folder, stays or program, program])
     return replace(await to_thread.run_sync(unpack, done.stdout), trouble=trouble_of(done))
 
 

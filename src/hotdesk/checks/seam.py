@@ -31,6 +31,8 @@ class Evidence:
     pages: tuple[Page, ...] = ()
     trouble: str = ""
     """Why what looked did not end by itself, as the host saw it: such a look proves nothing, whatever it told."""
+    attempts: int | None = None
+    """How often something in the desk tried to send meanwhile, as the kernel counted it; None: nobody counted."""
 
 
 @dataclass(frozen=True, slots=True)

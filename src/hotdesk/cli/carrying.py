@@ -40,6 +40,7 @@ from hotdesk.job import papers
 from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
 from hotdesk.job.replaying import harmless, replayed
+from hotdesk.job.verifying import OFFICE
 
 APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
 PAUSED = 75
@@ -188,7 +189,8 @@ async def machine_for(settings: Config, job: Job, writable: Sequence[Path], dial
         return
     key = unlock.find(settings, job.scope)
     if os.geteuid() == 0:
-        for name in {find(*each).image for item in job.deliverables for each in checks_of(item)}:
+        office = any(each.name == OFFICE for each in image.ls(settings.images))
+        for name in {find(*each).image for item in job.deliverables for each in checks_of(item, office=office)}:
             sterilize.make(settings.images, image.find(settings.images, name), say)
     async with Host(settings, keeper=early.keeper()) as host:
         confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)

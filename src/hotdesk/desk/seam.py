@@ -221,6 +221,8 @@ class Usage:
     """Processes its memory limit has killed."""
     processes: int = 0
     """Processes, its guest among them; 0 where nobody counts."""
+    outgoing: int = 0
+    """Attempts of its programs to send something over TCP or UDP, on loopback as well; 0 where nobody counts."""
 
 
 ChangeKind = Literal["create", "write", "remove", "rename", "chmod", "overflow"]

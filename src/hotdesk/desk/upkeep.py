@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from hotdesk.desk import kernel, spared
+from hotdesk.desk import kernel, spared, traffic
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import call_port
@@ -23,7 +23,8 @@ HUSHING = 0.1
 
 def usage(held: Held, _request: Request) -> dict[str, object]:
     """Read what a desk uses."""
-    return {**held.room.cgroup.usage(), "disk": held.room.disk.used(held.room.desk, held.room.folder / "disk")}
+    disk = held.room.disk.used(held.room.desk, held.room.folder / "disk")
+    return {**held.room.cgroup.usage(), "disk": disk, "outgoing": kernel.in_netns(held.room.netns, traffic.outgoing)}
 
 
 def touch(held: Held) -> None:

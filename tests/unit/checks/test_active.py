@@ -460,3 +460,16 @@ def test_every_deliverable_with_a_check_is_looked_at_for_it_first() -> None:
         ("active-content", {"allow": [], "code": False})
     ]
     assert checks_of(Deliverable("a.txt", "txt")) == []
+
+
+def test_what_an_office_opens_is_opened_and_drawn_once() -> None:
+    def told(path: str, check: str, *active: str) -> object:
+        return checks_of(Deliverable(path, path.rpartition(".")[2], (Wanted(check),), active), office=True)[0][1]
+
+    bare = {"allow": [], "code": False}
+    assert told("a.txt", "active-content") == bare
+    assert told("a.ODS", "active-content") == {**bare, "open": True, "draw": True}
+    assert told("a.xlsx", "xlsx") == {**bare, "open": True, "draw": False}
+    assert told("a.pdf", "active-content", "encrypted") == {"allow": ["encrypted"], "code": False}
+    assert find("active-content", {**bare, "open": True, "draw": True}).image == "office"
+    assert "not opened" in str(find("active-content", bare).not_checked)

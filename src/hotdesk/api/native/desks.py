@@ -104,6 +104,7 @@ class UsageShown(Model):
     pids: int
     oom_kills: int
     processes: int
+    outgoing: int
 
 
 class SnapshotShown(Model):

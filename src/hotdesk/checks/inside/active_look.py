@@ -1,6 +1,6 @@
 """What in a file acts, or differs between programs that open it. Run inside a clean desk by its own Python.
 
-By content, whatever its name; standard library only. Prints JSON.
+By content, whatever its name; standard library only, but for opening it. Prints JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import platform
 import re
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import PurePosixPath
 
 from hotdesk.checks.inside import active_office, active_pdf, active_text, active_zip
@@ -40,6 +41,9 @@ FONTS = ("odttf", "fntdata", "ttf", "otf", "woff", "woff2")
 STARTED = re.compile(
     r"\.(exe|com|bat|cmd|ps1|vbs|vbe|jse|wsf|wsh|hta|scr|lnk|msi|jar|reg|url|desktop|scf|cpl|dll|iqy|slk)$", re.I
 )
+FLAT = re.compile(r"urn:oasis:names:tc:opendocument|<\?mso-application|schemas-microsoft-com:office:|/xmlPackage\"")
+"""What a document begins with that is one text of markup."""
+PAGE = re.compile(r"[\s\ufeff]*(?:<!doctype html|<html)", re.I)
 STREAMS = (
     ("macros", "_VBA_PROJECT"), ("macros", "Macros"), ("encrypted", "EncryptedPackage"), ("embedded", "Ole10Native"),
     ("embedded", "ObjectPool"), ("embedded", "Equation Native"), ("xlm", "Excel 4.0"),
@@ -88,7 +92,17 @@ class Look:
             self.found.add("unknown-format", where, "bytes that nobody here knows how to look into")
             return "unknown"
         active_text.look(text, suffix, self.code, self.found, where)
+        if FLAT.search(text[:4096]) and not PAGE.match(text):
+            self.flat(data, where)
         return "text"
+
+    def flat(self, data: bytes, where: str) -> None:
+        """Look at a document that is one text of markup, whatever it is called."""
+        if b"tc:opendocument" not in data[:4096].replace(b"\0", b""):
+            self.found.add("legacy-format", where, "an old document of one text, in which macros cannot be ruled out")
+        package = active_office.Package()
+        self.part("", data, where, package)
+        package.judge(self.found, where)
 
     def program(self, data: bytes, where: str) -> bool:
         """Find what is run when it is opened."""
@@ -130,35 +144,39 @@ class Look:
             return "archive"
         names = file.namelist()
         office = any(name.lower() in ("[content_types].xml", "mimetype") for name in names)
+        package = active_office.Package()
+        package.names = frozenset(name.lower() for name in names)
         for name, inside in active_zip.members(file, self.found, where):
-            self.member(name, inside, where + name, depth, office)
+            self.member(name, inside, where + name, depth, package if office else None)
+        package.judge(self.found, where)
         if any(name.lower() == "encryptedpackage" for name in names):
             self.found.add("encrypted", where, "an encrypted document")
         return "office document" if office else "archive"
 
-    def member(self, name: str, data: bytes, where: str, depth: int, office: bool) -> None:
-        """Look at one member of an archive."""
+    def member(self, name: str, data: bytes, where: str, depth: int, package: active_office.Package | None) -> None:
+        """Look at one member of an archive; `package` when that is an office document."""
+        office = package is not None
         if STARTED.search(name) and not self.code:
             self.found.add("programs", where, "a name that programs have")
         if active_text.BIDI.search(name):
             self.found.add("bidi", where, "letters that turn the name around")
         if office:
             active_office.name(name, self.found, where)
-        if office and is_part(name, data):
-            self.part(name, data, where)
+        if package is not None and is_part(name, data):
+            self.part(name, data, where, package)
         elif not (office and (not data or re.search(r"printerSettings\d*\.bin$|\.odttf$", name))):
             kind = self.file(data, name, f"{where}: ", depth + 1, office)
             if office and "/embeddings/" in f"/{name}" and kind != "office document":
                 self.found.add("embedded", where, f"an object: {kind}")
 
-    def part(self, name: str, data: bytes, where: str) -> None:
+    def part(self, name: str, data: bytes, where: str, package: active_office.Package) -> None:
         """Look at one part of an office document."""
         text = active_text.decoded(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
             family = "unreadable" if text is None else "entities"
             self.found.add(family, where, "a part that defines its own letters, or has none")
             return
-        active_office.xml(name, data, self.found, where)
+        active_office.xml(name, data, self.found, where, package)
 
 
 def is_part(name: str, data: bytes) -> bool:
@@ -204,7 +222,10 @@ def look(path: str, code: bool = False) -> dict[str, object]:
 def main() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
-    print(json.dumps(look(request["path"], request["code"])))
+    told = look(request["path"], request["code"])
+    if request["open"]:
+        told["opened"] = import_module("opening").opened(request["path"], links=request["links"], draw=request["draw"])
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
+from hotdesk.checks.inside import active_text
 from hotdesk.checks.inside.active_found import Found
 
 Element = ElementTree.Element
@@ -26,6 +29,10 @@ TYPES: tuple[tuple[str, str, str], ...] = (
     ("macros", "macroenabled", "a kind of document that has macros"),
     ("xlm", "macrosheet", "a sheet of macros"),
     ("activex", "activex", "a control"),
+    ("external-links", "externallink", "a link to another workbook"),
+    ("external-links", "webextension", "an add-in from elsewhere"),
+    ("queries", "querytable", "a query"),
+    ("queries", "spreadsheetml.connections", "a connection to data elsewhere"),
     ("unknown-format", "sheet.binary", "a workbook that is not looked into"),
 )
 """What a part's content type gives away."""
@@ -37,7 +44,16 @@ RELATIONS: tuple[tuple[str, str, str], ...] = (
     ("macros", "/ui/extensibility", "buttons that start macros"),
     ("xlm", "macrosheet", "a sheet of macros"),
     ("external-links", "/externallink", "a link to another workbook"),
+    ("external-links", "webextension", "an add-in from elsewhere"),
+    ("queries", "/querytable", "a query"),
+    ("queries", "/connections", "a connection to data elsewhere"),
 )
+CLICKED = frozenset({("hyperlink", "id"), ("hlinkClick", "id")})
+"""What may use a relation to a page: elements that follow it on a click. Nothing else may, whatever its type is."""
+REFERRING = re.compile(r"\{[^}]*(?:relationships|microsoft-com)[^}]*\}")
+"""Namespaces of attributes that name a relation."""
+JUMPS = re.compile(r"(?:ppaction://(?:hlinksldjump|hlinkshowjump\?.*|noaction|media))?", re.I)
+"""What a click on a slide may do beside following a link to a page."""
 ELEMENTS = {
     "ddeLink": ("dde", "a DDE link"),
     "dde-source": ("dde", "a DDE link"),
@@ -48,24 +64,53 @@ ELEMENTS = {
     "connection": ("queries", "a connection to data elsewhere"),
     "event-listener": ("macros", "a macro that starts by itself"),
     "control": ("activex", "a control"),
+    "customUI": ("macros", "buttons that start macros"),
+    "script": ("macros", "a script"),
+    "auto-reload": ("external-links", "a document that goes elsewhere by itself"),
+    "externalBook": ("external-links", "a link to another workbook"),
+    "queryTable": ("queries", "a query"),
+    "database-source-query": ("queries", "a query"),
+    "database-source-sql": ("queries", "a query"),
+    "database-source-table": ("queries", "a query"),
+    "volType": ("dde", "values that another program gives"),
     "mailMerge": ("queries", "a connection to data elsewhere"),
 }
 FIELD = re.compile(r"\bDDE(AUTO)?\b|\bQUOTE(\s+\d{2,3}){3}", re.I)
-FIELD_OUT = re.compile(r"^\s*(INCLUDETEXT|INCLUDEPICTURE|LINK|IMPORT|DATABASE|RD|MACROBUTTON|AUTOTEXT\s+http)\b", re.I)
+FIELDS = frozenset(
+    """
+    = ADDIN ADDRESSBLOCK ADVANCE AUTHOR AUTONUM AUTONUMLGL AUTONUMOUT BIBLIOGRAPHY CITATION COMMENTS COMPARE
+    CREATEDATE DATE DOCPROPERTY DOCVARIABLE EDITTIME EQ FILENAME FILESIZE FORMCHECKBOX FORMDROPDOWN FORMTEXT
+    GREETINGLINE HYPERLINK IF INDEX INFO KEYWORDS LASTSAVEDBY LISTNUM MERGEFIELD MERGEREC MERGESEQ NEXT NEXTIF NOTEREF
+    NUMCHARS NUMPAGES NUMWORDS PAGE PAGEREF PRINTDATE QUOTE REF REVNUM SAVEDATE SECTION SECTIONPAGES SEQ SET SKIPIF
+    STYLEREF SUBJECT SYMBOL TA TC TIME TITLE TOA TOC USERADDRESS USERINITIALS USERNAME XE
+    """.split()
+)
+"""Fields that show, count or link; every other may read a file, ask, print or start something."""
+FIELD_NAME = re.compile(r"\s*(=|[A-Za-z]\w*)")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 PIPED = re.compile(r"[\w.$]+\s*\|\s*'?[^!|]*!", re.S)
+READS = "a formula that reads elsewhere"
 CALL_SHAPES = (
     ("dde", r"\b(RTD|DDE)\s*\(", "a formula that has another program give values"),
-    ("external-links", r"\b(WEBSERVICE|IMAGE|IMPORT\w+)\s*\(|\[\d+\]|https?://|\\\\", "a formula that reads elsewhere"),
+    (
+        "external-links",
+        r"\b(WEBSERVICE|IMAGE|IMPORT\w+|SQL\.REQUEST|STOCKHISTORY|TRANSLATE|DETECTLANGUAGE|COPILOT)\s*\(",
+        READS,
+    ),
+    ("external-links", r"\[\d+\]|[a-z][a-z0-9+.-]*:[/\\]|\\\\|'\s*#|\[[^\[\]]*\.(?:xl\w+|csv|od\w|txt|html?)\]", READS),
+    ("queries", r"\bCUBE[A-Z]+\s*\(", "a formula that reads a connection"),
+    ("scripts", r"\bPY\s*\(", "a formula that runs a program elsewhere"),
     ("xlm", r"\b(CALL|EXEC|REGISTER|REGISTER\.ID|RUN|FOPEN|SHELL)\s*\(", "a formula that runs something"),
 )
 CALLS = tuple((family, re.compile(shape, re.I), what) for family, shape, what in CALL_SHAPES)
-ELSEWHERE = r"\s*(?!https?:|mailto:|tel:|#)(?:[a-z][a-z0-9+.-]*:|//|\\\\)"
+ELSEWHERE = r"\s*(?!https?:|mailto:|tel:|#)(?:[a-z][a-z0-9+.-]*:|[/\\]{2})"
+MEANT_ELSEWHERE = re.compile(r"\bINDIRECT\s*\(.*(?::[/\\]|\\\\|'\s*#|\[)", re.I | re.S)
 LINKED = re.compile(r'\bHYPERLINK\s*\(\s*"' + ELSEWHERE, re.I)
 FIELD_LINKED = re.compile(r'\bHYPERLINK\s+"?' + ELSEWHERE, re.I)
 JOINED = re.compile(r'"\s*&\s*"')
 SAFE = re.compile(r"(https?:|mailto:|tel:|#)", re.I)
-SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//|\\\\", re.I)
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|[/\\]{2}", re.I)
+BLANK = "".join(map(chr, range(33)))
 TEXTS = ("t", "delText", "instrText", "f", "v", "p")
 
 
@@ -76,7 +121,37 @@ def name(part: str, found: Found, where: str) -> None:
             found.add(family, where, what)
 
 
-def xml(part: str, data: bytes, found: Found, where: str) -> None:
+class Package:
+    """What can be said of a document only when all its parts were read: who uses which link, and what lies inside."""
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        self.links: dict[tuple[str, str], str] = {}
+        """Where relations lead that are for a click: by part and id."""
+        self.uses: dict[tuple[str, str], set[str]] = {}
+        """Which other elements name a relation: by part and id."""
+        self.places: list[tuple[str, str, str]] = []
+        """Part, element and address of what an OpenDocument file shows from somewhere."""
+
+    def judge(self, found: Found, where: str) -> None:
+        """Find links to pages that something follows without a click, and what lies in no part of the document."""
+        for key in self.links.keys() & self.uses.keys():
+            found.add("external-links", where + key[0], f"{', '.join(sorted(self.uses[key]))} from {self.links[key]}")
+        for part, tag, target in self.places:
+            if not self.has(part, target):
+                family = "remote-template" if tag == "template" else "external-links"
+                found.add(family, where + part, f"{tag} from {target}")
+
+    def has(self, part: str, target: str) -> bool:
+        """Say whether an address is that of a part, from the folder of the part that has it or from the top."""
+        for folder in (posixpath.dirname(part), ""):
+            name = posixpath.normpath(posixpath.join(folder, unquote(target))).lower()
+            if name in self.names or any(each.startswith(f"{name}/") for each in self.names):
+                return True
+        return False
+
+
+def xml(part: str, data: bytes, found: Found, where: str, package: Package) -> None:
     """Find what one part holds."""
     try:
         root = ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody, declarations refused before
@@ -84,13 +159,21 @@ def xml(part: str, data: bytes, found: Found, where: str) -> None:
         found.add("unreadable", where, "a part that is no XML")
         return
     if part.lower().endswith(".rels"):
-        relations(root, found, where)
+        relations(root, found, where, source_of(part), package)
     elif part.lower().endswith("[content_types].xml"):
         content_types(root, found, where)
     else:
-        elements(root, found, where)
+        elements(root, found, where, part, package)
         fields(root, found, where)
         alternatives(root, found, where)
+        if local(root) == "svg":
+            active_text.markup(active_text.decoded(data) or "", found, where)
+
+
+def source_of(part: str) -> str:
+    """Name the part whose relations a part holds."""
+    folder, name = posixpath.split(part)
+    return posixpath.join(posixpath.dirname(folder), name[: -len(".rels")]).lower()
 
 
 def content_types(root: Element, found: Found, where: str) -> None:
@@ -102,24 +185,27 @@ def content_types(root: Element, found: Found, where: str) -> None:
                 found.add(family, each.get("PartName") or where, what)
 
 
-def relations(root: Element, found: Found, where: str) -> None:
+def relations(root: Element, found: Found, where: str, source: str, package: Package) -> None:
     """Find what leads out of the document."""
     for each in root:
-        kind, target = each.get("Type", "").lower(), each.get("Target", "")
+        kind, target = each.get("Type", "").lower(), each.get("Target", "").strip(BLANK)
         out = each.get("TargetMode", "").lower() == "external" or bool(SCHEME.match(target))
         for family, word, what in RELATIONS:
             if word in kind and (out or family != "remote-template"):
                 found.add(family, where, f"{what}: {target}")
         if out and not (kind.endswith("/hyperlink") and is_plain(target)):
             found.add("external-links", where, f"{kind.rpartition('/')[2]} from {target}")
+        elif out:
+            package.links[source, each.get("Id", "")] = target
 
 
 def is_plain(target: str) -> bool:
     """Say whether a link only leads to a page once somebody clicks it."""
-    return bool(SAFE.match(target)) or not SCHEME.match(target)
+    bare = target.strip(BLANK)
+    return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
 
-def elements(root: Element, found: Found, where: str) -> None:
+def elements(root: Element, found: Found, where: str, part: str, package: Package) -> None:
     """Find elements and formulas that act."""
     for each in root.iter():
         tag = local(each)
@@ -129,14 +215,23 @@ def elements(root: Element, found: Found, where: str) -> None:
             formula(each.text or "", found, where)
         if tag == "definedName" and "auto_" in each.get("name", "").lower():
             found.add("xlm", where, f"a macro that starts by itself: {each.get('name', '')}")
-        if (link := each.get(XLINK)) and tag != "a" and SCHEME.match(link):
-            found.add("external-links", where, f"{tag} from {link}")
+        if tag.startswith("hlink") and not JUMPS.fullmatch(each.get("action", "")):
+            found.add("external-links", where, f"a click that does something: {each.get('action')}")
         for key, value in each.attrib.items():
-            word = key.rpartition("}")[2]
-            if (word == "src" and SCHEME.match(value)) or (word == "href" and key != XLINK and not is_plain(value)):
-                found.add("external-links", where, f"{tag} from {value}")
-            if key.endswith("}formula"):
-                formula(value.partition("=")[2] or value, found, where)
+            attribute(tag, key, value, found, where)
+            if key == XLINK and tag != "a" and not value.startswith("#"):
+                package.places.append((part, tag, value.strip(BLANK)))
+            if key[0] == "{" and REFERRING.match(key) and (tag, key.rpartition("}")[2]) not in CLICKED:
+                package.uses.setdefault((part.lower(), value), set()).add(tag)
+
+
+def attribute(tag: str, key: str, value: str, found: Found, where: str) -> None:
+    """Find attributes that lead elsewhere, and formulas in attributes."""
+    word = key.rpartition("}")[2]
+    if (word == "src" and SCHEME.match(value.strip(BLANK))) or (word == "href" and not is_plain(value)):
+        found.add("external-links", where, f"{tag} from {value}")
+    if word in ("formula", "expression", "condition") or word.endswith("range-address"):
+        formula(value, found, where)
 
 
 def formula(text: str, found: Found, where: str) -> None:
@@ -146,6 +241,8 @@ def formula(text: str, found: Found, where: str) -> None:
         found.add("dde", where, f"a DDE formula: {text}")
     if LINKED.search(JOINED.sub("", text)):
         found.add("external-links", where, f"a link that is none to a page: {text}")
+    if MEANT_ELSEWHERE.search(JOINED.sub("", text)):
+        found.add("external-links", where, f"{READS}: {text}")
     for family, shape, what in CALLS:
         if shape.search(bare):
             found.add(family, where, f"{what}: {text}")
@@ -159,8 +256,14 @@ def fields(root: Element, found: Found, where: str) -> None:
     ):
         if FIELD.search(told):
             found.add("dde", where, f"a DDE field: {told.strip()}")
-        elif FIELD_OUT.match(told) or FIELD_LINKED.search(told):
+        elif not is_shown(told) or FIELD_LINKED.search(told):
             found.add("external-links", where, f"a field that reads elsewhere: {told.strip()}")
+
+
+def is_shown(told: str) -> bool:
+    """Say whether a field is one of those that show, count or link."""
+    named = FIELD_NAME.match(told)
+    return named[1].upper() in FIELDS if named else not told.strip()
 
 
 def instructions(root: Element) -> Iterator[str]:

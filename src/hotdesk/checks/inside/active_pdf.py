@@ -18,8 +18,11 @@ END = rb"(?=[\s\0()<>\[\]{}/%]|\Z)"
 FOREIGN = re.compile(rb"\s*(?:(?!https?:|mailto:|tel:)[A-Za-z][A-Za-z0-9+.-]*:|\\\\|//)", re.I)
 STRING = rb"(?:\((?P<plain>(?:[^()\\]|\\.){0,999})|<(?P<hex>[0-9a-fA-F\s]*)>)"
 LINK = re.compile(rb"/(?:URI|Base)" + GAP + rb"(?:" + STRING + rb"|(?P<ref>" + REF + rb"))", re.S)
+FILE = re.compile(rb"/U?F" + GAP + STRING, re.S)
+AWAY = re.compile(rb"\s*(?:[A-Za-z][A-Za-z0-9+.-]+:[/\\]|[/\\]{2})")
 ESCAPED = re.compile(rb"\\([0-7]{1,3}|\r?\n|.)", re.S)
 NAME = re.compile(rb"#([0-9a-fA-F]{2})")
+ENDING = frozenset(bytes([each]) for each in b"\0\t\n\f\r ()<>[]{}/%")
 KEYS: tuple[tuple[str, bytes, str], ...] = (
     ("scripts", rb"/JavaScript" + END, "JavaScript"),
     ("scripts", rb"/JS" + GAP + rb"(?:\(|<|" + REF + rb")", "JavaScript"),
@@ -29,6 +32,10 @@ KEYS: tuple[tuple[str, bytes, str], ...] = (
     ("actions", rb"/SubmitForm" + END, "a form that sends what is in it"),
     ("actions", rb"/(?:Rendition|Movie|Sound)" + GAP + rb"(?:<<|" + REF + rb")", "something that plays"),
     ("actions", rb"/S" + GAP + rb"/(?:Rendition|Movie|Sound)" + END, "something that plays"),
+    ("external-links", rb"/FS" + GAP + rb"/URL" + END, "a file elsewhere"),
+    ("external-links", rb"/(?:FFilter|FDecodeParms)" + END, "a stream that lies in another file"),
+    ("external-links", rb"/OPI" + GAP + rb"(?:<<|" + REF + rb")", "a picture that lies in another file"),
+    ("embedded", rb"/Subtype" + GAP + rb"/(?:3D|Screen)" + END, "embedded media"),
     ("external-links", rb"/GoTo[RE]" + END, "a way into another file"),
     ("external-links", rb"/Ref" + GAP + rb"(?:<<|" + REF + rb")", "a page of another file"),
     ("embedded", rb"/EmbeddedFiles?" + END, "an embedded file"),
@@ -39,14 +46,19 @@ KEYS: tuple[tuple[str, bytes, str], ...] = (
     ("encrypted", rb"/Encrypt" + GAP + rb"(?:<<|" + REF + rb")", "encryption"),
 )
 RULES = tuple((family, re.compile(shape), what) for family, shape, what in KEYS)
-OPEN_ACTION = re.compile(
-    rb"/OpenAction" + GAP + rb"(\[|<<(?:[^<>]|<<[^<>]*>>)*>>|(\d+)" + GAP + rb"(\d+)" + GAP + rb"R|.)", re.S
+OPEN_ACTION = re.compile(rb"/OpenAction" + END)
+REFERENCE = re.compile(GAP + rb"(\d+)" + GAP + rb"(\d+)" + GAP + rb"R" + END)
+TOKEN = re.compile(
+    rb"[\s\0]*(<<|>>|\((?:[^()\\]|\\.)*\)|<[0-9a-fA-F\s]*>|/[^\s\0()<>\[\]{}/%]*|[\[\]]|[^\s\0()<>\[\]{}/%]+)", re.S
 )
+LONGEST_ACTION = 4096
+"""Bytes of the longest action that is read."""
+SHOWS = frozenset({b"/S", b"/D", b"/Type", b"/SD"})
+"""What an action has that shows a page of its own file: no other goes on to a next one."""
 STREAM = re.compile(rb"(?<!end)stream[^\r\n]{0,80}(?:\r\n|\n|\r)")
 """Readers go on in the next line, whatever else is on this one."""
 PACKED = re.compile(rb"/ObjStm" + END)
 OTHERWISE = re.compile(rb"/(?:Predictor|DecodeParms|DP)" + END)
-GO_TO = re.compile(rb"/S" + GAP + rb"/GoTo" + END)
 NUMBERS = re.compile(rb"\A" + GAP + rb"\d+" + GAP + rb"\d+")
 
 
@@ -68,8 +80,11 @@ def look(data: bytes, found: Found, where: str) -> None:
             if (target := linked(match, text)) is None or FOREIGN.match(target):
                 told = "somewhere" if target is None else target[:60].decode("latin-1")
                 found.add("external-links", where, f"a link that is none to a page: {told}")
+        for match in FILE.finditer(text):
+            if AWAY.match(target := spelt(match)):
+                found.add("external-links", where, f"a file elsewhere: {target[:60].decode('latin-1')}")
         for match in OPEN_ACTION.finditer(text):
-            if acts(match, (plain, *packed)):
+            if acts(text, match.end(), (plain, *packed)):
                 found.add("actions", where, "an action as soon as it is opened")
 
 
@@ -94,18 +109,42 @@ def spelt(match: re.Match[bytes]) -> bytes:
 
 
 def unescaped(data: bytes) -> bytes:
-    """Give names as they are meant: `/J#53` is `/JS`."""
-    return NAME.sub(lambda match: bytes([int(match[1], 16)]), data)
+    """Give names as they are meant: `/J#53` is `/JS`. What would end a name stays as it is written."""
+    return NAME.sub(lambda match: match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant, data)
 
 
-def acts(match: re.Match[bytes], texts: tuple[bytes, ...]) -> bool:
-    """Say whether what happens on opening is more than showing a page."""
-    target = match[1]
-    if match[2]:
-        shape = re.compile(rb"(?<!\d)" + match[2] + GAP + match[3] + GAP + rb"obj" + GAP + rb"(\[|<<.{0,400}?>>)", re.S)
-        named = [one[1] for text in texts for one in shape.finditer(text)]
-        return not named or any(one != b"[" and not GO_TO.search(one) for one in named)
-    return target != b"[" and not (target.startswith(b"<<") and GO_TO.search(target))
+def acts(text: bytes, at: int, texts: tuple[bytes, ...]) -> bool:
+    """Say whether what happens on opening is more than showing a page; an object counts as each text defines it."""
+    named = REFERENCE.match(text, at)
+    if not named:
+        return not shows_page(text, at)
+    shape = re.compile(rb"(?<!\d)" + named[1] + GAP + named[2] + GAP + rb"obj" + END)
+    places = [(one, match.end()) for one in texts for match in shape.finditer(one)]
+    return not places or not all(shows_page(*each) for each in places)
+
+
+def shows_page(text: bytes, at: int) -> bool:
+    """Say whether a place in the file stands here, or an action that goes to one and to nothing after that.
+
+    What is written in any unusual way, with a remark or brackets in a string, is something else.
+    """
+    first = TOKEN.match(text, at)
+    if first is None or first[1] != b"<<":
+        return first is not None and first[1] == b"["
+    keys: set[bytes] = set()
+    kinds: set[bytes] = set()
+    depth, before, place = 1, b"", first.end()
+    while token := TOKEN.match(text, place, at + LONGEST_ACTION):
+        word, place = token[1], token.end()
+        depth += (word in (b"<<", b"[")) - (word in (b">>", b"]"))
+        if depth == 0:
+            return kinds == {b"/GoTo"} and keys <= SHOWS
+        if depth == 1 and before == b"/S":
+            kinds.add(word)
+        elif depth == 1 and word.startswith(b"/") and before not in (b"/Type", b"/D"):
+            keys.add(word)
+        before = word if depth == 1 else b""
+    return False
 
 
 def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+import unicodedata
 
 from hotdesk.checks.inside.active_found import Found
 
@@ -28,9 +29,13 @@ INSIDE = re.compile(r"<(?:!doctype|html|svg|script|iframe|body|head|img)\b", re.
 NUMBER = re.compile(r"[+-]?\s?[$€£¥]?\s?[\d.,][\d.,'\u2019\s\u00a0\u202f()/-]*(?:[eE][+-]?\d+)?\s?[%$€£¥]?")
 SUM = re.compile(r"\d\s*[-/]\s*\d")
 DDE = re.compile(r"[=+\-@]\s*[\w.()+*/-]*\|\s*'?[^|!]{0,200}!", re.S)
-EQUALS = ("=", "@", "\uff1d", "\uff20")
-SIGNS = ("+", "-", "\uff0b", "\uff0d", "\u2212")
-"""What begins a formula; also as wide characters, which some programs take for the same."""
+EQUALS = ("=", "@")
+SIGNS = ("+", "-", "\u2212")
+"""What begins a formula; also in other widths, which some programs take for the same."""
+INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Zs", "Zl", "Zp", "Mn", "Me"})
+"""Kinds of characters that are not seen, and that programs drop before what begins a formula."""
+SEPARATOR = re.compile(r"[\s\ufeff\"']*sep=(.)", re.I)
+"""A first line by which a table says itself what parts its cells."""
 BY_ITSELF = ("\t", "\r", "\n")
 AWAY = r"\s*=\s*[\"']?\s*(?:https?:|ftp:|file:|//|\\\\)"
 FETCHING = r"(?:src|srcset|poster|background|action|formaction|data|(?:xlink:)?href)"
@@ -146,7 +151,7 @@ def table(text: str, named: bool, found: Found, where: str) -> None:
     for mark in others:
         for number, row in enumerate(rows(text, mark), 1):
             for cell in row:
-                if len(cell) > 1 and cell.startswith("="):
+                if len(cell) > 1 and first_of(visible(cell)) == "=":
                     found.add("formulas", f"{where}line {number}", f"a cell that is calculated somewhere: {cell}")
 
 
@@ -156,6 +161,9 @@ def delimiters(text: str, named: bool) -> list[str]:
     A text that is called no table is one when all its rows are as long.
     """
     lines = [line for line in text[: 1 << 20].splitlines() if line.strip()]
+    told = SEPARATOR.match(text)
+    if told:
+        return [told[1], *(mark for mark in ",;\t|" if mark != told[1])]
     if named:
         return sorted(",;\t|", key=lambda mark: -lines[0].count(mark)) if lines else []
     widths = {mark: {line.count(mark) for line in lines} for mark in ",;\t"}
@@ -168,20 +176,34 @@ def rows(text: str, mark: str) -> list[list[str]]:
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
     try:
         return list(csv.reader(lines, delimiter=mark))
-    except csv.Error:
+    except (csv.Error, TypeError, ValueError):
         return [line.split(mark) for line in lines]
 
 
 def calculates(cell: str, named: bool) -> bool:
     """Say whether a spreadsheet takes a cell for a formula."""
-    bare = cell.lstrip(" \u00a0'\"") if named else cell.strip()
-    if bare.startswith(BY_ITSELF) and bare.strip()[:1] in ("=", "+", "-", "@"):
+    bare = visible(cell)
+    sign = first_of(bare)
+    if sign in (*EQUALS, *SIGNS) and visible(cell, but=BY_ITSELF)[:1] in BY_ITSELF:
         return True
-    if bare[:1] in EQUALS:
+    if sign in EQUALS:
         return len(bare) > 1
-    if bare[:1] not in SIGNS:
+    if sign not in SIGNS:
         return False
-    return len(bare.strip()) > 1 and (named or bare[1:2] != " ") and not is_number(bare.strip())
+    return len(bare.strip()) > 1 and (named or bare[1:2] != " ") and not is_number(sign + bare[1:].strip())
+
+
+def visible(cell: str, but: tuple[str, ...] = ()) -> str:
+    """Give a cell from its first character that is seen, or is one of some others; quotes are none."""
+    for place, each in enumerate(cell):
+        if each in but or not (each in "'\"" or unicodedata.category(each) in INVISIBLE):
+            return cell[place:]
+    return ""
+
+
+def first_of(text: str) -> str:
+    """Give the first character, whatever its width."""
+    return text[:1] if text[:1].isascii() else unicodedata.normalize("NFKC", text[:1])
 
 
 def is_number(text: str) -> bool:

@@ -20,6 +20,12 @@ SMALL = 8 << 20
 END = b"PK\x05\x06"
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
 ENDED = struct.Struct("<4sHHHHIIH")
+EXTRA = struct.Struct("<HH")
+PLAIN_EXTRA = frozenset({0x0001, 0x000A, 0x5455, 0x5855, 0x7855, 0x7875, 0xA220, 0xCAFE})
+"""Fields of a member that say no more than times, owners, sizes and padding."""
+OTHER_NAME = 0x7075
+"""The field with a name that some programs show and use instead of the other."""
+LINK = 0o120000
 ESCAPED = re.compile(r"%[0-9a-fA-F]{2}")
 BROKEN = (
     zipfile.BadZipFile,
@@ -55,6 +61,9 @@ def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
         known[name.casefold()] = name
         if leads_out(name):
             found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or is written strangely")
+    for info in file.infolist():
+        if info.external_attr >> 16 & 0o170000 == LINK:
+            found.add("ambiguous-archive", where + info.filename, "a link to another file")
 
 
 def leads_out(name: str) -> bool:
@@ -80,12 +89,30 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
         signature, *_, name_size, more = LOCAL.unpack_from(data, info.header_offset)
         if signature != b"PK\x03\x04":
             raise zipfile.BadZipFile("a member is not where it is said to be")
+        begun = info.header_offset + LOCAL.size
+        name, local = data[begun : begun + name_size], data[begun + name_size : begun + name_size + more]
+        for fields in (info.extra, local):
+            if what := strange_field(fields, name):
+                found.add("ambiguous-archive", where + info.filename, what)
         if not at <= info.header_offset <= at + loose:
             found.add("ambiguous-archive", where + info.filename, "bytes before it that belong to no member, or to two")
         at = info.header_offset + LOCAL.size + name_size + more + info.compress_size
         loose = 24 if info.flag_bits & 8 else 0  # sizes that are told behind the member
     if file.infolist() and not at <= file.start_dir <= at + loose:
         found.add("ambiguous-archive", where, "bytes between its members and its list of them")
+
+
+def strange_field(extra: bytes, name: bytes) -> str:
+    """Say what of a member's extra fields gives it another meaning, or one that nobody here knows."""
+    at = 0
+    while at + EXTRA.size <= len(extra):
+        kind, size = EXTRA.unpack_from(extra, at)
+        value, at = extra[at + EXTRA.size : at + EXTRA.size + size], at + EXTRA.size + size
+        if kind == OTHER_NAME and value[5:] != name:
+            return f"another name for some programs: {value[5:105].decode('utf-8', 'replace')}"
+        if kind not in (*PLAIN_EXTRA, OTHER_NAME):
+            return f"a field that is not looked into: {kind:#06x}"
+    return "" if not extra[at:].strip(b"\0") and at <= len(extra) else "fields that break off"
 
 
 def is_directory(data: bytes, at: int) -> bool:

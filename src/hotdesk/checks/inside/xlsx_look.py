@@ -10,9 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import active_look  # type: ignore[import-not-found]
 import office  # type: ignore[import-not-found]
-import resident  # type: ignore[import-not-found]
 import xlsx_raw  # type: ignore[import-not-found]
 import xlsx_sources  # type: ignore[import-not-found]
 
@@ -214,9 +212,3 @@ def main() -> None:
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to parsers and office, it is a broken file
         told, pages = {"unreadable": f"{type(e).__name__}: {e}"[:LONGEST]}, []
     office.tell(told, pages)
-
-
-if __name__ == "__main__":
-    office.prepare_drawing()
-    resident.stay({"xlsx_look": main, "active_look": active_look.main})
-    main()

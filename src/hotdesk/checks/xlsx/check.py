@@ -20,7 +20,7 @@ from hotdesk.checks.xlsx.told import Book, Shown, read_book
 from hotdesk.desk.seam import Desk
 
 SECONDS = 120.0
-NEEDS = ("active_look", *active.NEEDS, "office", "sheet_look", "xlsx_colours", "xlsx_raw", "xlsx_sources")
+NEEDS = ("active_look", *active.NEEDS, *active.OFFICE_NEEDS)
 ALWAYS = ("opens", "errors", "calculated", "fresh", "circular", "families", "wrong-sheet", "unused", "text-numbers")
 NOT_CHECKED = (
     "macros, which were not run",
@@ -67,7 +67,8 @@ class XlsxCheck:
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's office open the file, calculate it, change it and print it."""
-        return await look(desk, "xlsx_look", self.request(path), seconds=SECONDS, needs=NEEDS)
+        request = self.request(path)
+        return await look(desk, "xlsx_look", request, seconds=SECONDS, needs=NEEDS, stays=active.STAYS)
 
     def request(self, path: str) -> Mapping[str, object]:
         """Say what to look at."""

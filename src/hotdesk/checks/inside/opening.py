@@ -1,0 +1,125 @@
+"""Opens a file as a trusting person does, every link updated, so that whatever it starts happens here and is seen.
+
+Runs inside a clean desk with an office. What it sends over the network is counted by the kernel and read by the host;
+what programs were asked to do otherwise is told from here: where PDF actions lead, and which other files are linked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import office  # type: ignore[import-not-found]
+import pypdfium2  # type: ignore[import-not-found]
+import pypdfium2.raw as pdfium  # type: ignore[import-not-found]
+
+LONGEST = 200
+"""Characters of the longest text that is told."""
+MAX_REQUESTS = 50
+MAX_PAGES = 200
+FULL_UPDATE, NO_UPDATE = 3, 0
+"""How LibreOffice treats links of a document it loads."""
+OPEN_PAGE = 0
+"""The event of a page that is shown."""
+PDF = b"%PDF-"
+LINK_LISTS = ("ExternalDocLinks", "SheetLinks", "AreaLinks", "DDELinks")
+"""Where a spreadsheet lists what it reads from elsewhere, of this machine as well."""
+
+
+def opened(path: str, *, links: bool, draw: bool) -> dict[str, object]:
+    """Open a file; say by what, what it asked for, and why it could not be opened if it could not."""
+    with open(path, "rb") as file:
+        is_pdf = PDF in file.read(1024)
+    tool = "PDFium" if is_pdf else "LibreOffice"
+    try:
+        requests = read_pdf(path) if is_pdf else read_office(path, links=links, draw=draw)
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to a program, it is a broken file
+        return {"by": tool, "requests": [], "why": f"{type(e).__name__}: {e}"[:LONGEST]}
+    told = [[what[:LONGEST], target[:LONGEST]] for what, target in requests]
+    return {"by": tool, "requests": told[:MAX_REQUESTS], "why": ""}
+
+
+def read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:
+    """Load a document, and draw it where no check does so later: pictures are fetched when they are drawn."""
+    found: list[tuple[str, str]] = []
+    with office.opened(path, UpdateDocMode=FULL_UPDATE if links else NO_UPDATE) as document:
+        if links:
+            found += update_links(document)
+        if draw:
+            with tempfile.TemporaryDirectory() as folder:
+                office.as_pdf(document, str(Path(folder, "pages.pdf")))
+    return found
+
+
+def update_links(document: Any) -> Iterator[tuple[str, str]]:
+    """Have a document update its links; give those it says it has."""
+    for name in LINK_LISTS:
+        for target in names(getattr(document, name, None)):
+            yield "a link to another document", target
+    sections: Any = getattr(document, "TextSections", None)
+    for name in names(sections):
+        if target := sections.getByName(name).FileLink.FileURL:
+            yield "a section from another document", target
+    if hasattr(document, "updateLinks"):
+        document.updateLinks()
+
+
+def names(listed: Any) -> list[str]:
+    """Give the names of what an office lists; what it only counts has none."""
+    if hasattr(listed, "ElementNames"):
+        return list(listed.ElementNames)
+    return [f"link {place + 1}" for place in range(listed.Count)] if hasattr(listed, "Count") else []
+
+
+class Viewer:
+    """A PDF viewer that carries out no action, and writes down each that PDFium would not leave to a click."""
+
+    def __init__(self, path: str) -> None:
+        self.requests: list[tuple[str, str]] = []
+        self.file = pypdfium2.PdfDocument(path)
+        self.calls = pdfium.FPDF_FORMFILLINFO()
+        self.calls.version = 2
+        self.answer("FFI_DoURIAction", lambda _, target: self.note("an action that opens an address", target))
+        self.answer("FFI_ExecuteNamedAction", lambda _, name: self.note("an action of the viewer", name))
+
+    def answer(self, name: str, call: Any) -> None:
+        """Set what PDFium calls for an action."""
+        kinds = dict(pdfium.FPDF_FORMFILLINFO._fields_)
+        setattr(self.calls, name, kinds[name](call))
+
+    def note(self, what: str, target: Any) -> None:
+        """Write down an action."""
+        if len(self.requests) < MAX_REQUESTS:
+            self.requests.append((what, text_of(target)))
+
+    def show(self) -> list[tuple[str, str]]:
+        """Open the document and show its pages; give the actions it started."""
+        form = pdfium.FPDFDOC_InitFormFillEnvironment(self.file, self.calls)
+        if not form:
+            raise ValueError("PDFium has no viewer for it")
+        try:
+            pdfium.FORM_DoDocumentJSAction(form)
+            pdfium.FORM_DoDocumentOpenAction(form)
+            for place in range(min(len(self.file), MAX_PAGES)):
+                page = self.file[place]
+                pdfium.FORM_OnAfterLoadPage(page, form)
+                pdfium.FORM_DoPageAAction(page, form, OPEN_PAGE)
+                pdfium.FORM_OnBeforeClosePage(page, form)
+                page.close()
+        finally:
+            pdfium.FPDFDOC_ExitFormFillEnvironment(form)
+        return self.requests
+
+
+def text_of(target: Any) -> str:
+    """Give a text that PDFium passed."""
+    data = target if isinstance(target, bytes) else ctypes.cast(target, ctypes.c_char_p).value
+    return (data or b"").decode("utf-8", "replace")
+
+
+def read_pdf(path: str) -> list[tuple[str, str]]:
+    """Open a PDF in a viewer that writes actions down."""
+    return Viewer(path).show()

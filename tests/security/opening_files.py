@@ -1,0 +1,126 @@
+"""Files that act when they are opened, one way each, by the family they are found by; and files that do not."""
+
+from __future__ import annotations
+
+from tests.hostile_files import (
+    RELATION,
+    calculated,
+    docx,
+    framed,
+    ods,
+    odt,
+    open_document,
+    pdf,
+    picture,
+    pptx,
+    relations,
+    renamed_zip,
+    xlsx,
+)
+
+PAGE = ("h1", "hyperlink", "https://page.test/", True)
+"""A relation to a page, as a link that somebody clicks has it."""
+SETTINGS = {
+    "word/settings.xml": f'<a xmlns:r="{RELATION}"><attachedTemplate r:id="h1"/></a>',
+    "word/_rels/settings.xml.rels": relations(PAGE),
+}
+SVG = '<svg xmlns="http://www.w3.org/2000/svg"><image href="http://svg.test/a.png"/></svg>'
+OBJECT = '<w:p><w:r><w:object><o:OLEObject r:id="h1" Type="Link"/></w:object></w:r></w:p>'
+SHAPE = '<w:p><w:r><w:pict><v:shape style="width:9pt;height:9pt">{}</v:shape></w:pict></w:r></w:p>'
+FIELD = '<w:p><w:fldSimple w:instr="{}"><w:r><w:t>x</w:t></w:r></w:fldSimple></w:p>'
+SPELT = 'INDIRECT("\'fi"&amp;"le:///etc/passwd\'#A.A1")'
+SOURCE = '<table:table-source xlink:href="{}" table:table-name="S"/>'
+MACRO = '<text:p><text:a xlink:href="vnd.sun.star.script:a">x</text:a></text:p>'
+GROUND = '<style:paragraph-properties><style:background-image xlink:href="http://ground.test/a.png"/>'
+STYLE = (
+    '<office:automatic-styles><style:style style:name="P" style:family="paragraph">'
+    f"{GROUND}</style:paragraph-properties></style:style></office:automatic-styles>"
+)
+STYLED = '<text:p text:style-name="P">Text.</text:p>'
+OPEN = "urn:oasis:names:tc:opendocument:xmlns"
+FLAT = f'<?xml version="1.0"?><a xmlns:t="{OPEN}:table:1.0"><c t:formula="of:=[\'ftp://x.test/b.ods\'#$S.A1]"/></a>'
+OLD = b'<?xml version="1.0"?><?mso-application progid="Word.Document"?><a/>'
+GOES_ON = "/Next << /S /URI /URI (http://pdf.test/) >> >>"
+JUMP = "/OpenAction << /S /GoTo /D"
+STREAM = "<< /Length 0 /F (http://x.test/a) >>\nstream\n\nendstream"
+File = tuple[str, bytes]
+FETCHES: dict[str, File] = {
+    "a picture by a link to a page": ("a.docx", docx(picture('r:link="h1"'), PAGE)),
+    "a picture inside by a link to a page": ("a.docx", docx(picture('r:embed="h1"'), PAGE)),
+    "an old picture by a link to a page": ("a.docx", docx(SHAPE.format('<v:imagedata r:id="h1"/>'), PAGE)),
+    "an old picture by another name": ("a.docx", docx(SHAPE.format('<v:imagedata o:relid="h1"/>'), PAGE)),
+    "an object by a link to a page": ("a.docx", docx(OBJECT, PAGE)),
+    "a template by a link to a page": ("a.docx", docx("", parts=SETTINGS)),
+    "a field nobody listed": ("a.docx", docx(FIELD.format("PRINT x"))),
+    "a field that reads a document": ("a.docx", docx(FIELD.format("INCLUDE x"))),
+    "a slide's picture by a link to a page": ("a.pptx", pptx('r:link="h1"', PAGE)),
+    "a slide's click that starts a program": ("a.pptx", pptx('r:embed="r9"', click="ppaction://program")),
+    "a slide's link without a click": ("a.pptx", pptx('r:embed="r9"', PAGE, event="hlinkHover")),
+    "a picture of a sheet by a link to a page": ("a.xlsx", xlsx("1+1", '<picture r:id="h1"/>', PAGE)),
+    "a formula that reads by FTP": ("a.xlsx", xlsx("'ftp://x.test/[b.xlsx]S'!A1")),
+    "a formula that reads a file": ("a.xlsx", xlsx("'file:///etc/[b.xlsx]S'!A1")),
+    "a formula that reads another book": ("a.xlsx", xlsx("[b.xlsx]S!A1")),
+    "a formula that reads what it spells": ("a.xlsx", xlsx(SPELT)),
+    "another office's formula by FTP": ("a.ods", ods(calculated("of:=['ftp://x.test/b.ods'#$S.A1]"))),
+    "another office's formula of a file": ("a.ods", ods(calculated("of:=['file:///etc/passwd'#$S.A1]"))),
+    "another office's formula nearby": ("a.ods", ods(calculated("of:=['../b.ods'#$S.A1]"))),
+    "a table from nearby": ("a.ods", ods("<table:table-cell/>", SOURCE.format("../b.ods"))),
+    "a table from elsewhere": ("a.ods", ods("<table:table-cell/>", SOURCE.format("http://x.test/b.ods"))),
+    "a formula in one text": ("a.fods", FLAT.encode()),
+    "a link that is a macro": ("a.odt", odt(MACRO)),
+    "a picture from nearby": ("a.odt", odt(framed('<draw:image xlink:href="../a.png"/>'))),
+    "a ground from elsewhere": ("a.odt", odt(STYLED, STYLE)),
+    "a PDF's file by its address": ("a.pdf", pdf("", "", "<< /FS /URL /F (http://x.test/a) >>")),
+    "a PDF's stream by its address": ("a.pdf", pdf("", "", STREAM)),
+}
+CONTINUES: dict[str, File] = {
+    "a PDF that goes on": ("a.pdf", pdf(f"{JUMP} [3 0 R /Fit] {GOES_ON}")),
+    "a PDF that goes on elsewhere": (
+        "a.pdf",
+        pdf(
+            "/OpenAction 4 0 R",
+            "",
+            "<< /S /GoTo /D [3 0 R /Fit] /Next [5 0 R] >>",
+            "<< /S /URI /URI (http://a.test) >>",
+        ),
+    ),
+    "a PDF that goes on behind a remark": ("a.pdf", pdf(f"{JUMP} [3 0 R /Fit] % >>\n{GOES_ON}")),
+    "a PDF that goes on behind brackets": ("a.pdf", pdf(f"{JUMP} (a(b)>>) {GOES_ON}")),
+    "a PDF that goes on behind a name": ("a.pdf", pdf(f"{JUMP} /A#3e#3e {GOES_ON}")),
+}
+CELLS: dict[str, File] = {
+    "a table that says what parts it": ("a.csv", b"sep=^\na,b^=1+1\n"),
+    "a cell behind nothing to see": ("a.csv", "a,b\n\u200b=1+1,2\n".encode()),
+    "a cell behind a mark": ("a.csv", "a,b\n\ufeff=1+1,2\n".encode()),
+    "a cell behind several": ("a.csv", "a,b\n\u2060\u00ad\u202f=1+1,2\n".encode()),
+    "a cell that begins in small": ("a.csv", "a,b\n\ufe66A1,2\n".encode()),
+}
+OTHERS: dict[str, tuple[str, File]] = {
+    "a drawing that fetches, as a part": (
+        "external-references",
+        ("a.docx", docx("", parts={"word/media/a.xml": SVG})),
+    ),
+    "a formula that runs Python elsewhere": ("scripts", ("a.xlsx", xlsx("_xlfn._xlws.PY(0,1)"))),
+    "a query by another name": ("queries", ("a.xlsx", xlsx("1", parts={"xl/x.xml": "<queryTable/>"}))),
+    "an old document in one text": ("legacy-format", ("a.xml", OLD)),
+    "an archive with another name": ("ambiguous-archive", ("a.zip", renamed_zip("a.txt", "a.exe"))),
+    "an archive with a field": ("ambiguous-archive", ("a.zip", renamed_zip("a.txt", "a.txt", 0x6375))),
+}
+ACTS: dict[str, tuple[str, File]] = {
+    **{what: ("external-links", file) for what, file in FETCHES.items()},
+    **{what: ("actions", file) for what, file in CONTINUES.items()},
+    **{what: ("formulas", file) for what, file in CELLS.items()},
+    **OTHERS,
+}
+"""Every file, and the family it is found by when nobody opens it."""
+LINKED = docx('<w:p><w:hyperlink r:id="h1"><w:r><w:t>A page.</w:t></w:r></w:hyperlink></w:p>', PAGE)
+CLICKED = "/Annots [<< /Type /Annot /Subtype /Link /Rect [0 0 9 9] /A << /S /URI /URI (https://page.test/) >> >>]"
+HONEST: dict[str, File] = {
+    "a document with a link": ("a.docx", LINKED),
+    "a workbook": ("a.xlsx", xlsx('HYPERLINK("https://page.test/","a")')),
+    "slides with a link": ("a.pptx", pptx('r:embed="r9"', PAGE, event="hlinkClick")),
+    "a text with a link": ("a.odt", odt('<text:p><text:a xlink:href="https://page.test/">A page.</text:a></text:p>')),
+    "a table": ("a.ods", ods(calculated("of:=1+1"))),
+    "a deck": ("a.odp", open_document("presentation", '<draw:page draw:name="a"/>')),
+    "a PDF with a link": ("a.pdf", pdf(f"{JUMP} [3 0 R /Fit] >>", CLICKED)),
+}
