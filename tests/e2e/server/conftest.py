@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +47,8 @@ def server(home: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
-    """Run a server, with settings if they are told; in the end it is asked to stop, and does."""
+def served(folder: Path, *options: str, config: str = "", env: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """Run a server, with settings and variables if they are told; in the end it is asked to stop, and does."""
     folder.mkdir(mode=0o755)
     (folder / "etc").mkdir()
     (folder / "etc/config.toml").write_text(config)
@@ -58,7 +58,9 @@ def served(folder: Path, *options: str, config: str = "") -> Iterator[Served]:
     source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # a copy without a guard
     with log.open("wb") as written:
         process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", "0", *options], stderr=written, env={**environment(settings), **source}
+            [PROGRAM, "serve", "--port", "0", *options],
+            stderr=written,
+            env={**environment(settings), **source, **(env or {})},
         )
     try:
         url = wait(process, log)
