@@ -87,6 +87,8 @@ def test_a_paused_job_goes_on_with_a_key_and_with_no_model_that_is_not_allowed(
     assert "no key was found" in told["why"]
     refused = api.post(f"/jobs/{job}/resume", json={"models": ["chat:x@http://127.0.0.1:1/v1"]})
     assert (refused.status_code, refused.json()["code"]) == (400, "brief.models")
+    for key in ("", "a b", "x\n", "schl\u00fcssel", "x" * 501):
+        assert api.post(f"/jobs/{job}/resume", json={"key": key}).status_code == 422
     changed = api.post(f"/jobs/{job}/resume", json={"models": ["anthropic:claude-sonnet-5"]})
     assert changed.status_code == 202
     told = job_when(api, job, "paused")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Annotated, Literal
 
 import anyio
 from fastapi import APIRouter, Path, Response
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
 from hotdesk.api.native import templates
@@ -37,6 +38,7 @@ from hotdesk.job.held import is_held
 from hotdesk.job.tale import Tale, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
+KEY_SHAPE = re.compile(r"[!-~]+")
 ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
 """Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
 
@@ -76,6 +78,13 @@ class JobOrder(Model):
         return self
 
 
+def require_key(told: SecretStr | None) -> SecretStr | None:
+    """Refuse what no header could hold."""
+    if told is not None and not KEY_SHAPE.fullmatch(told.get_secret_value()):
+        raise ValueError("a key is one word of plain characters")
+    return told
+
+
 class ResumeOrder(Model):
     """What holds from now on instead of what held before."""
 
@@ -85,6 +94,7 @@ class ResumeOrder(Model):
     key: Annotated[
         SecretStr | None,
         Field(max_length=500, description="A provider's key for the first of the models, for this process alone."),
+        AfterValidator(require_key),
     ] = None
 
 
