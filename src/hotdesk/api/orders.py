@@ -53,14 +53,16 @@ def command(
 
     `listed`: the models the operator lists for jobs of this server.
     """
-    known = {"requester", "approve", *NUMBERS} | ({"template", "models", "planners"} if act == "work" else set())
+    own = {"template", "models", "planners"} if act == "work" else {"models", "key"}
+    known = {"requester", "approve", *NUMBERS} | own
     if unknown := sorted(set(options) - known):
         raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
     limits = [word for name in ("approve", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
         known_models = [word for name in listed for word in ("--listed", name)]
-        return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *limits]
+        more = [*models("models", options.get("models", []), listed), *(["--key-stdin"] if options.get("key") else [])]
+        return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *more, *limits]
     thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []), listed)]
     script = scripted(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]

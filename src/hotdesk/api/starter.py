@@ -7,8 +7,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -69,10 +69,17 @@ class Starter:
         return await self.begin("work", tenant, job, options, take)
 
     async def resume(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Go on with a job that stopped; options: requester, approve, seconds, tokens, dollars, acts."""
+        """Go on with a job that stopped; options: requester, models, approve, seconds, tokens, dollars, acts."""
         return await self.begin("resume", tenant, job, options, take)
 
-    async def begin(self, act: str, tenant: str, job: str, options: Mapping[str, object], take: Take | None) -> int:
+    async def resume_with_key(self, tenant: str, job: str, take: Take | None, key: bytes, **options: object) -> int:
+        """Go on with a job, with a key for its model: only its process has it, and only while it runs."""
+        with memory_of(key) as fd:
+            return await self.begin("resume", tenant, job, {**options, "key": True}, take, fd)
+
+    async def begin(
+        self, act: str, tenant: str, job: str, options: Mapping[str, object], take: Take | None, *fds: int
+    ) -> int:
         """Start a job's process, however impatient the asker: what was started is known to run."""
         if self.is_running(tenant, job):
             raise BriefError(f"job {job[:40]} runs already")
@@ -82,7 +89,7 @@ class Starter:
         self.codes.pop((tenant, job), None)
         try:
             with anyio.CancelScope(shield=True):
-                pid = await self.ask({"ask": act, "tenant": tenant, "job": job, "options": dict(options)})
+                pid = await self.ask({"ask": act, "tenant": tenant, "job": job, "options": dict(options)}, *fds)
         except HotdeskError:
             del self.running[tenant, job]
             self.give_back(tenant, job)
@@ -110,13 +117,8 @@ class Starter:
 
     async def keep_secret(self, tenant: str, name: str, kind: str, value: bytes) -> None:
         """Put a secret into a tenant's vault; `BriefError` says what is wrong with it."""
-        fd = os.memfd_create("secret", os.MFD_CLOEXEC)
-        try:
-            os.write(fd, value)
-            os.lseek(fd, 0, os.SEEK_SET)
+        with memory_of(value) as fd:
             await self.ask({"ask": "secret", "tenant": tenant, "name": name, "kind": kind}, fd)
-        finally:
-            os.close(fd)
 
     async def forget_secret(self, tenant: str, name: str) -> None:
         """Remove a secret from a tenant's vault."""
@@ -186,6 +188,18 @@ class Starter:
                     running.set()
                 for told in self.ended:
                     told(tenant, job, code)
+
+
+@contextmanager
+def memory_of(value: bytes) -> Iterator[int]:
+    """Give a descriptor from which a secret can be read, for the length of a block."""
+    fd = os.memfd_create("secret", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, value)
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()) -> Starter:

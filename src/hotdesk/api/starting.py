@@ -138,7 +138,7 @@ class Starting:
             case {"ask": "keeper", "tenant": str(tenant)} if len(fds) == 1:
                 return self.start_keeper(tenant, fds[0])
             case {"ask": "work" | "resume" as act, "tenant": str(tenant), "job": str(job), "options": dict(options)}:
-                return self.start_job(act, tenant, job, options)
+                return self.start_job(act, tenant, job, options, fds)
             case {"ask": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
                 return self.signal(tenant, job, number)
             case {"ask": str(ask), "tenant": str(tenant), "number": int(number)} if ask in ERRANDS:
@@ -155,15 +155,15 @@ class Starting:
         self.keepers.add(pid)
         return pid
 
-    def start_job(self, act: str, tenant: str, job: str, options: Mapping[str, object]) -> int:
-        """Start a job of a tenant, or go on with one."""
+    def start_job(self, act: str, tenant: str, job: str, options: Mapping[str, object], fds: list[int]) -> int:
+        """Start a job of a tenant, or go on with one; it reads a model's key where one came with the request."""
         if (tenant, job) in self.jobs:
             raise BriefError(f"job {job[:40]} runs already")
         settings = for_tenant(self.settings, tenant)
         folder = orders.folder_of(settings, job)
         argv = orders.command(act, folder, job, options, self.templates, self.models)
         with orders.outputs(folder) as (said, complained), open(os.devnull, "rb") as nothing:
-            places = (nothing.fileno(), said, complained)
+            places = (fds[0] if options.get("key") and fds else nothing.fileno(), said, complained)
             pid = run(argv, tenant, orders.requester(options), *places, passed=(*PASSED, *OF_MODELS))
         self.jobs[tenant, job] = pid
         return pid

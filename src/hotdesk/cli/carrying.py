@@ -154,8 +154,11 @@ def choose(arguments: argparse.Namespace) -> Chosen:
     )
 
 
-def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None) -> Brain:
-    """Give who thinks. A script is run here: call it once this process has given up what a script shall not have."""
+def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None, key: str = "") -> Brain:
+    """Give who thinks; `key` is for the first model, and others at its address.
+
+    A script is run here: call it once this process has given up what a script shall not have.
+    """
     if chosen.replay:
         folder = papers.find(settings.lib / "jobs", chosen.replay)
         again = replayed(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
@@ -174,7 +177,8 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
     known: dict[str, Model] = {}
     prices = Prices({name: Price(each.input, each.output, each.cached) for name, each in settings.prices.items()})
     for name in (*job.models.plan, *job.models.act):
-        found = names.find(name, prices=prices)
+        theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
+        found = names.find(name, prices=prices, **theirs)
         known[name] = Record(found, record) if record is not None else found
     planners = [known[name] for name in job.models.plan]
     return Brain(job, planners, [known[name] for name in job.models.act] or planners)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,9 @@ class Run:
     goes_on: bool = False
     json: bool = False
     record: Path | None = None
+    key: str = field(default="", repr=False)
+    """For its first model, where it is not this process's own."""
+    anew: bool = False
     order: Order | None = None
     board: Board | None = None
     stream: JsonLines | None = None
@@ -78,9 +81,10 @@ class Run:
             try:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.ready()
-                    brain = brain_of(self.chosen, job, self.settings, self.record)
+                    brain = brain_of(self.chosen, job, self.settings, self.record, self.key)
                     self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
                     self.order.kept, self.order.by = self.chosen.as_bytes(), described()
+                    self.order.anew = self.anew
                     try:
                         async with anyio.create_task_group() as tasks:
                             tasks.start_soon(self.tick)
@@ -190,7 +194,13 @@ def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None, 
     return Run(settings, chosen, job or new_id(), json=json, record=record).carry_out()
 
 
-def go_on(settings: Config, kept: Chosen, job: str, limits: dict[str, Any], *, json: bool) -> int:
-    """Go on with a job, within other limits where they are given."""
+def go_on(
+    settings: Config, kept: Chosen, job: str, limits: dict[str, Any], *, json: bool, key: str = "", anew: bool = False
+) -> int:
+    """Go on with a job, within other limits and with a key for its model where they are given.
+
+    `anew`: whether what is carried out has changed, and is kept so for whoever goes on next.
+    """
     told = {name: value for name, value in limits.items() if value is not None}
-    return Run(settings, replace(kept, limits={**kept.limits, **told}), job, True, json).carry_out()
+    chosen = replace(kept, limits={**kept.limits, **told})
+    return Run(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 from hotdesk import config
+from hotdesk.brain.models import names
 from hotdesk.cli import options
-from hotdesk.cli.carrying import add_limits, limits_of, read_chosen, require_ordered
+from hotdesk.cli.carrying import Chosen, add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.ids import MIN_PREFIX, begin_with
 from hotdesk.cli.job_run import go_on
 from hotdesk.cli.pause import each
@@ -16,12 +19,17 @@ from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, printable
 from hotdesk.job import papers
 
+LONGEST_KEY = 500
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
     parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
     parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
+    model = "go on with this model instead, as anthropic:MODEL; again: a fallback"
+    parser.add_argument("--model", action="append", metavar="NAME", help=model)
+    parser.add_argument("--key-stdin", action="store_true", help="read the model's key from standard input")
     parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
     add_limits(parser)
     options.add_json(parser, options.STREAM)
@@ -38,6 +46,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk resume $DESK
       hotdesk resume $JOB
       hotdesk resume $JOB --acts 200
+      hotdesk resume $JOB --model anthropic:claude-sonnet-5
+      hotdesk resume $JOB --key-stdin < key.txt
     """
     settings = config.load()
     jobs = [each for name in arguments.ids for each in found(settings.lib / "jobs", name)]
@@ -47,9 +57,31 @@ def main(arguments: argparse.Namespace) -> int:
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
     kept = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
+    if arguments.model:
+        kept = with_models(kept, arguments.model)
     if arguments.ordered is not None:
         require_ordered(kept, arguments.ordered, arguments.installed, arguments.listed)
-    return go_on(settings, kept, jobs[0], limits_of(arguments), json=arguments.json)
+    key = read_key() if arguments.key_stdin else ""
+    return go_on(
+        settings, kept, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
+    )
+
+
+def with_models(kept: Chosen, models: list[str]) -> Chosen:
+    """Give what is kept of a job with other models."""
+    if kept.is_recorded:
+        raise BriefError("a script carries this job out, and asks no model; resume it without --model")
+    for name in models:
+        names.parts(name)
+    return replace(kept, plan=tuple(models), act=tuple(models))
+
+
+def read_key() -> str:
+    """Read a provider's key: one line, and nothing that a header could not hold."""
+    key = sys.stdin.readline(LONGEST_KEY + 1).strip()
+    if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise BriefError("standard input holds no key: one line of plain characters")
+    return key
 
 
 def found(jobs: Path, name: str) -> list[str]:

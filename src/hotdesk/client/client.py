@@ -107,9 +107,12 @@ class Client:
         """Have a job stop where it can go on."""
         return read(Job, await self.line.call("POST", f"/jobs/{job}/stop"))
 
-    async def resume(self, job: str, limits: Mapping[str, float] | None = None) -> Job:
+    async def resume(
+        self, job: str, limits: Mapping[str, float] | None = None, models: Sequence[str] = (), key: str = ""
+    ) -> Job:
         """Go on with a job."""
-        return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", {"limits": dict(limits or {})}))
+        told = {"limits": dict(limits or {}), "models": list(models), **({"key": key} if key else {})}
+        return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", told))
 
     async def allow(self, job: str, rule: str) -> Allowed:
         """Let a job's desks reach something more, now and later; its brief's denies and the ceiling stand above it."""

@@ -52,6 +52,8 @@ class Order:
     """What is kept for whoever goes on with it: the brief as it was read, who thinks."""
     by: str = field(default_factory=lambda: f"uid {os.getuid()} pid {os.getpid()}")
     """Who asked for it."""
+    anew: bool = False
+    """Whether a job that goes on is kept as `kept` says from now on."""
     exact: bool = False
     """Whether a script acts."""
     log: JobLog | None = None
@@ -70,6 +72,8 @@ def begun(order: Order, brain: Brain) -> Iterator[Line]:
     with held(folder.folder):
         line = line_of(order, brain, folder)
         refuse_ended(line)
+        if order.goes_on and order.anew:
+            folder.keep_order(order.kept)
         line.log.note(first_event(order, brain, line.past))
         with line.journaled():
             yield line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +50,10 @@ def server(home: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def served(folder: Path, *options: str, config: str = "", through: Sequence[str] = ()) -> Iterator[Served]:
-    """Run a server, with settings if they are told, `through` another command; in the end it is asked to stop."""
+def served(
+    folder: Path, *options: str, config: str = "", through: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """Run a server with settings and variables, `through` another command; in the end it is asked to stop."""
     folder.mkdir(mode=0o755)
     (folder / "etc").mkdir()
     (folder / "etc/config.toml").write_text(config)
@@ -62,7 +64,7 @@ def served(folder: Path, *options: str, config: str = "", through: Sequence[str]
     with log.open("wb") as written:
         process = subprocess.Popen(
             [*through, PROGRAM, "serve", "--port", "0", *options], stderr=written,
-            env={**environment(settings), **source, stalls.SWITCH: STALL},
+            env={**environment(settings), **source, stalls.SWITCH: STALL, **(env or {})},
         )  # fmt: skip
     try:
         url = wait(process, log)

@@ -67,6 +67,36 @@ def test_events_from_now_on_begin_with_the_newest_number_and_nothing_old(api: ht
     assert told.splitlines() == [f"id: {rows[-1]['id']}", "retry: 2000", ""]
 
 
+def test_no_model_and_half_a_name_are_answered_in_words(api: httpx.Client) -> None:
+    brief = 'goal = "x"\ndeliverables = [{path = "a.json", check = "json"}]\n'
+    assert api.get("/jobs/models").json() == {"items": [], "default": None, "providers": ["anthropic", "openai"]}
+    for models, words in ((None, "this server has no default"), (["gpt-5"], "write openai:gpt-5"),
+                          (["claude"], "write anthropic:MODEL, as in anthropic:claude-sonnet-5")):  # fmt: skip
+        told = api.post("/jobs", json={"brief": brief, **({"models": models} if models else {})})
+        assert (told.status_code, told.json()["code"]) == (400, "brief.models")
+        assert words in told.json()["message"]
+
+
+def test_a_paused_job_goes_on_with_a_key_and_with_no_model_that_is_not_allowed(
+    api: httpx.Client, server: Served
+) -> None:
+    brief = 'goal = "x"\ndeliverables = [{path = "a.json", check = "json"}]\n'
+    job = api.post("/jobs", json={"brief": brief, "models": ["openai:gpt-5"]}).raise_for_status().json()["id"]
+    told = job_when(api, job, "paused")
+    assert told["needs_model"]
+    assert "no key was found" in told["why"]
+    refused = api.post(f"/jobs/{job}/resume", json={"models": ["chat:x@http://127.0.0.1:1/v1"]})
+    assert (refused.status_code, refused.json()["code"]) == (400, "brief.models")
+    for key in ("", "a b", "x\n", "schl\u00fcssel", "x" * 501):
+        assert api.post(f"/jobs/{job}/resume", json={"key": key}).status_code == 422
+    changed = api.post(f"/jobs/{job}/resume", json={"models": ["anthropic:claude-sonnet-5"]})
+    assert changed.status_code == 202
+    told = job_when(api, job, "paused")
+    assert "anthropic:claude-sonnet-5 could not be asked" in told["why"]
+    assert api.post(f"/jobs/{job}/resume", json={}).status_code == 202  # the other model is kept
+    assert "anthropic:claude-sonnet-5 could not be asked" in job_when(api, job, "paused")["why"]
+
+
 def events(api: httpx.Client, path: str, headers: dict[str, str] | None = None) -> list[dict[str, object]]:
     """Read a stream to its end."""
     lines = api.get(path, headers=headers).raise_for_status().text.splitlines()

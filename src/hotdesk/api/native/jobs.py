@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,9 +12,9 @@ from typing import Annotated, Literal
 
 import anyio
 from fastapi import APIRouter, Path, Response
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from hotdesk.api.models import EXAMPLES, refusal
+from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
 from hotdesk.api.native import templates
 from hotdesk.api.native.asking import Asked, ForJobs
 from hotdesk.api.native.briefs import Sent, lay_out
@@ -37,6 +38,7 @@ from hotdesk.job.held import is_held
 from hotdesk.job.tale import Tale, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
+KEY_SHAPE = re.compile(r"[!-~]+")
 ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
 """Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
 
@@ -76,11 +78,39 @@ class JobOrder(Model):
         return self
 
 
+def require_key(told: SecretStr | None) -> SecretStr | None:
+    """Refuse what no header could hold."""
+    if told is not None and not KEY_SHAPE.fullmatch(told.get_secret_value()):
+        raise ValueError("a key is one word of plain characters")
+    return told
+
+
 class ResumeOrder(Model):
     """What holds from now on instead of what held before."""
 
     limits: Limits = Limits()
     approve: Literal["auto", "risky", "plan", "every"] | None = None
+    models: Annotated[list[ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
+    key: Annotated[
+        SecretStr | None,
+        Field(max_length=500, description="A provider's key for the first of the models, for this process alone."),
+        AfterValidator(require_key),
+    ] = None
+
+
+class ModelsShown(Model):
+    """Models that jobs may use."""
+
+    items: list[str] = Field(description="Those the operator lists; empty: every one of the providers.")
+    default: str | None = Field(description="What is used where none is named; null: one must be named.")
+    providers: list[str] = Field(description="Whose models may be named where none is listed.")
+
+
+@router.get("/models", summary="Models for jobs")
+async def list_models(asked: ForJobs) -> ModelsShown:
+    """Say which models a job may name here."""
+    listed = asked.native.serving.models
+    return ModelsShown(items=list(listed), default=listed[0] if listed else None, providers=list(PROVIDERS))
 
 
 @router.post("", status_code=201, summary="Start a job")
@@ -189,11 +219,17 @@ async def resume(asked: ForJobs, job: JobName, told: ResumeOrder | None = None) 
         raise Problem(409, "job.running", f"somebody works at job {job} already")
     if not folder_of(asked.tenant.settings, job).is_dir():
         raise Problem(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
-    given = told or ResumeOrder()
-    options = {**given.limits.model_dump(exclude_none=True), "approve": given.approve}
+    given = told or ResumeOrder(models=[])
+    require_models(given.models, asked.native.serving.models)
+    options = {**given.limits.model_dump(exclude_none=True), "approve": given.approve, "models": list(given.models)}
+    options["requester"] = asked.caller.name
     request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(job)
     take = partial(asked.tenant.host.take, **(request.takes if request is not None else takes()))
-    await asked.native.jobs.starter.resume(asked.tenant.name, job, take, requester=asked.caller.name, **options)
+    starter, key = asked.native.jobs.starter, given.key.get_secret_value().encode() if given.key else b""
+    if key:
+        await starter.resume_with_key(asked.tenant.name, job, take, key, **options)
+    else:
+        await starter.resume(asked.tenant.name, job, take, **options)
     return await get_job(asked, job)
 
 

@@ -19,6 +19,9 @@ from hotdesk.job.draft import as_draft
 from hotdesk.job.held import is_held
 from hotdesk.job.tale import Tale, tell
 
+NOT_ASKED = "could not be asked"
+"""What is said of a model that did not answer: `brain.models.line`."""
+
 
 class JobLine(Model):
     """A job in a list."""
@@ -28,6 +31,9 @@ class JobLine(Model):
     state: str = Field(description="starting, running, waiting, paused, killed, done, failed, broken, interrupted")
     live: bool = Field(description="Whether somebody works at it; one that is not over and not live can be resumed.")
     why: str
+    needs_model: bool = Field(
+        description="Paused because its model could not be asked: resume it with another, or a key."
+    )
     by: str
     begun: float | None = Field(description="Seconds since 1970.")
     ended: float | None
@@ -123,6 +129,7 @@ def line_of(asked: Asked, tale: Tale) -> dict[str, object]:
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
+        "needs_model": state == "paused" and NOT_ASKED in why,
         "by": request.by if request is not None else tale.by,
         "begun": tale.begun / 1000,
         "ended": tale.over / 1000 if tale.ended is not None else None,
@@ -144,6 +151,7 @@ def unborn(asked: Asked, request: Request) -> dict[str, object]:
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
         "state": "starting" if running else "broken", "live": running,
         "why": "" if running else last_words(asked.tenant.settings, request.job) or "it ended before it began",
+        "needs_model": False,
         "ended": None, "step": 0, "of": 0, "pending": [], "brain": "", "cost": 0.0, "tokens": 0, "acts": 0,
         "forgotten": False,
     }  # fmt: skip

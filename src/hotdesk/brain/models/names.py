@@ -43,6 +43,12 @@ def parts(name: str) -> tuple[str, str, str]:
     return maker, model, url
 
 
+def is_same_place(name: str, other: str) -> bool:
+    """Say whether two models are at one address, so that a key for the one is for the other."""
+    (maker, _, url), (other_maker, _, other_url) = parts(name), parts(other)
+    return (maker, url) == (other_maker, other_url)
+
+
 def is_http(url: str) -> bool:
     """Say whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
     try:

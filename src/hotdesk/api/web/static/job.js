@@ -1,5 +1,5 @@
 // One job: what waits, its plan, what happened, its desk, what left through the door, what it delivered.
-import { button, chip, confirm, count, empty, facts, fill, h, keep, moment, money, say, size, span, tabs, date } from "./dom.js";
+import { busy, button, chip, clean, confirm, count, empty, facts, field, fill, h, keep, moment, money, say, size, span, tabs, date } from "./dom.js";
 import { find, get, list, may, path, post, remove, to } from "./api.js";
 import { show as showCards } from "./approvals.js";
 import { last, preview, save } from "./preview.js";
@@ -7,6 +7,7 @@ import { timeline } from "./timeline.js";
 import { screen } from "./screen.js";
 import { terminal } from "./terminal.js";
 import { files } from "./files.js";
+import { modelField, offered } from "./new.js";
 
 const OVER = new Set(["done", "failed", "broken", "interrupted"]);
 
@@ -86,8 +87,37 @@ function header(job, load) {
     h("p", { class: "row quiet" }, chip(job.state), h("code", null, job.id), job.by && h("span", null, `by ${job.by}`),
       job.begun && h("span", null, "begun ", moment(job.begun)),
       job.ended && job.begun && h("span", null, `took ${span(date(job.ended) - date(job.begun))}`)),
-    job.why && h("p", { class: OVER.has(job.state) && job.state !== "done" ? "wrong" : "quiet" }, job.why),
+    job.state === "paused" && !job.live ? paused(job, load) : job.why && h("p", { class: OVER.has(job.state) && job.state !== "done" ? "wrong" : "quiet" }, job.why),
   ];
+}
+
+// Why a job stands still, and what helps: another model or a key for it, other limits, or simply going on.
+function paused(job, load) {
+  const place = h("div");
+  const key = h("input", { type: "password", autocomplete: "off", spellcheck: "false" });
+  const wrong = h("p", { class: "wrong", role: "alert" });
+  const go = h("button", { class: "primary" }, "Resume with this model");
+  const more = h("details", { open: job.needs_model }, h("summary", null, "Another model, or a key for it"), place);
+  const form = async () => {
+    const model = modelField(await offered(), "As before");
+    const made = h("form", { class: "new" }, model.node,
+      field("Key of the model's provider", key, "Only if this server has none. It is used until the job stops, and kept nowhere."), wrong, h("div", { class: "row" }, go));
+    made.addEventListener("submit", (event) => {
+      event.preventDefault();
+      wrong.textContent = "";
+      busy(go, async () => {
+        await post(`/jobs/${to(job.id)}/resume`, { ...model.take(), ...(key.value.trim() && { key: key.value.trim() }) });
+        say("It goes on.");
+        await load();
+      }, (text) => (wrong.textContent = clean(text)));
+    });
+    fill(place, made);
+  };
+  may("jobs") && form();
+  return h("section", { class: "banner", "aria-label": "Paused" },
+    h("p", null, h("strong", null, "Paused. "), job.why || "It was stopped."),
+    h("p", null, job.needs_model ? "Choose another model, or enter a key for this one. Or have the server's operator set the key, then resume." : "Resume goes on where it stopped."),
+    may("jobs") && more);
 }
 
 function summary(job) {
@@ -137,7 +167,7 @@ export async function certificate(each) {
 function plan(job) {
   const { steps } = job;
   if (!steps.length) {
-    return h("p", { class: "quiet" }, "It is being planned.");
+    return h("p", { class: "quiet" }, job.live ? "It is being planned." : "It has no plan yet.");
   }
   return h("ol", { class: "steps" }, steps.map((step) => {
     const words = { begun: "now", "": "to come" }[step.outcome] ?? step.outcome;

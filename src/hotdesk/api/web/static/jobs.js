@@ -41,6 +41,7 @@ export const rows = (found) =>
       h("span", { class: "quiet" }, place(each)),
       h("span", { class: "quiet number" }, each.cost ? money(each.cost) : ""),
       moment(each.begun),
+      each.state === "paused" && each.why && h("span", { class: "why quiet" }, each.why),
     ]))));
 
 const place = (each) => (each.step ? `step ${each.step} of ${each.of}` : "");

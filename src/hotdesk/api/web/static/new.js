@@ -1,24 +1,24 @@
 // A new job: from a template with a form, from plain words, or from a brief as it is written for the command line.
 import { busy, button, clean, empty, field, fill, h, size, tabs } from "./dom.js";
-import { call, list, to } from "./api.js";
+import { call, get, list, to } from "./api.js";
 
 export default async function view(here) {
-  const templates = await list("/templates").catch(() => []);
+  const [templates, models] = await Promise.all([list("/templates").catch(() => []), offered()]);
   const made = tabs("How to begin", [
-    ["template", "From a template", (panel) => fill(panel, choose(templates, here))],
-    ["words", "In your words", (panel) => fill(panel, words())],
-    ["brief", "A written brief", (panel) => fill(panel, written())],
+    ["template", "From a template", (panel) => fill(panel, choose(templates, models, here))],
+    ["words", "In your words", (panel) => fill(panel, words(models))],
+    ["brief", "A written brief", (panel) => fill(panel, written(models))],
   ], here.query.get("as") || (templates.length ? "template" : "words"));
   fill(here.main, h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "Jobs")), h("div", { class: "top" }, h("h1", null, "New job")), made.node);
   here.onEnd(made.end);
 }
 
-function choose(templates, here) {
+function choose(templates, models, here) {
   if (!templates.length) {
     return empty("No templates", "Whoever runs this server can install some. Say it in your words instead.");
   }
   const place = h("div");
-  const open = (each) => fill(place, fillIn(each, () => fill(place, cards)));
+  const open = (each) => fill(place, fillIn(each, models, () => fill(place, cards)));
   const cards = h("ul", { class: "choices" }, templates.map((each) => h("li", null, h("button", {
     type: "button", class: "choice", onclick: () => open(each),
   }, h("strong", null, each.title), h("span", null, each.text)))));
@@ -27,10 +27,10 @@ function choose(templates, here) {
   return place;
 }
 
-function fillIn(template, back) {
+function fillIn(template, models, back) {
   const controls = template.values.map((each) => [each, control(each)]);
   const sent = uploads(template.files.length > 0 || template.uploads);
-  const options = choices();
+  const options = choices(modelField(models, template.scripted ? "None: the template's own script does the work" : "As the template or the server says"));
   return job([
     h("h2", null, template.title), h("p", { class: "hint" }, template.text),
     controls.map(([each, made]) => field(each.title || each.name, made, each.text)),
@@ -63,23 +63,32 @@ function valueOf(each, made) {
   return each.kind === "boolean" ? made.checked : made.type === "number" ? Number(made.value) : made.value;
 }
 
-function words() {
+function words(models) {
   const goal = h("textarea", { rows: "5", required: true });
   const out = h("input", { type: "text", required: true, placeholder: "Report.xlsx" });
   const hosts = h("textarea", { rows: "3", class: "code", spellcheck: "false", placeholder: "GET https://example.com/*" });
   const sent = uploads(true);
+  const model = modelField(models);
   const options = choices();
   return job([
     field("What shall be done?", goal, "As you would say it to a colleague: what to look at, what to find out, how the result shall look."),
     field("Which file do you want back?", out, "It is opened and checked before you get it."),
     sent.node,
     field("Where may it go on the internet?", hosts, "One rule a line, or nothing. It reaches nothing else."),
-    options.node,
+    model.node, options.node,
   ], async () => {
     const files = await sent.take();
     const toml = asBrief(goal.value, out.value, hosts.value, files.files || []);
-    return { brief: toml, ...files, ...options.take() };
+    return { brief: toml, ...files, ...model.take(), ...options.take() };
   });
+}
+
+const OFFICE = /\.(xlsx?|xlsm|ods|csv|docx?|odt|rtf|pptx?|odp|pdf)$/i;
+const SCREEN = /\b(browser|browse|website|web ?page|web ?site|log ?in|sign in|click|screen|screenshot|desktop|window)s?\b/i;
+
+// Which computer the work is done at: one with a screen and a browser, one with an office, or a small one.
+export function imageFor(goal, names) {
+  return SCREEN.test(goal) ? "desktop" : names.some((each) => OFFICE.test(each)) ? "office" : "base";
 }
 
 // A brief as TOML; what JSON writes as a text TOML reads as the same text.
@@ -87,7 +96,7 @@ function asBrief(goal, out, hosts, files) {
   const text = (value) => JSON.stringify(value).replace(/\x7f/g, "\\u007f");
   const many = (values) => `[${values.map(text).join(", ")}]`;
   const rules = hosts.split("\n").map((each) => each.trim()).filter(Boolean);
-  const lines = [`goal = ${text(goal)}`];
+  const lines = [`goal = ${text(goal)}`, `image = ${text(imageFor(goal, [out, ...files.map((each) => each.name)]))}`];
   if (files.length) {
     lines.push(`inputs = ${many(files.map((each) => each.name))}`);
   }
@@ -97,10 +106,10 @@ function asBrief(goal, out, hosts, files) {
   return `${lines.join("\n")}\n\n[[deliverables]]\npath = ${text(out)}\n`;
 }
 
-function written() {
+function written(models) {
   const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
   const sent = uploads(true);
-  const options = choices();
+  const options = choices(modelField(models, "As the brief or the server says"));
   return job([field("The brief, in TOML", text, "As `hotdesk work` takes it; files it names are uploaded below."), sent.node, options.node],
     async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
 }
@@ -136,20 +145,31 @@ function uploads(shown) {
   return { node: shown ? h("div", { class: "drop" }, field("Files it needs", input), chosen) : null, take };
 }
 
-function choices() {
+// The models this server lists; none where any of a provider's may be named.
+export const offered = () => get("/jobs/models").catch(() => ({ items: [], default: null, providers: [] }));
+
+// A model to choose, or to name; `other` says what an empty choice means, none: one must be chosen.
+export function modelField(models, other = "") {
+  const listed = models.items.length > 0;
+  const input = listed
+    ? h("select", null, other && h("option", { value: "" }, other), models.items.map((each) => h("option", { value: each }, each)))
+    : h("input", { type: "text", spellcheck: "false", required: !other, placeholder: other || "anthropic:claude-sonnet-5" });
+  const hint = listed ? "Those this server offers." : "As anthropic:MODEL or openai:MODEL. The server's operator can list models to choose from: [serve] models.";
+  return { node: field("Model", input, hint), take: () => (input.value.trim() ? { models: [input.value.trim()] } : {}) };
+}
+
+function choices(model = null) {
   const approve = h("select", null, [
     ["plan", "Ask me before it begins"], ["risky", "Ask me when something is at stake"],
     ["every", "Ask me before every step"], ["auto", "Do not ask"],
   ].map(([value, title]) => h("option", { value }, title)));
   const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "no limit but the server's" });
   const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "as the brief says" });
-  const models = h("input", { type: "text", placeholder: "as the server is set up", spellcheck: "false" });
   const node = h("details", null, h("summary", null, "Limits and approval"),
-    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), field("Models", models, "Names with commas between them."));
+    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), model?.node);
   const take = () => {
     const limits = { ...(dollars.value && { dollars: Number(dollars.value) }), ...(minutes.value && { seconds: Number(minutes.value) * 60 }) };
-    const named = models.value.split(",").map((each) => each.trim()).filter(Boolean);
-    return { approve: approve.value, ...(Object.keys(limits).length && { limits }), ...(named.length && { models: named }) };
+    return { approve: approve.value, ...(Object.keys(limits).length && { limits }), ...model?.take() };
   };
   return { node, take };
 }
