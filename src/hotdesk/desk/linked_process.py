@@ -25,7 +25,8 @@ class LinkedProcess:
         self.channel = channel
         self.pid = pid
         self.done = done
-        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout + GRACE
+        self.clock = channel.link.clock
+        self.deadline = math.inf if timeout is None else self.clock.now() + timeout + GRACE
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
@@ -53,7 +54,7 @@ class LinkedProcess:
         """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
         if self.deadline == math.inf:
             return await self.channel.receive()
-        with anyio.CancelScope(deadline=self.deadline):
+        with self.clock.until(self.deadline):
             return await self.channel.receive()
         await self.give_up()
         return None
