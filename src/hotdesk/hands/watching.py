@@ -130,6 +130,8 @@ class Watching:
             case "take":
                 await self.ready()
                 await wheel.take(viewer.number, by)
+                if name not in self.viewers.get(desk.id, {}):
+                    await wheel.hand_back(viewer.number, "", "its viewer left")
             case "keep":
                 wheel.keep(viewer.number)
             case "hand back":
