@@ -72,6 +72,8 @@ class Host:
         self.keeper = keeper
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
+        self.personal: set[DeskId] = set()
+        """Desks that people opened for themselves, and that no worker uses so far."""
         self.known_seats: Seats | None = None
         self.known_watching: Watching | None = None
         self.known_lending: Lending | None = None
@@ -105,7 +107,9 @@ class Host:
             self.runtime = runtime
             if self.control:
                 path = control_path(self.config, os.getpid())
-                calls = part("control")(runtime, path, lambda: self.doors, people=self.people)
+                calls = part("control")(
+                    runtime, path, lambda: self.doors, people=self.people, personal=self.mark_personal
+                )
                 await self.stack.enter_async_context(calls)
         except BaseException as e:
             await self.stack.__aexit__(type(e), e, e.__traceback__)
@@ -154,6 +158,7 @@ class Host:
         With `vision` it can ask a model about pictures in the desk; `exact` adds what is for scripts.
         """
         await self.doors.ready()
+        self.personal.discard(desk.id)
         hands_at = import_module(HANDS).hands_at
         made: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
         return made
@@ -171,14 +176,14 @@ class Host:
     def leave(self, desk: DeskId) -> None:
         """Let go of whoever reads a desk's screen and browser: the next look has another reader."""
         if self.known_seats is not None:
-            self.known_seats.leave(desk)
+            self.known_seats.renew(desk)
 
     @property
     def watching(self) -> Watching:
         """Give who looks at the desks this process opens itself, and who drives them."""
         if self.known_watching is None:
             kind = import_module(WATCHING).Watching
-            self.known_watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks)
+            self.known_watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks, self.personal)
         return cast("Watching", self.known_watching)
 
     def people(self, route: str) -> Watching | Lending:
@@ -193,6 +198,10 @@ class Host:
         """Give the wheel of a desk: its worker's, unless a person has taken over."""
         assert isinstance(desk, LinkedDesk)
         return self.watching.wheel(desk)
+
+    def mark_personal(self, desk: DeskId) -> None:
+        """Note that a person opened a desk for themselves: until a worker uses it, nobody stops its programs."""
+        self.personal.add(desk)
 
     def departed(self, desk: DeskId) -> None:
         """Let go of what belongs to a desk that ended."""

@@ -21,6 +21,8 @@ from hotdesk_guest.wire import CREDIT, DATA, EVENT, encode
 
 KEPT_SECONDS = 30
 KEPT_MOST = 64
+TICK = 1.0
+"""Seconds between two looks at programs with a time limit: a longer gap means that the whole desk stood still."""
 
 
 class Programs:
@@ -35,7 +37,7 @@ class Programs:
         self.timed: set[int] = set()
         self.awaited: dict[int, Callable[[int], None]] = {}
         """Who wants to know the exit of a child that no channel follows."""
-        self.tidied = time.monotonic()
+        self.tidied = self.looked = time.monotonic()
 
     def execute(self, channel: Channel, ask: Ask) -> None:
         """Start a program with this channel as its first follower, before it can write."""
@@ -49,6 +51,8 @@ class Programs:
             self.by_fd[fd] = process
         self.follow(channel, process)
         if process.due is not None:
+            if not self.timed:
+                self.looked = time.monotonic()
             self.timed.add(process.pid)
         if ask.get("tell"):
             self.guest.tell(channel, EVENT, encode({"pid": process.pid}))
@@ -223,13 +227,16 @@ class Programs:
                 self.timed.discard(pid)
 
     def expire(self) -> float:
-        """Kill programs whose time is up; give seconds until the next is due."""
+        """Kill programs whose time is up, but for what the whole desk stood still; give seconds until the next look."""
         now = time.monotonic()
-        next_due = 3600.0
+        stopped = now - self.looked - TICK if now - self.looked > 2 * TICK else 0.0
+        self.looked = now
+        next_due = TICK if self.timed else 3600.0
         for process in [self.known[pid] for pid in self.timed]:
             if process.over or process.due is None:
                 self.timed.discard(process.pid)
                 continue
+            process.due += stopped
             if process.due <= now:
                 process.timed_out = True
                 kill_tree(process.pid, process.mark, process.status is None)

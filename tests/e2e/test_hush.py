@@ -6,6 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,7 @@ from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.kept import hush
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Spec
-from hotdesk.errors import DeskError
+from hotdesk.errors import DeskError, FileError
 from hotdesk.host import Host
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -76,6 +77,16 @@ async def ask_inside(desk: LinkedDesk, port: int, said: bytes) -> bytes:
         return sock.recv(12)
 
 
+async def has_written(desk: LinkedDesk, size: int = 0) -> None:
+    """Wait until the logger has written more than so many bytes."""
+    with anyio.fail_after(20):
+        while True:
+            with suppress(FileError):
+                if len(await desk.read("/tmp/log")) > size:
+                    return
+            await anyio.sleep(0.02)
+
+
 async def longest_silence(desk: LinkedDesk) -> float:
     """Give the longest time the logger did not run."""
     told = [float(line) for line in (await desk.read("/tmp/log")).split(b"\n")[:-1]]
@@ -84,7 +95,7 @@ async def longest_silence(desk: LinkedDesk) -> float:
 
 async def test_a_logger_stands_still_while_screen_and_browser_go_on(desktop: LinkedDesk) -> None:
     logger = await desktop.start(["python3", "-c", LOGGER])
-    await anyio.sleep(0.1)
+    await has_written(desktop)
     await hush(desktop, True)
     assert running(desktop) <= SPARED
     assert {"Xtigervnc", "openbox", "chromium"} <= running(desktop)
@@ -92,7 +103,7 @@ async def test_a_logger_stands_still_while_screen_and_browser_go_on(desktop: Lin
     assert await ask_inside(desktop, 5900, b"") == b"RFB 003.008\n"
     assert await ask_inside(desktop, 9222, b"GET /json/version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b"HTTP/1.1 200"
     await hush(desktop, False)
-    await anyio.sleep(0.1)
+    await has_written(desktop, len(await desktop.read("/tmp/log")))
     assert await longest_silence(desktop) >= STILL
     await logger.kill()
 

@@ -73,4 +73,7 @@ async def answer(listener: socket.socket, host: Host) -> None:
     """Answer calls to a machine until cancelled."""
     assert isinstance(host.runtime, ContainerRuntime)
     async with background() as tasks:
-        await Control(host.runtime, tasks, everyone=True, asks=lambda: host.doors, people=host.people).serve(listener)
+        control = Control(
+            host.runtime, tasks, everyone=True, asks=lambda: host.doors, people=host.people, personal=host.mark_personal
+        )
+        await control.serve(listener)

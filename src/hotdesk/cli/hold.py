@@ -31,7 +31,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
     """Open a desk at the holder, starting one where there is none; an ordinary user's at the server."""
     if os.geteuid() != 0:
         async with remote_runtime(server(settings)) as runtime:
-            return (await runtime.open(spec, scope)).id
+            return (await runtime.open(spec, scope, personal=True)).id
     path = holder_path(settings)
     holder = None
     end = anyio.current_time() + START_SECONDS
@@ -41,7 +41,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
                 async with remote_runtime(path) as runtime:
                     if key:
                         await runtime.unlock(key)
-                    return (await runtime.open(spec, scope)).id
+                    return (await runtime.open(spec, scope, personal=True)).id
         if holder is None or holder.poll() is not None:
             holder = start_holder()
         await anyio.sleep(0.05)

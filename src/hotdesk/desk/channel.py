@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 import anyio
 
 from hotdesk.config import MIB
+from hotdesk.desk.clock import Clock
 from hotdesk.errors import DeskGone, LinkError
 from hotdesk_guest import wire
 
@@ -44,6 +45,7 @@ class Carrier(Protocol):
 
     failure: LinkError | DeskGone | None
     channels: dict[int, Opened]
+    clock: Clock
 
     def may_be_silent(self) -> bool:
         """Say whether the guest was stopped on purpose."""

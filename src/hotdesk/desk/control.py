@@ -99,6 +99,8 @@ class Control:
     asks: Callable[[], Asks] | None = None
     people: Callable[[str], People] | None = None
     """Gives who answers calls of a kind, one of `PEOPLE`."""
+    personal: Callable[[DeskId], None] | None = None
+    """Is told of desks that a person opens for themselves."""
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
@@ -250,12 +252,14 @@ class Control:
                     await self.runtime.burn(each.id)
             raise
 
-    async def open(self, sock: socket.socket, spec: Spec, scope: Scope) -> None:
+    async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere):
             raise BriefError("only whoever runs this machine says where a name leads, grants secrets and opens it all")
         pid, uid = peer(sock)
         desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
+        if personal and self.personal is not None:
+            self.personal(desk.id)
         try:
             await respond(sock, 201, {"id": desk.id})
         except BaseException:
@@ -264,11 +268,12 @@ class Control:
             raise
 
 
-def parse_order(told: object) -> tuple[Spec, Scope]:
-    """Read what shall be opened."""
-    if not isinstance(told, dict) or not set(told) <= {"spec", "scope"}:
+def parse_order(told: object) -> tuple[Spec, Scope, bool]:
+    """Read what shall be opened, and whether a person opens it for themselves."""
+    if not isinstance(told, dict) or not set(told) <= {"spec", "scope", "personal"}:
         raise BriefError("a desk is opened by its spec and its scope")
-    return parse_spec(told.get("spec", {})), parse_scope(told["scope"]) if "scope" in told else CLOSED
+    scope = parse_scope(told["scope"]) if "scope" in told else CLOSED
+    return parse_spec(told.get("spec", {})), scope, told.get("personal") is True
 
 
 def parse_forks(told: object) -> tuple[int, str]:
@@ -357,12 +362,14 @@ async def controlled(
     asks: Callable[[], Asks] | None = None,
     mode: int = 0o600,
     people: Callable[[str], People] | None = None,
+    personal: Callable[[DeskId], None] | None = None,
 ) -> AsyncIterator[None]:
     """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
     with listen(path, mode) as listener:
         try:
             async with background() as tasks:
-                control = Control(runtime, tasks, everyone=mode != 0o600, asks=asks, people=people)
+                everyone = mode != 0o600
+                control = Control(runtime, tasks, everyone=everyone, asks=asks, people=people, personal=personal)
                 tasks.start(lambda: control.serve(listener))
                 yield
         finally:

@@ -218,7 +218,7 @@ async def hush(desk: LinkedDesk, hushed: bool) -> None:
     assert isinstance(desk.outside, Kept)
     async with desk.rebooting:
         await desk.outside.hush(hushed)
-        desk.link.hushed = hushed
+        desk.link.hush(hushed)
 
 
 async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from hotdesk.desk.channel import Body, Channel, Opened
+from hotdesk.desk.clock import Clock
 from hotdesk.errors import BriefError, DeskGone, LinkError
 from hotdesk_guest import wire
 
@@ -56,6 +57,8 @@ class Link:
         """Whether the desk was stopped on purpose, so that silence means nothing."""
         self.hushed = False
         """Whether its guest stands still because a person holds the wheel."""
+        self.clock = Clock()
+        """Stands still while the guest is hushed: no program's time is up because a person drives."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.opening: Callable[[bytes], None] | None = None
@@ -247,6 +250,14 @@ class Link:
                 await self.last_moment()
             if not begun or self.failure is not None:
                 raise
+
+    def hush(self, hushed: bool) -> None:
+        """Take note that the guest was hushed, or goes on."""
+        self.hushed = hushed
+        if hushed:
+            self.clock.stop()
+        else:
+            self.clock.go_on()
 
     def may_be_silent(self) -> bool:
         """Say whether the guest was stopped on purpose."""

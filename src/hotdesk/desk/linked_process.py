@@ -27,7 +27,8 @@ class LinkedProcess:
         self.channel = channel
         self.pid = pid
         self.done = done
-        self.deadline = math.inf if timeout is None else anyio.current_time() + timeout + LATE
+        self.clock = channel.link.clock
+        self.deadline = math.inf if timeout is None else self.clock.now() + timeout + LATE
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
@@ -55,7 +56,7 @@ class LinkedProcess:
         """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
         if self.deadline == math.inf:
             return await self.channel.receive()
-        with anyio.CancelScope(deadline=self.deadline):
+        with self.clock.until(self.deadline):
             return await self.channel.receive()
         await self.give_up()
         return None

@@ -111,7 +111,7 @@ class Opening:
         held.runtime, held.console = launch.run(self.settings, held.room)
         held.asked, held.down = number, ""
         held.hard = min(now() + OPENING, held.ends)
-        held.record.note(state="opening")
+        held.record.note(state="starting")
 
     def prove(self, held: Held, status: int, early: set[int]) -> None:
         """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.

@@ -111,9 +111,10 @@ class RemoteRuntime:
         self.tasks = tasks
         self.links: dict[DeskId, list[Link]] = {}
 
-    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Have the owner open a desk, and link to it."""
+    async def open(self, spec: Spec, scope: Scope = CLOSED, *, personal: bool = False) -> LinkedDesk:
+        """Have the owner open a desk, and link to it; `personal`: a person opens it for themselves."""
         asked = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
+        asked |= {"personal": True} if personal else {}
         answer = await self.call("POST", "/desks", asked)
         desk = as_id(str(answer.get("id")))
         try:

@@ -174,7 +174,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """A person takes the wheel of a desk: its worker's tools are refused from now on."""
+    """A person takes the wheel of a desk: its worker is suspended from now on."""
 
     desk: str
     viewer: int

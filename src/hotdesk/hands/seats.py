@@ -65,6 +65,11 @@ class Seats:
             with suppress(HotdeskError):
                 await self.keeper.ask(Request("dismiss", name))
 
+    def renew(self, desk: DeskId) -> None:
+        """Let go of a desk's reader; whoever has the seat, as its wheel, has another reader with the next ask."""
+        if (seat := self.seats.get(desk)) is not None:
+            seat.close()
+
     def leave(self, desk: DeskId) -> None:
         """Let go of the seat of a desk that ended."""
         if (seat := self.seats.pop(desk, None)) is not None:

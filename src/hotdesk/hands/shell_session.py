@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from hotdesk.desk.clock import Clock
+from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Desk, Process
 from hotdesk.errors import DeskError
 from hotdesk.hands.output import Said
@@ -157,7 +159,8 @@ class Session:
         begin, end = new_word(), new_word()
         hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
         self.fresh = False
-        with anyio.move_on_after(timeout) as self.waiting:
+        clock = clock_of(self.desk)
+        with clock.until(clock.now() + timeout) as self.waiting:
             await self.send(script(command, begin, end))
             await self.listen(hearing)
         late = self.waiting.cancelled_caught and not self.killed
@@ -216,6 +219,11 @@ class Session:
             self.waiting.cancel()
         with anyio.move_on_after(KILL_SECONDS, shield=True):
             await self.process.kill()
+
+
+def clock_of(desk: Desk) -> Clock:
+    """Give the desk's own time, which stands still while a person drives."""
+    return desk.link.clock if isinstance(desk, LinkedDesk) else Clock()
 
 
 def split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:

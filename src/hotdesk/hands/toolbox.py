@@ -1,9 +1,10 @@
-"""All tools of one desk: checked, refused while they may not be used, and every use written down."""
+"""All tools of one desk: checked, suspended or refused while a person drives, and every use written down."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
@@ -17,7 +18,14 @@ UNKNOWN = "?"
 """The name of a tool that does not exist, in the journal: what was asked for is anybody's text."""
 SIGHTED = ("screen_", "browser_")
 """What tools are called that need a screen."""
-TAKEN = "a person took the wheel"
+REPEATABLE = frozenset({
+    "browser_goto", "browser_read", "browser_snapshot", "browser_screenshot", "browser_wait_for", "browser_downloads",
+    "browser_fill", "browser_select", "browser_hover", "screen_screenshot", "screen_zoom", "screen_move", "screen_wait",
+    "screen_settle", "screen_cursor_position", "screen_windows", "screen_focus", "screen_clipboard_get",
+    "screen_clipboard_set",
+})  # fmt: skip
+"""Tools of screen and browser that do the same when they are used twice: one that was cancelled is used again."""
+TAKEN = "a person took over"
 WORDS = 64
 """Characters of a note or fallback that are written down."""
 
@@ -29,27 +37,49 @@ class Wheel(Protocol):
         """Say why the worker's tools are refused now; None: they are not."""
         ...
 
+    async def returned(self) -> None:
+        """Wait until nobody drives."""
+        ...
+
+    def reserve(self) -> AbstractAsyncContextManager[None]:
+        """Wait until nobody drives, and let nobody take over for the length of a block."""
+        ...
+
     async def welcome(self) -> Observation | None:
         """Tell, once after a person handed back, what changed; None: nothing to tell. Fails only by `DeskGone`."""
         ...
 
-    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something as the worker; it is broken off when a person takes over, which is no error."""
+    async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
+        """Do something as the worker. When a person takes over, it stands still with the desk's programs, or may be
+        cancelled after a moment, which is no error."""
         ...
+
+    worker_clock: Callable[[], AbstractContextManager[None]]
+    """Entered while a person drives: stops the time the worker has."""
 
 
 class Free:
     """A wheel nobody ever takes."""
 
+    worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
+
     def refusal(self) -> str | None:
         """Refuse nothing."""
         return None
+
+    async def returned(self) -> None:
+        """Wait for nobody."""
+
+    @asynccontextmanager
+    async def reserve(self) -> AsyncIterator[None]:
+        """Do nothing."""
+        yield
 
     async def welcome(self) -> Observation | None:
         """Tell nothing."""
         return None
 
-    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
         """Do it."""
         await work()
 
@@ -62,6 +92,8 @@ class Use:
     outcome: Literal["done", "failed", "refused", "wrong"]
     note: str = ""
     """Never the desk's or the worker's words: they may hold secrets."""
+    interrupted: bool = False
+    """Whether a person took over before it had ended."""
 
 
 class Toolbox:
@@ -80,6 +112,8 @@ class Toolbox:
         self.desk_id = desk_id
         self.allowed = allowed
         """Names of the tools that may be used now; None: all."""
+        self.waits = False
+        """Whether a use waits while a person drives; else it is refused."""
         self.places = {tool.name: (hand, tool) for hand in hands for tool in hand.tools}
         if len(self.places) != sum(len(hand.tools) for hand in hands):
             raise BriefError("two tools of a toolbox have one name")
@@ -110,7 +144,7 @@ class Toolbox:
         """Use a tool, if there is one and it may be used."""
         if name not in self.places:
             return Use(Observation(self.unknown(name), ok=False), "wrong", "no such tool")
-        if (why := self.wheel.refusal()) is not None:
+        if not self.waits and (why := self.wheel.refusal()) is not None:
             return Use(Observation(f"{name} was not used: {why}", ok=False), "refused", why)
         if self.allowed is not None and name not in self.allowed:
             return Use(Observation(self.forbidden(name), ok=False), "refused", "not allowed here")
@@ -119,19 +153,36 @@ class Toolbox:
             checked = tool.check(arguments)
         except Wrong as e:
             return Use(Observation(str(e), ok=False), "wrong")
-        return await self.drive(hand, name, checked)
+        if not self.waits:
+            return await self.drive(hand, name, checked)
+        return await self.drive_on(hand, name, checked)
+
+    async def drive_on(self, hand: Hand, name: str, arguments: Arguments) -> Use:
+        """Have a hand do it when nobody drives; what a person interrupted is done again where that is safe, or told."""
+        await self.wheel.returned()
+        use = await self.drive(hand, name, arguments)
+        while use.interrupted:
+            await self.wheel.returned()
+            if name not in REPEATABLE:
+                welcome = await self.wheel.welcome()
+                return use if welcome is None else replace(use, seen=welcomed(welcome, use.seen))
+            use = await self.drive(hand, name, arguments)
+        return use
 
     async def drive(self, hand: Hand, name: str, arguments: Arguments) -> Use:
-        """Have a hand do it, unless a person takes over meanwhile."""
-        use = Use(Observation(f"{name} was broken off: {TAKEN}", ok=False), "refused", TAKEN)
+        """Have a hand do it, unless a person takes over meanwhile; with the result comes what a person changed."""
+        use = Use(Observation(interruption(name), ok=False), "refused", TAKEN, interrupted=True)
 
         async def work() -> None:
             nonlocal use
-            welcome = await self.wheel.welcome()
+            before = await self.wheel.welcome()
             done = await carry_out(hand, name, arguments)
-            use = done if welcome is None else replace(done, seen=welcomed(welcome, done.seen))
+            after = await self.wheel.welcome()
+            for welcome in filter(None, (after, before)):
+                done = replace(done, seen=welcomed(welcome, done.seen))
+            use = done
 
-        await self.wheel.drive(work)
+        await self.wheel.drive(work, stands_still=not name.startswith(SIGHTED), repeatable=name in REPEATABLE)
         return use
 
     def unknown(self, name: str) -> str:
@@ -165,10 +216,20 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> Use:
     return Use(seen, "done" if seen.ok else "failed")
 
 
+def interruption(name: str) -> str:
+    """Say that a call was interrupted, for a worker."""
+    return (
+        f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or whole. When the desk is handed "
+        "back, look at it first, and repeat the call only if what it should do has not happened."
+    )
+
+
 def welcomed(welcome: Observation, seen: Observation) -> Observation:
-    """Put what a person left in front of what a tool gave; the tool's own picture is the newer one."""
-    text = "\n\n".join(filter(None, (welcome.text, seen.text)))
-    note = " ".join(filter(None, (welcome.note, seen.note)))
+    """Add to what a tool gave what a person changed, as a note: the text stays as the tool wrote it, for scripts.
+
+    The tool's own picture is the newer one.
+    """
+    note = "\n".join(filter(None, (welcome.text, welcome.note, seen.note)))
     if seen.image:
-        return replace(seen, text=text, note=note)
-    return replace(seen, text=text, note=note, image=welcome.image, media=welcome.media)
+        return replace(seen, note=note)
+    return replace(seen, note=note, image=welcome.image, media=welcome.media)

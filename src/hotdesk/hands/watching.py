@@ -25,9 +25,10 @@ from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.relay import join
 from hotdesk.desk.seam import DeskId
 from hotdesk.desk.sockets import peer
-from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.errors import BriefError, DeskError, HotdeskError
 from hotdesk.event import Note
 from hotdesk.hands.reader import SCREEN_PORT
+from hotdesk.hands.reader.view import GONE
 from hotdesk.hands.seat import DeskSeat, dial
 from hotdesk.hands.wheel import Wheel
 
@@ -53,26 +54,32 @@ class Watching:
         ready: Callable[[], Awaitable[None]],
         note: Note,
         tasks: Background,
+        personal: set[DeskId],
     ) -> None:
         self.seat = seat
         self.ready = ready
         """Has whoever takes events down ready for one."""
         self.note = note
         self.tasks = tasks
+        self.personal = personal
+        """Desks that people opened for themselves, and that no worker uses so far."""
         self.wheels: dict[DeskId, Wheel] = {}
         self.viewers: dict[DeskId, dict[str, Viewer]] = {}
 
     def wheel(self, desk: LinkedDesk) -> Wheel:
         """Give a desk's wheel."""
         if desk.id not in self.wheels:
-            known = secrets_of(desk)
-            self.wheels[desk.id] = Wheel(self.seat(desk), functools.partial(hush, desk), self.note, self.tasks, known)
+            known, has_worker = secrets_of(desk), lambda: desk.id not in self.personal
+            stop = functools.partial(hush, desk)
+            self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, known, has_worker)
         return self.wheels[desk.id]
 
     def leave(self, desk: DeskId) -> None:
         """Forget a desk that ended."""
-        self.wheels.pop(desk, None)
+        if (wheel := self.wheels.pop(desk, None)) is not None:
+            wheel.leave()
         self.viewers.pop(desk, None)
+        self.personal.discard(desk)
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
         """Answer one call."""
@@ -115,14 +122,16 @@ class Watching:
         """Do something with the wheel, for a viewer that may."""
         viewer = self.viewers.get(desk.id, {}).get(name)
         if viewer is None:
-            raise BriefError(f"nobody of that name looks at desk {desk.id}")
+            raise DeskError(GONE)
         if not viewer.may_drive:
-            raise BriefError("who only looks cannot take the wheel; look with `hotdesk watch --control`")
+            raise BriefError("this viewer may only watch; `hotdesk watch --control` lets you take over")
         wheel = self.wheel(desk)
         match act:
             case "take":
                 await self.ready()
                 await wheel.take(viewer.number, by)
+                if name not in self.viewers.get(desk.id, {}):
+                    await wheel.hand_back(viewer.number, "", "its viewer left")
             case "keep":
                 wheel.keep(viewer.number)
             case "hand back":
@@ -134,14 +143,17 @@ class Watching:
 
     def tell(self, desk: LinkedDesk) -> dict[str, object]:
         """Say who looks and who drives; names are nobody's business."""
-        holder = self.wheel(desk).holder
+        wheel = self.wheel(desk)
+        holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
         known = self.viewers.get(desk.id, {})
         return {
             "viewers": len(known),
             "paused": desk.link.paused or desk.down is not None,
             "holder": holder.by if holder is not None else "",
             "driver": next((mark(name) for name, each in known.items() if holder and each.number == holder.viewer), ""),
-            "secrets": sorted(self.wheel(desk).secrets) if holder is not None else [],
+            "secrets": sorted(wheel.secrets) if holder is not None else [],
+            "stopped": wheel.hushed,
+            "worker": wheel.has_worker(),
             "seconds": round(time.monotonic() - holder.since, 1) if holder is not None else 0.0,
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -20,9 +20,12 @@ from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import DeskError, FileError
 from hotdesk.event import StepBegun, StepEnded
 from hotdesk.job.machine import Machine
+from hotdesk.job.tale import CHECKING
 
 GRACE = 60.0
 """Seconds a desk may outlive the job's own time, so that the job ends first and says why."""
+DRIVING = 3600.0
+"""Seconds more for people who drive it: that is not the job's time. A desk's own deadline holds all the same."""
 MOST = 10_000
 """Files that are carried from one desk to another."""
 DEPTH = 16
@@ -45,7 +48,7 @@ class Desks:
 
     async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False) -> Desk:
         """Open a desk."""
-        longest = self.seconds + GRACE
+        longest = self.seconds + GRACE + DRIVING
         size = self.job.size
         spec = Spec(
             image or self.job.image, size.cpus, size.memory, size.disk, deadline=longest, idle=longest, sterile=sterile
@@ -120,18 +123,35 @@ class Desks:
         for desk in left:
             await self.burn(desk)
 
+    def is_driven(self) -> bool:
+        """Say whether a person drives one of them."""
+        return any(self.machine.wheel(desk).refusal() for desk in (self.main, self.side) if desk is not None)
+
+    @asynccontextmanager
+    async def undriven(self) -> AsyncIterator[None]:
+        """Wait until nobody drives a desk of the job, and let nobody take one over for the length of a block."""
+        async with AsyncExitStack() as stack:
+            for desk in (self.main, self.side):
+                if desk is not None:
+                    await stack.enter_async_context(self.machine.wheel(desk).reserve())
+            yield
+
     @asynccontextmanager
     async def closing(self) -> AsyncIterator[None]:
-        """Burn whatever is open when the block ends."""
+        """Burn whatever is open when the block ends and nobody drives; at once when the job is cancelled."""
         try:
             yield
         finally:
-            await self.close()
+            try:
+                async with self.undriven():
+                    pass
+            finally:
+                await self.close()
 
     @asynccontextmanager
     async def sterile(self, image: str) -> AsyncIterator[Desk]:
         """Open a clean desk for one deliverable alone."""
-        desk = await self.open("clean, for the deliverable alone", CLOSED, image, sterile=True)
+        desk = await self.open(CHECKING, CLOSED, image, sterile=True)
         try:
             yield desk
         finally:

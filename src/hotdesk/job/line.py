@@ -111,7 +111,8 @@ class Line:
         """Take the deliverables from the desk, unread."""
         if self.desks.main is None:
             await self.steps.open()
-        return [await self.taken(item) for item in self.job.deliverables]
+        async with self.desks.undriven():
+            return [await self.taken(item) for item in self.job.deliverables]
 
     async def taken(self, item: Deliverable) -> Made:
         """Take one deliverable from the desk."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
@@ -18,10 +18,15 @@ from hotdesk.hands.files import Files
 from hotdesk.hands.kit import tools_of
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
-from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.hands.toolbox import Free, Toolbox, Wheel
 from hotdesk.keys.certifying import certify
 from hotdesk.tool import Hand, Tool, Vision
 from hotdesk.vault import private
+
+
+def free(desk: Desk) -> Wheel:
+    """Give a wheel that nobody ever takes."""
+    return Free()
 
 
 @dataclass(slots=True)
@@ -31,6 +36,8 @@ class LocalMachine:
     config: Config
     runtime: LocalRuntime
     journal: Journal
+    make_wheel: Callable[[Desk], Wheel] = free
+    wheels: dict[DeskId, Wheel] = field(default_factory=dict)
 
     async def ready(self) -> None:
         """Be able to take notes."""
@@ -69,6 +76,12 @@ class LocalMachine:
         """Say that there are none: nobody keeps secrets here."""
         return tuple("there is no vault without walls" for _ in scope.grants)
 
+    def wheel(self, desk: Desk) -> Wheel:
+        """Give the wheel of a desk, which nobody takes unless a test does."""
+        if desk.id not in self.wheels:
+            self.wheels[desk.id] = self.make_wheel(desk)
+        return self.wheels[desk.id]
+
     def leave(self, desk: DeskId) -> None:
         """Do nothing: there is no screen."""
 
@@ -81,17 +94,17 @@ class LocalMachine:
     ) -> Toolbox:
         """Give what works without a door or a screen."""
         hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), *([Exact(desk)] if exact else [])]
-        return Toolbox(hands, note or self.note, Free(), desk.id)
+        return Toolbox(hands, note or self.note, self.wheel(desk), desk.id)
 
 
 @asynccontextmanager
-async def local_machine(settings: Config) -> AsyncIterator[LocalMachine]:
+async def local_machine(settings: Config, make_wheel: Callable[[Desk], Wheel] = free) -> AsyncIterator[LocalMachine]:
     """Give a machine without walls; its desks burn with it."""
     folder = settings.lib / "keys"
     private.make_folder(folder)
     async with local_runtime() as runtime:
         journal = Journal(folder / FILE, load_signer(folder))
         try:
-            yield LocalMachine(settings, runtime, journal)
+            yield LocalMachine(settings, runtime, journal, make_wheel)
         finally:
             journal.close()

@@ -49,6 +49,9 @@ class JobLog:
     began: float = field(default_factory=time.monotonic)
     waited: float = 0.0
     """Seconds that were waited for people: they are not the job's."""
+    waits: int = 0
+    """For how many people it waits now: one may be asked something while another drives."""
+    waits_since: float = 0.0
     thinking: bool = False
     """Whether a model is being asked: nothing is lost when that is broken off."""
     bound: anyio.CancelScope | None = None
@@ -63,16 +66,23 @@ class JobLog:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Leave out of the job's time what it waits for people."""
-        began, bound = time.monotonic(), self.bound
-        left = bound.deadline - anyio.current_time() if bound is not None else 0.0
-        if bound is not None:
-            bound.deadline = math.inf
+        if not self.waits:
+            self.waits_since = time.monotonic()
+        self.waits += 1
+        self.set_deadline()
         try:
             yield
         finally:
-            self.waited += time.monotonic() - began
-            if bound is not None:
-                bound.deadline = anyio.current_time() + left
+            self.waits -= 1
+            if not self.waits:
+                self.waited += time.monotonic() - self.waits_since
+            self.set_deadline()
+
+    def set_deadline(self) -> None:
+        """Have what is under way end when the job's time is up; that is never while people are waited for."""
+        if self.bound is not None:
+            left = math.inf if self.waits else max(0.0, self.seconds_left)
+            self.bound.deadline = anyio.current_time() + left
 
     def use(self, event: Event) -> None:
         """Take down that a tool was used, with the next event."""
@@ -81,7 +91,8 @@ class JobLog:
     @property
     def seconds_left(self) -> float:
         """Say how long the job may still work."""
-        return self.seconds - self.spent.ms / 1000 - (time.monotonic() - self.began - self.waited)
+        now = self.waits_since if self.waits else time.monotonic()
+        return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
 
     def halt(self) -> None:
         """Ask the job to stop: after the act under way, or at once where there is none."""
@@ -95,7 +106,7 @@ class JobLog:
         self.thinking = thinking
         try:
             with anyio.CancelScope() as self.bound:
-                self.bound.deadline = anyio.current_time() + max(0.0, self.seconds_left)
+                self.set_deadline()
                 made.append(await work)
         finally:
             self.thinking, self.bound = False, None

@@ -9,7 +9,7 @@ from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.event import Event, Note
-from hotdesk.hands.toolbox import Toolbox
+from hotdesk.hands.toolbox import Toolbox, Wheel
 from hotdesk.tool import Tool, Vision
 
 
@@ -55,6 +55,10 @@ class Machine(Protocol):
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""
+        ...
+
+    def wheel(self, desk: Desk) -> Wheel:
+        """Give the wheel of a desk: its worker's, unless a person has taken over."""
         ...
 
     def leave(self, desk: DeskId) -> None:

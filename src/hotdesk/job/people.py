@@ -46,7 +46,8 @@ class People:
     waiting: Waiting = field(default_factory=Waiting)
     """What was asked before, and decided."""
     prompt: Prompt = nobody
-    give_back: Callable[[], Awaitable[None]] | None = None
+    give_back: Callable[[], Awaitable[bool]] | None = None
+    """Gives the desks back; says whether that is settled, or shall be tried again."""
 
     async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
         """Have a person decide: what was asked before in the same words is not asked again."""
@@ -104,6 +105,5 @@ class People:
             if self.log.halted:
                 raise Halted(ASKED)
             if self.give_back and not given_back and time.monotonic() - began > self.patience:
-                await self.give_back()
-                given_back = True
+                given_back = await self.give_back()
             await anyio.sleep(EVERY)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-
-import anyio
 
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
@@ -17,8 +14,6 @@ from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation, Tool, Wrong
 
 CHECK_SECONDS = 300.0
-WHEEL_SECONDS = 0.3
-"""Between two looks at who drives."""
 WORDS = 500
 """Characters of a failed check's own words."""
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
@@ -35,8 +30,6 @@ class StepStage:
     desk: Desk
     toolbox: Toolbox
     people: Ask
-    waiting: Callable[[], AbstractContextManager[None]]
-    """Leaves out of the job's time what is waited for people."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -52,8 +45,6 @@ class StepStage:
 
     async def use(self, call: Call) -> Observation:
         """Use a tool, a vendor's computer actions, one of the plan's own actions; or ask people."""
-        if self.toolbox.wheel.refusal() is not None:
-            await self.handed_back()
         if call.tool in ASKED:
             assert isinstance(call.arguments, dict)  # whoever calls has checked them
             return await self.people(call.tool, call.arguments)
@@ -62,12 +53,6 @@ class StepStage:
         if call.tool == "choose":
             return await self.choose(call.arguments)
         return await self.toolbox.use(call.tool, call.arguments)
-
-    async def handed_back(self) -> None:
-        """Wait while a person drives."""
-        with self.waiting():
-            while self.toolbox.wheel.refusal() is not None:  # noqa: ASYNC110 - a person may take minutes
-                await anyio.sleep(WHEEL_SECONDS)
 
     async def compute(self, given: object) -> Observation:
         """Carry out a vendor's actions, and end with a picture where none came of it."""
@@ -111,7 +96,19 @@ class StepStage:
             self.toolbox.allowed = kept
 
     async def lacking(self) -> str:
-        """Say what the step promised and did not keep."""
+        """Say what the step promised and did not keep, once nobody drives: a person may be changing it."""
+        found: list[str] = []
+
+        async def work() -> None:
+            found.append(await self.missing())
+
+        wheel = self.toolbox.wheel
+        await wheel.returned()
+        await wheel.drive(work, stands_still=True, repeatable=False)
+        return found[0]
+
+    async def missing(self) -> str:
+        """Look for what the step promised, and run its check."""
         missing = [path for path in self.step.makes if not await self.has(path)]
         if missing:
             return f"the plan says that it leaves {', '.join(missing)}, and it is not there or empty"

@@ -134,10 +134,12 @@ class Steps:
 
     async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
-        stage = self.stage = await self.enter(step)
-        desk = stage.desk
         risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
-        snapshot = await desk.snapshot() if risky and not history else None
+        async with self.desks.undriven():
+            stage = self.stage = await self.enter(step)
+        desk = stage.desk
+        async with self.desks.undriven():
+            snapshot = await desk.snapshot() if risky and not history else None
         what = brief_words(step.intent)
         self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
         self.past.numbers[step.name] = attempt
@@ -156,11 +158,12 @@ class Steps:
             paper = self.log.papers.write(ended.summary)
             self.log.note(StepEnded(self.log.job, step.name, "failed", ended.why, stage.desk.id, paper))
             self.past.checkpoint = self.before
-            if risky:
+        async with self.desks.undriven():
+            if not ended.done and risky:
                 await self.roll_back(desk, snapshot)
                 self.log.note(RolledBack(self.log.job, step.name, attempt, ended.why))
-        if snapshot is not None and stage.desk is desk:
-            await desk.forget(snapshot)
+            if snapshot is not None and stage.desk is desk:
+                await desk.forget(snapshot)
         return ended
 
     async def roll_back(self, desk: Desk, snapshot: SnapshotId | None) -> None:
@@ -172,7 +175,12 @@ class Steps:
             await self.desks.close()
 
     async def finish(self, step: Step, ended: Ended) -> None:
-        """Keep the workspace, and with it that the step is done."""
+        """Keep the workspace, and with it that the step is done, once nobody drives."""
+        async with self.desks.undriven():
+            await self.conclude(step, ended)
+
+    async def conclude(self, step: Step, ended: Ended) -> None:
+        """Keep the workspace; end what the next step shall not meet."""
         assert self.stage is not None
         done = StepEnded(self.log.job, step.name, "done", "", self.stage.desk.id)
         if step.name in self.summaries:  # taken again: what of it is in files was kept the first time
@@ -233,7 +241,8 @@ class Steps:
             await self.allow(desk)
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
         toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
-        return StepStage(step, desk, toolbox, self.asks, self.log.waiting)
+        toolbox.waits, toolbox.wheel.worker_clock = True, self.log.waiting
+        return StepStage(step, desk, toolbox, self.asks)
 
     async def allow(self, desk: Desk) -> None:
         """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
@@ -290,6 +299,11 @@ class Steps:
 
     async def checkpoint(self, step: Step) -> None:
         """Keep the workspace on disk, and the one before the step: it may fail yet."""
+        async with self.desks.undriven():
+            await self.keep_amid(step)
+
+    async def keep_amid(self, step: Step) -> None:
+        """Keep the workspace of a step that goes on later."""
         if self.desks.main is None or step.name in self.summaries:
             return  # it is kept
         with anyio.CancelScope(shield=True):
@@ -299,16 +313,23 @@ class Steps:
             self.checkpoints.forget_others(saved.sha256, saved.side, *((before.sha256, before.side) if before else ()))
 
     async def give_back(self) -> None:
-        """Keep the workspace and burn the desks: a person takes their time."""
-        if self.stage is not None and self.desks.main is not None:
-            await self.checkpoint(self.stage.step)
-            await self.desks.close()
+        """Keep the workspace and burn the desks, once nobody drives."""
+        async with self.desks.undriven():
+            if self.stage is not None and self.desks.main is not None:
+                await self.keep_amid(self.stage.step)
+                await self.desks.close()
 
-    async def be_patient(self) -> None:
-        """Give the desks back while a person takes their time, unless that would end what no file holds."""
+    async def be_patient(self) -> bool:
+        """Give the desks back while a person takes their time, unless that would end what no file holds.
+
+        Say whether that is settled: while a person drives it is not.
+        """
+        if self.desks.is_driven():
+            return False
         step = self.stage.step if self.stage is not None else None
         if step is not None and not (step.live or step.keeps or self.is_kept_by_next(step)):
             await self.give_back()
+        return True
 
     async def come_back(self) -> str:
         """Have the desks again, if they were given back; give what the worker is told of it.

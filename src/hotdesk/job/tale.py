@@ -42,6 +42,8 @@ LINE = (
     Forgotten,
 )  # fmt: skip
 """All a line about a job is made of: few among its events."""
+CHECKING = "clean, for the deliverable alone"
+"""What a desk is opened for in which results are checked."""
 LEAST = 4
 """Characters of an id that is not written whole."""
 
@@ -78,6 +80,8 @@ class Tale:
     forgotten: Forgotten | None = None
     checkpoints: int = 0
     desks: dict[str, None] = field(default_factory=dict)
+    checking: set[str] = field(default_factory=set)
+    """Those of its desks in which results are checked, at which nobody works."""
     strange: int = 0
     """Events of a later version, which were passed over."""
 
@@ -125,6 +129,7 @@ class Tale:
                 self.step = event.step if event.step not in OURS else self.step
                 if event.desk:
                     self.desks[event.desk] = None
+                    self.checking |= {event.desk} if (event.step, event.what) == ("desk", CHECKING) else set()
 
     @property
     def cost(self) -> Cost:

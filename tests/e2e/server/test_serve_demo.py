@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from hotdesk.plan import OURS
 from tests.e2e.server.chromium import chromium, opened
 from tests.e2e.server.native import job_when
 
@@ -110,6 +112,32 @@ def test_somebody_at_a_browser_starts_the_audit_approves_it_and_downloads_the_wo
         (demo.out / BOOK).write_bytes(Path(taken.value.path()).read_bytes())
         seen.require_peace()
     demo.judge()
+
+
+@pytest.mark.parametrize("clicks", [4])
+def test_the_audit_is_taken_over_at_several_moments_and_ends_verified(demo: Demo, clicks: int) -> None:
+    with chromium() as browser, opened(browser) as seen:
+        seen.sign_in(demo)
+        page = seen.page
+        job = demo.api.post("/jobs", json={"template": "audit", "approve": "auto"}).json()["id"]
+        page.goto(f"{demo.url}/#/jobs/{job}/desktop")
+        pauses = random.Random(clicks)
+        for _ in range(clicks):
+            page.get_by_role("button", name="Take over").click(timeout=PATIENCE)
+            expect(page.get_by_text("You are driving.")).to_be_visible(timeout=PATIENCE)
+            page.locator(".screen canvas").click(position={"x": 500, "y": 300})
+            page.keyboard.type("x")
+            page.get_by_role("button", name="Hand back").click()
+            expect(page.get_by_text("You are driving.")).to_be_hidden(timeout=PATIENCE)
+            page.wait_for_timeout(pauses.uniform(200, 2500))
+        expect(page.get_by_role("heading", name="The result is being checked")).to_be_visible(timeout=PATIENCE)
+        [book] = finished(demo, job)["deliverables"]
+        assert (book["verdict"], bool(book["certificate"])) == ("passed", True)
+        seen.require_peace()
+    rows = demo.api.get("/journal", params={"limit": 1000, "chain": job}).json()["items"]
+    assert not [row for row in rows if row["name"] == "RolledBack"]
+    begun = [row["data"] for row in rows if row["name"] == "StepBegun" and row["data"]["step"] not in OURS]
+    assert [(each["step"], each["attempt"]) for each in begun] == [("export", 1), ("read", 1), ("report", 1)]
 
 
 def finished(demo: Demo, job: str) -> dict[str, Any]:

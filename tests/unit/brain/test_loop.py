@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -227,7 +226,7 @@ async def test_who_chooses_gets_the_fixed_action_and_nothing_else() -> None:
         async def nobody(tool: str, given: Arguments) -> Observation:
             raise AssertionError(tool)
 
-        stage = StepStage(situation.step, desk, box, nobody, nullcontext)
+        stage = StepStage(situation.step, desk, box, nobody)
         room = Room(stage.use, stage.tools)
         model = in_turn(
             wants(("file_view", {"path": "mail.txt"})),

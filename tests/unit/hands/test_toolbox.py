@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 
 import pytest
 
@@ -10,7 +11,7 @@ from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError
 from hotdesk.event import Event, Used
 from hotdesk.hands.toolbox import Free, Toolbox, Wheel
-from hotdesk.tool import Arguments, Observation, Parameter, Tool
+from hotdesk.tool import Arguments, Hand, Observation, Parameter, Tool
 
 DESK = DeskId("i" + "0" * 20)
 DOUBLE = Tool("double", "Double a number.", (Parameter("number", "integer", "which", required=True),), {"number": 2})
@@ -41,22 +42,49 @@ class Doubling:
         raise AssertionError
 
 
+class Browsing:
+    """A hand that says what it was asked to do."""
+
+    tools: Sequence[Tool] = (Tool("browser_goto", "Go."), Tool("browser_click", "Click."))
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        return Observation(f"{tool} done")
+
+
 class Taken:
     """A wheel a person holds for a while."""
+
+    worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __init__(self) -> None:
         self.held = True
         self.news: Observation | None = None
+        self.interruptions = 0
+        """How many calls a person interrupts."""
+        self.waited = 0
+        self.still: list[bool] = []
 
     def refusal(self) -> str | None:
         return "a person holds the wheel" if self.held else None
+
+    async def returned(self) -> None:
+        self.waited += 1
+        self.held = False
+
+    def reserve(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def welcome(self) -> Observation | None:
         told, self.news = self.news, None
         return told
 
-    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
-        await work()
+    async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
+        self.still.append(stands_still)
+        if self.interruptions:
+            self.interruptions -= 1
+            self.held, self.news = True, Observation("A person was here.", image=b"old", media="image/jpeg")
+        else:
+            await work()
 
 
 def box(wheel: Wheel | None = None, allowed: Sequence[str] | None = None) -> tuple[Toolbox, list[Used]]:
@@ -67,7 +95,8 @@ def box(wheel: Wheel | None = None, allowed: Sequence[str] | None = None) -> tup
         assert isinstance(event, Used)
         written.append(event)
 
-    return Toolbox([Doubling()], note, wheel or Free(), DESK, allowed), written
+    hands: list[Hand] = [Doubling(), *([Browsing()] if wheel is not None else [])]
+    return Toolbox(hands, note, wheel or Free(), DESK, allowed), written
 
 
 @pytest.mark.parametrize(
@@ -120,11 +149,43 @@ async def test_what_a_person_left_is_told_once_whatever_comes_of_the_use() -> No
     wrong = await toolbox.use("double", {})
     assert "logged in" not in wrong.text
     seen = await toolbox.use("double", {"number": 13})
-    assert seen.text.startswith("You are logged in now.\n\ndouble failed")
+    assert seen.text.startswith("double failed")
+    assert seen.note == "You are logged in now."
     assert (seen.image, seen.media, seen.ok) == (b"old", "image/jpeg", False)
     assert (await toolbox.use("double", {"number": 1})).text == "2"
     wheel.news = Observation("Again.", image=b"old", media="image/jpeg")
     assert (await toolbox.use("show", {})).image == b"new"
+
+
+async def test_a_step_waits_while_a_person_drives_and_then_goes_on() -> None:
+    wheel = Taken()
+    toolbox, notes = box(wheel)
+    toolbox.waits = True
+    seen = await toolbox.use("double", {"number": 4})
+    assert (seen.ok, seen.text, wheel.waited, wheel.still) == (True, "8", 1, [True])
+    assert [note.outcome for note in notes] == ["done"]
+
+
+async def test_what_a_person_interrupted_is_done_again_where_that_changes_nothing() -> None:
+    wheel = Taken()
+    toolbox, notes = box(wheel)
+    toolbox.waits, wheel.interruptions = True, 2
+    seen = await toolbox.use("browser_goto", {})
+    assert (seen.ok, seen.text, seen.note) == (True, "browser_goto done", "A person was here.")
+    assert wheel.still == [False] * 3
+    assert [note.outcome for note in notes] == ["done"]
+
+
+async def test_what_a_person_interrupted_is_told_clearly_where_it_may_have_happened() -> None:
+    wheel = Taken()
+    toolbox, notes = box(wheel)
+    toolbox.waits, wheel.interruptions = True, 1
+    seen = await toolbox.use("browser_click", {})
+    assert not seen.ok
+    assert seen.text.startswith("browser_click was interrupted because a person took over. It may have taken effect")
+    assert (seen.note, seen.image) == ("A person was here.", b"old")
+    assert wheel.held is False, "it was told before the desk was handed back"
+    assert [(note.outcome, note.note) for note in notes] == [("refused", "a person took over")]
 
 
 async def test_only_what_is_allowed_is_used_and_described() -> None:

@@ -100,6 +100,16 @@ async def test_only_who_holds_the_wheel_moves_anything(stage: Stage) -> None:
             assert (await stage.view.acted()).value == {"clicks": 0, "keys": 1, "places": []}
 
 
+async def test_a_viewer_is_waited_for_while_it_arrives_and_said_to_be_gone_when_it_does_not(stage: Stage) -> None:
+    async with crowd() as tasks:
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(stage.view.present, 1)
+            await anyio.wait_all_tasks_blocked()
+            one = await stage.look(1, tasks.start_soon)
+        with one, pytest.raises(DeskError, match="take over again once it is shown"):
+            await stage.view.present(2)
+
+
 async def test_a_viewer_that_is_gone_no_longer_holds_the_wheel(stage: Stage) -> None:
     async with crowd() as tasks:
         with await stage.look(1, tasks.start_soon) as one:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,6 +28,8 @@ class Script:
         self.desk = desk
         self.asked: list[str] = []
         self.failing = ""
+        self.refusals = 0
+        """How often the keeper says that the desk does not stop."""
         self.input: object = None
 
     async def ask(self, verb: str, /, **arguments: object) -> Told:
@@ -44,7 +48,8 @@ class Script:
     async def hush(self, hushed: bool) -> None:
         """Write down what the keeper was asked."""
         self.asked.append(f"hush {hushed}")
-        if self.failing == "hush" and hushed:
+        if hushed and self.refusals:
+            self.refusals -= 1
             raise DeskError("the desk does not hold still")
 
 
@@ -53,6 +58,13 @@ class Drive:
 
     def __init__(self, script: Script, wheel: Wheel, events: list[Event]) -> None:
         self.script, self.wheel, self.events = script, wheel, events
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    with anyio.fail_after(20):
+        while not true():
+            await anyio.sleep(0.002)
 
 
 @pytest.fixture
@@ -67,12 +79,42 @@ async def drive() -> AsyncIterator[Drive]:
 async def test_while_a_person_drives_tools_are_refused(drive: Drive) -> None:
     assert drive.wheel.refusal() is None
     await drive.wheel.take(7, ME)
-    assert "handed back" in (drive.wheel.refusal() or "")
+    assert "try again when they hand it back" in (drive.wheel.refusal() or "")
     await drive.wheel.hand_back(7, ME)
     assert drive.wheel.refusal() is None
 
 
-async def test_what_the_worker_does_is_broken_off_when_a_person_takes_over(drive: Drive) -> None:
+async def test_a_call_that_stands_still_with_the_desk_is_not_cancelled_when_a_person_takes_over(drive: Drive) -> None:
+    frozen, outcomes = anyio.Event(), list[str]()
+
+    async def work() -> None:
+        await frozen.wait()
+        outcomes.append("done")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(drive.wheel.drive, work, stands_still=True, repeatable=False))
+        await until(lambda: bool(drive.wheel.under_way))
+        await drive.wheel.take(7, ME)
+        assert len(drive.wheel.under_way) == 1
+        await drive.wheel.hand_back(7, ME)
+        frozen.set()
+    assert outcomes == ["done"]
+
+
+async def test_a_click_under_way_ends_by_itself_before_a_person_is_let_at_the_desk(drive: Drive) -> None:
+    async def work() -> None:
+        await until(lambda: drive.wheel.holder is not None)
+        drive.script.asked.append("clicked")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(drive.wheel.drive, work, stands_still=False, repeatable=False))
+        await until(lambda: bool(drive.wheel.under_way))
+        await drive.wheel.take(7, ME)
+    assert drive.script.asked.index("clicked") < drive.script.asked.index("hush True")
+    await drive.wheel.hand_back(7, ME)
+
+
+async def test_a_wait_in_the_browser_is_cancelled_before_a_person_is_let_at_the_desk(drive: Drive) -> None:
     outcomes: list[str] = []
 
     async def work() -> None:
@@ -80,18 +122,92 @@ async def test_what_the_worker_does_is_broken_off_when_a_person_takes_over(drive
         outcomes.append("done")
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(drive.wheel.drive, work)
-        await anyio.sleep(0.01)
-        await drive.wheel.take(1, "uid 0 pid 7")
+        tasks.start_soon(partial(drive.wheel.drive, work, stands_still=False, repeatable=True))
+        await until(lambda: bool(drive.wheel.under_way))
+        await drive.wheel.take(7, ME)
+        assert drive.wheel.under_way == set()
     assert outcomes == []
-    assert drive.wheel.under_way == set()
+    await drive.wheel.hand_back(7, ME)
+
+
+async def test_the_workers_time_stands_still_while_a_person_drives(drive: Drive) -> None:
+    clock: list[str] = []
+
+    @contextmanager
+    def stop() -> Iterator[None]:
+        clock.append("stopped")
+        yield
+        clock.append("goes on")
+
+    drive.wheel.worker_clock = stop
+    await drive.wheel.take(7, ME)
+    assert clock == ["stopped"]
+    await drive.wheel.hand_back(7, ME)
+    assert clock == ["stopped", "goes on"]
+
+
+async def test_nobody_takes_over_while_the_desk_is_reserved_and_nobody_reserves_it_while_a_person_drives(
+    drive: Drive,
+) -> None:
+    order: list[str] = []
+
+    async def reserve() -> None:
+        async with drive.wheel.reserve():
+            order.append("reserved")
+
+    async with anyio.create_task_group() as tasks:
+        async with drive.wheel.reserve():
+            tasks.start_soon(drive.wheel.take, 7, ME)
+            await anyio.wait_all_tasks_blocked()
+            assert drive.wheel.refusal() is None
+        await until(lambda: drive.wheel.holder is not None and drive.wheel.holder.drives)
+        tasks.start_soon(reserve)
+        await anyio.wait_all_tasks_blocked()
+        order.append("handed back")
+        await drive.wheel.hand_back(7, ME)
+    assert order == ["handed back", "reserved"]
+
+
+async def test_a_viewer_whose_screen_is_gone_suspends_nobody(drive: Drive) -> None:
+    drive.script.failing = "view.present"
+    with pytest.raises(DeskError):
+        await drive.wheel.take(7, ME)
+    assert drive.wheel.refusal() is None
+    assert drive.events == []
+
+
+async def test_a_busy_desk_that_does_not_stop_at_once_is_stopped_a_little_later(drive: Drive) -> None:
+    drive.script.refusals = 3
+    await drive.wheel.take(7, ME)
+    assert drive.wheel.hushed
+    assert drive.script.asked.count("hush True") == 4
+    await drive.wheel.hand_back(7, ME)
+
+
+async def test_programs_of_a_desk_that_no_worker_uses_are_not_stopped(drive: Drive) -> None:
+    drive.wheel.has_worker = lambda: False
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    acts = [each for each in drive.script.asked if each.startswith(("hush", "view.lease"))]
+    assert acts == ["view.lease 7", "view.lease 0"]
+
+
+async def test_a_desk_that_ends_while_a_person_drives_lets_its_worker_learn_it(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(drive.wheel.returned)
+        await anyio.wait_all_tasks_blocked()
+        drive.wheel.leave()
+    back = drive.events[-1]
+    assert isinstance(back, HandedBack)
+    assert back.note == "its desk ended"
 
 
 async def test_the_desk_is_hushed_before_a_key_reaches_it_and_goes_on_after_the_last(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     await drive.wheel.hand_back(7, ME)
     acts = [each for each in drive.script.asked if each.startswith(("hush", "view"))]
-    assert acts == ["hush True", "view.lease 7", "view.lease 0", "view.acted", "hush False"]
+    assert acts == ["view.present 7", "hush True", "view.lease 7", "view.lease 0", "view.acted", "hush False"]
 
 
 async def test_what_a_person_did_is_written_down_as_theirs(drive: Drive) -> None:
@@ -119,6 +235,8 @@ async def test_one_person_drives_at_a_time(drive: Drive) -> None:
 @pytest.mark.parametrize("failing", ["hush", "view.lease"])
 async def test_a_desk_that_does_not_hold_still_is_nobodys_to_drive(drive: Drive, failing: str) -> None:
     drive.script.failing = failing
+    drive.script.refusals = 10**6 if failing == "hush" else 0
+    drive.wheel.stopping = 0.05
     with pytest.raises(DeskError):
         await drive.wheel.take(7, ME)
     assert drive.wheel.refusal() is None
@@ -163,6 +281,16 @@ async def test_the_worker_is_told_once_what_changed(drive: Drive) -> None:
     assert "25% of the screen" in told.text
     assert (told.image, told.media) == (b"PNG", "image/png")
     assert await drive.wheel.welcome() is None
+
+
+async def test_takeovers_the_worker_was_not_told_of_are_told_together(drive: Drive) -> None:
+    for _ in range(3):
+        await drive.wheel.take(7, ME)
+        await drive.wheel.hand_back(7, ME)
+    told = await drive.wheel.welcome()
+    assert told is not None
+    assert "6 clicks, 15 keys" in told.text
+    assert drive.script.asked.count("screen.mark") == 1
 
 
 async def test_a_desk_that_says_nothing_still_gets_its_worker_back(drive: Drive) -> None:

@@ -42,6 +42,32 @@ async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
     assert await log.within(ask()) == "answered"
 
 
+async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
+    log = log_of(0.5)
+
+    async def ask(seconds: float) -> None:
+        with log.waiting():
+            await anyio.sleep(seconds)
+
+    async def act() -> str:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, 0.2)
+            tasks.start_soon(ask, 0.8)
+        return await nap(30)
+
+    with pytest.raises(Spent), anyio.fail_after(10):
+        await log.within(act())
+    assert 0.7 < log.waited < 5
+    assert log.seconds_left <= 0
+
+
+async def test_what_begins_while_people_are_waited_for_has_all_of_its_time() -> None:
+    log = log_of(0.3)
+    with log.waiting():
+        assert await log.within(nap(0.6)) == "rested"
+    assert log.seconds_left > 0
+
+
 @pytest.mark.parametrize("planning", [True, False])
 async def test_a_model_that_is_being_asked_is_not_waited_for_when_the_job_shall_stop(planning: bool) -> None:
     log = log_of(30)

@@ -47,15 +47,20 @@ class Office:
     journal: Path
     kept: papers.Papers
     given_back: list[float] = field(default_factory=list)
+    driven: int = 0
+    """How often it is found that somebody drives."""
 
     def people(self, seconds: float = 60.0, patience: float = 60.0, waiting: Waiting | None = None) -> People:
         """Give the people of the job, as a process that takes it up has them."""
         log = JobLog(JOB, self.machine, self.kept, ignore, Budget(), 600.0)
         return People(log, self.journal, seconds, patience, waiting or Waiting(), give_back=self.give_back)
 
-    async def give_back(self) -> None:
-        """Take down that desks were given back."""
-        self.given_back.append(time.monotonic())
+    async def give_back(self) -> bool:
+        """Take down that desks were given back, unless somebody drives them."""
+        self.driven -= 1
+        if self.driven < 0:
+            self.given_back.append(time.monotonic())
+        return self.driven < 0
 
     def say(self, pending: Pending, answer: str, by: str = "uid 0 pid 9") -> None:
         """Answer, as another process does."""
@@ -145,6 +150,14 @@ async def test_when_patience_ends_desks_are_given_back_once_and_waiting_is_not_w
     assert (await people.decide("question", CARD, "one")).answer == "expired"
     assert len(office.given_back) == 1
     assert people.log.waited >= 0.7
+
+
+async def test_desks_that_somebody_drives_are_given_back_later(office: Office) -> None:
+    office.driven = 2
+    people = office.people(seconds=1.2, patience=0.05)
+    assert (await people.decide("question", CARD, "one")).answer == "expired"
+    assert len(office.given_back) == 1
+    assert office.driven == -1
 
 
 async def test_whoever_sits_here_answers_by_the_journal_too(office: Office) -> None:

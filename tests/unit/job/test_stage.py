@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
@@ -52,7 +51,7 @@ def stage_at(desk: Desk, glass: Glass, answer: Observation, asked: list[str]) ->
         asked.append(str(given["question"]))
         return answer
 
-    return StepStage(Step("one", "Click."), desk, Toolbox([glass], ignore, Free(), desk.id), people, nullcontext)
+    return StepStage(Step("one", "Click."), desk, Toolbox([glass], ignore, Free(), desk.id), people)
 
 
 async def test_actions_are_done_in_order_and_end_with_a_picture(desk: Desk) -> None:

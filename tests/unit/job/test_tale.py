@@ -26,7 +26,7 @@ from hotdesk.event import (
     StepEnded,
     Thought,
 )
-from hotdesk.job.tale import Tale, find_job, tales, tell
+from hotdesk.job.tale import CHECKING, Tale, find_job, tales, tell
 
 NOW, LATER = 1_000, 2_000
 PENDING = Pending(JOB, "1a2b3c4d", "plan", "ab" * 32, "cd" * 32, LATER)
@@ -163,8 +163,11 @@ def test_the_parts_of_the_line_are_no_steps_and_every_desk_is_known() -> None:
         StepBegun(JOB, "read", "read it", "i1"),
         StepBegun(JOB, "desk", "fresh", "i2"),
         StepEnded(JOB, "desk", "done", "burnt", "i1"),
+        StepBegun(JOB, "desk", CHECKING, "i3"),
         StepBegun(JOB, "verify", "a.xlsx", "i3"),
+        StepBegun(JOB, "write", CHECKING, "i2"),
     )
+    assert tale.checking == {"i3"}
     assert [step.name for step in tale.checklist()] == ["read", "write"]
-    assert tale.place == (1, 2)
+    assert tale.place == (2, 2)
     assert list(tale.desks) == ["i1", "i2", "i3"]

@@ -30,6 +30,8 @@ class Asked:
     native: Native
     caller: Caller
     tenant: Tenant
+    by_page: bool = False
+    """Whether it is a person at the page, who came with a session instead of a key."""
 
     @property
     def ledger(self) -> Ledger:
@@ -85,7 +87,7 @@ async def asked_by(connection: HTTPConnection, power: Power | None) -> Asked:
             403, "key.power", f"this key is not for {power}; `hotdesk key new --power {power}` makes one that is"
         )
     native = native_of(connection)
-    return Asked(native, caller, await native.tenants.tenant(caller.tenant))
+    return Asked(native, caller, await native.tenants.tenant(caller.tenant), key_of(connection) is None)
 
 
 class Allowed:

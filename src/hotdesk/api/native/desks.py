@@ -30,7 +30,7 @@ from hotdesk.host import owner_path
 
 router = APIRouter(prefix="/desks", tags=["desks"], responses=documented(409, 502, 507))
 STOPPED = ("paused", "halting", "halted")
-SHOWN = ("open", *STOPPED)
+SHOWN = ("open", "starting", *STOPPED)
 """States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
 ALLOW = "Rules, as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
@@ -149,6 +149,8 @@ async def opened(asked: Asked, told: DeskOrder) -> DeskShown:
     scope = await in_thread(scope_of, told.allow) if told.allow else CLOSED
     require_public(scope.rules)
     desk = await asked.tenant.host.open(spec, scope)
+    if asked.by_page:
+        asked.tenant.host.mark_personal(desk.id)
     return await one(asked, desk.id)
 
 

@@ -17,13 +17,16 @@ from hotdesk.api.native.asking import Asked, ForDesks, native_of, on_socket
 from hotdesk.api.native.desks import at, one, owner_of
 from hotdesk.api.native.problems import Problem, documented, translated
 from hotdesk.api.native.shapes import DeskName, Model
+from hotdesk.api.native.viewers import new_name
 from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
 from hotdesk.desk.sockets import receive, send
-from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 from hotdesk.hands.far import Far
 
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
 SHELL = ["/bin/bash", "-l"]
+NAMED = "^[a-z0-9]{0,32}$"
+VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
 KEEPING = 30.0
 """Seconds between two words that a person still drives."""
 GONE, REFUSED = 4404, 4403
@@ -38,40 +41,54 @@ class WheelShown(Model):
     holder: str = Field(description="Who drives, for the journal; empty: the worker.")
     mine: bool = Field(description="Whether it is whoever asks.")
     seconds: float
+    stopped: bool = Field(description="Whether the desk's programs are stopped meanwhile, but screen and browser.")
+    worker: bool = Field(description="Whether a worker uses the desk: taking over suspends it.")
+
+
+Viewer = Annotated[str, Field(pattern=NAMED, description=VIEWER)]
 
 
 class Turn(Model):
     """What to do with the wheel."""
 
     act: Literal["take", "give"]
+    viewer: Viewer = ""
 
 
 @router.get("/wheel", summary="Who drives")
-async def wheel(asked: ForDesks, desk: DeskName) -> WheelShown:
+async def wheel(asked: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
     """Say who looks at a desk and who drives it."""
     async with owner(asked, desk) as far:
-        return shown(asked, desk, await far.wheel())
+        return shown(asked, desk, viewer, await far.wheel())
 
 
 @router.post("/wheel", summary="Take the wheel, or give it back")
 async def turn(asked: ForDesks, desk: DeskName, told: Turn) -> WheelShown:
-    """Drive a desk oneself, or let the worker go on; who drives must look at its screen."""
+    """Drive a desk oneself, which suspends its worker, or let the worker go on.
+
+    Whoever drives must be connected to the screen. Where the desk is just being prepared or cleared between two steps,
+    the screen is disconnected for a moment: `wheel.blind` and `wheel.lost` mean to connect again and repeat.
+    """
     await one(asked, desk)
-    name = asked.native.viewers.latest(asked.caller, desk)
+    name = asked.native.viewers.latest(asked.caller, desk, told.viewer)
     if name is None:
-        raise Problem(409, "wheel.blind", "who drives a desk looks at it: open its screen first")
+        raise Problem(409, "wheel.blind", "the screen is not connected: open it first, then take over")
     act = "take" if told.act == "take" else "hand back"
     async with owner(asked, desk) as far:
         try:
-            return shown(asked, desk, await far.turn(act, name, ""))
+            return shown(asked, desk, told.viewer, await far.turn(act, name, ""))
         except BriefError as e:
             raise Problem(409, "wheel.taken", str(e)) from None
+        except DeskGone:
+            raise
+        except DeskError as e:
+            raise Problem(409, "wheel.lost", str(e)) from None
 
 
-def shown(asked: Asked, desk: str, told: object) -> WheelShown:
+def shown(asked: Asked, desk: str, viewer: str, told: object) -> WheelShown:
     """Tell of a wheel."""
     facts = told if isinstance(told, dict) else {}
-    name = asked.native.viewers.latest(asked.caller, desk) or "-"
+    name = asked.native.viewers.latest(asked.caller, desk, viewer) or "-"
     driver = str(facts.get("driver", ""))
     return WheelShown(
         viewers=int(str(facts.get("viewers", 0))),
@@ -79,6 +96,8 @@ def shown(asked: Asked, desk: str, told: object) -> WheelShown:
         holder=str(facts.get("holder", "")),
         mine=bool(driver) and name.startswith(driver),
         seconds=float(str(facts.get("seconds", 0))),
+        stopped=bool(facts.get("stopped")),
+        worker=bool(facts.get("worker")),
     )
 
 
@@ -91,19 +110,19 @@ async def owner(asked: Asked, desk: str) -> AsyncIterator[Far]:
 
 
 @router.websocket("/screen")
-async def screen(websocket: WebSocket, desk: str) -> None:
+async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(pattern=NAMED)] = "") -> None:
     """Show a desk's screen as RFB; nothing that is sent moves anything until its sender has the wheel."""
     asked = await admitted(websocket, desk)
     if asked is None:
         return
-    with asked.native.viewers.looking(asked.caller, desk) as name:
-        try:
-            async with owner(asked, desk) as far:
-                with await far.screen(name, True) as sock:
-                    await accept(websocket)
-                    await joined(websocket, sock, far, name, asked)
-        except HotdeskError as e:
-            await close(websocket, GONE, str(e))
+    name = new_name()
+    try:
+        async with owner(asked, desk) as far:
+            with await far.screen(name, True) as sock, asked.native.viewers.looking(asked.caller, desk, name, viewer):
+                await accept(websocket)
+                await joined(websocket, sock, far, name, asked)
+    except HotdeskError as e:
+        await close(websocket, GONE, str(e))
 
 
 async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: Asked) -> None:

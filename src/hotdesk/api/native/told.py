@@ -86,6 +86,7 @@ class DeskOfJob(Model):
 
     id: str
     gone: bool
+    checking: bool = Field(description="Whether results are checked there: it is clean, and nobody may watch it.")
 
 
 class JobShown(JobLine):
@@ -165,7 +166,9 @@ def whole(asked: Asked, tale: Tale, open_desks: Sequence[str]) -> JobShown:
         "plan": tale.plan,
         "plan_text": plan_text(asked, tale),
         "steps": [step_of(each) for each in tale.checklist()],
-        "desks": [DeskOfJob(id=each, gone=each not in open_desks) for each in tale.desks],
+        "desks": [
+            DeskOfJob(id=each, gone=each not in open_desks, checking=each in tale.checking) for each in tale.desks
+        ],
         "deliverables": deliverables(tale),
         "receipt": receipt_of(tale.receipt),
     })  # fmt: skip

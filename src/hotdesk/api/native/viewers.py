@@ -14,22 +14,27 @@ from hotdesk.api.caller import Caller
 class Viewers:
     """Names under which people look at desks, known to the desks' owners and to nobody else."""
 
-    names: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
-    """By tenant, desk and key; the latest last."""
+    names: dict[tuple[str, str, str], list[tuple[str, str]]] = field(default_factory=dict)
+    """Each with what its client calls it, by tenant, desk and key; the latest last."""
 
     @contextmanager
-    def looking(self, caller: Caller, desk: str) -> Iterator[str]:
-        """Give a new name, for as long as somebody looks."""
-        place, name = (caller.tenant, desk, caller.key), secrets.token_hex(16)
-        self.names.setdefault(place, []).append(name)
+    def looking(self, caller: Caller, desk: str, name: str, viewer: str) -> Iterator[None]:
+        """Know a name, for as long as somebody looks under it; `viewer` is what its client calls it."""
+        place = (caller.tenant, desk, caller.key)
+        self.names.setdefault(place, []).append((viewer, name))
         try:
-            yield name
+            yield
         finally:
-            self.names[place].remove(name)
+            self.names[place].remove((viewer, name))
             if not self.names[place]:
                 del self.names[place]
 
-    def latest(self, caller: Caller, desk: str) -> str | None:
-        """Give the name somebody looks under; None: they do not look."""
-        found = self.names.get((caller.tenant, desk, caller.key))
-        return found[-1] if found else None
+    def latest(self, caller: Caller, desk: str, viewer: str = "") -> str | None:
+        """Give the name somebody looks under, of this viewer if one is given; None: they do not look."""
+        found = self.names.get((caller.tenant, desk, caller.key), [])
+        return next((name for known, name in reversed(found) if viewer in ("", known)), None)
+
+
+def new_name() -> str:
+    """Make a name nobody can guess."""
+    return secrets.token_hex(16)

@@ -44,6 +44,7 @@ function show() {
   wheel.dataset.is = mine ? "mine" : "";
   wheel.disabled = !live || gone || Boolean(told.holder && !mine);
   part("banner").hidden = !mine;
+  part("stopped").hidden = !told.stopped;
   offer(mine ? told.secrets || [] : []);
   part("screen").dataset.is = mine ? "driven" : "";
   if (rfb) {

@@ -18,6 +18,9 @@ GREETING = 10.0
 """Seconds both sides have for their greetings."""
 LETTING_GO = 1.0
 """Seconds a screen may take to hear that keys are let go."""
+ARRIVING = 1.0
+"""Seconds until a viewer that is not connected counts as gone."""
+GONE = "the screen was disconnected; take over again once it is shown"
 MOST_VIEWERS = 16
 
 
@@ -35,7 +38,7 @@ class Looking:
 class View:
     """Relays a desk's screen to whoever looks at it."""
 
-    VERBS = frozenset({"lease", "acted", "drop"})
+    VERBS = frozenset({"present", "lease", "acted", "drop"})
 
     def __init__(self, dial: Dial) -> None:
         self.dial = dial
@@ -61,6 +64,15 @@ class View:
                     for sock in (viewer, desk):
                         anyio.notify_closing(sock)
 
+    async def present(self, number: int) -> Told:
+        """Wait a moment until a viewer is connected to the screen: it may have been handed over just now."""
+        with anyio.move_on_after(ARRIVING):
+            while number not in self.looking:  # noqa: ASYNC110 - it is a matter of milliseconds
+                await anyio.sleep(ARRIVING / 50)
+        if number not in self.looking:
+            raise DeskError(GONE)
+        return Told()
+
     def forget(self, number: int) -> None:
         """Let go of a viewer that is gone; it no longer holds the wheel."""
         one = self.looking.pop(number)
@@ -70,7 +82,7 @@ class View:
     async def lease(self, number: int) -> Told:
         """Give the wheel to a viewer, or with 0 to nobody; what another held down is let go."""
         if number and number not in self.looking:
-            raise DeskError(f"viewer {number} is gone")
+            raise DeskError(GONE)
         if number == self.holder:
             return Told()
         before, self.holder = self.looking.get(self.holder), number

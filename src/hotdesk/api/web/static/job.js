@@ -9,6 +9,7 @@ import { terminal } from "./terminal.js";
 import { files } from "./files.js";
 import { modelField, offered } from "./new.js";
 
+const CHECKING = "checking";
 const OVER = new Set(["done", "failed", "broken", "interrupted"]);
 
 export default async function view(here) {
@@ -39,13 +40,19 @@ export default async function view(here) {
       end?.();
     };
   };
-  const atDesk = (open) => (panel) => {
+  // The desk that is worked at; while results are checked it has nothing to watch, unless somebody drives it.
+  const atDesk = (open, watched = false) => (panel) => {
     let shown, end;
     return follow((now) => {
-      const desk = !OVER.has(now.state) && now.desks.findLast((each) => !each.gone)?.id;
-      if (desk ? desk !== shown : !shown) {
+      const there = OVER.has(now.state) ? [] : now.desks.filter((each) => !each.gone);
+      if (end?.driving?.() && there.some((each) => each.id === shown)) {
+        return;
+      }
+      const checked = watched && there.some((each) => each.checking);
+      const desk = checked ? CHECKING : there.findLast((each) => !each.checking)?.id;
+      if (desk ? desk !== shown : !shown || shown === CHECKING || OVER.has(now.state)) {
         end?.();
-        end = desk ? open(panel, desk) : void fill(panel, noDesk(now));
+        end = desk && !checked ? open(panel, desk) : void fill(panel, checked ? beingChecked() : noDesk(now));
         shown = desk;
       }
     }, () => end?.());
@@ -53,7 +60,7 @@ export default async function view(here) {
   const made = tabs("Job", [
     ["overview", "Overview", (panel) => follow((now) => keep(panel, now, summary))],
     ["timeline", "Timeline", (panel) => timeline(panel, id)],
-    ["desktop", "Desktop", atDesk(screen)],
+    ["desktop", "Desktop", atDesk(screen, true)],
     ["terminal", "Terminal", atDesk(terminal)],
     ["files", "Files", atDesk(files)],
     ["door", "Door", (panel) => door(panel, id, here)],
@@ -181,6 +188,8 @@ const receipt = (told) => h("section", { "aria-label": "Receipt" }, h("h2", null
   [["destroyed", told.destroyed], ["kept on purpose", told.kept], ["left behind", told.left]].map(([name, lines]) =>
     h("details", { open: name === "left behind" && lines.length > 0 }, h("summary", null, `${lines.length} ${name}`),
       h("ul", { class: "plainlist" }, lines.map((line) => h("li", null, line))))));
+
+const beingChecked = () => empty("The result is being checked", "A second, clean desk opens every file. Nobody can watch or use that desk.");
 
 const noDesk = (job) => empty(OVER.has(job.state) ? "The desk is burnt" : "No desk is open", "A desk is there while a step is taken, and destroyed after.");
 

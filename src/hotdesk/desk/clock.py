@@ -1,0 +1,69 @@
+"""A desk's own time: it stands still while the desk's programs are stopped on purpose."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+
+import anyio
+
+
+class Clock:
+    """Counts the seconds in which a desk's programs could run, and keeps deadlines by them."""
+
+    def __init__(self) -> None:
+        self.stopped_at: float | None = None
+        self.lost = 0.0
+        """Seconds it has stood still so far."""
+        self.scopes: dict[anyio.CancelScope, float] = {}
+        """Deadlines that are waited for, by this clock."""
+
+    def now(self) -> float:
+        """Read the clock."""
+        return (anyio.current_time() if self.stopped_at is None else self.stopped_at) - self.lost
+
+    def stop(self) -> None:
+        """Stand still. Twice is no error."""
+        if self.stopped_at is None:
+            self.stopped_at = anyio.current_time()
+            self.arrange()
+
+    def go_on(self) -> None:
+        """Go on. Twice is no error."""
+        if self.stopped_at is not None:
+            self.lost += anyio.current_time() - self.stopped_at
+            self.stopped_at = None
+            self.arrange()
+
+    def until(self, deadline: float) -> Until:
+        """Give a scope that is cancelled at a time of this clock."""
+        return Until(self, deadline)
+
+    def real(self, deadline: float) -> float:
+        """Give the event loop's time of a deadline."""
+        return math.inf if self.stopped_at is not None else deadline + self.lost
+
+    def arrange(self) -> None:
+        """Move every deadline to where it is by the event loop's time now."""
+        for scope, deadline in self.scopes.items():
+            scope.deadline = self.real(deadline)
+
+
+class Until:
+    """A block that is cancelled at a time of a clock, wherever that is by the event loop's time."""
+
+    def __init__(self, clock: Clock, deadline: float) -> None:
+        self.clock = clock
+        self.deadline = deadline
+        self.scope = anyio.CancelScope()
+
+    def __enter__(self) -> anyio.CancelScope:
+        self.scope.deadline = self.clock.real(self.deadline)
+        self.clock.scopes[self.scope] = self.deadline
+        return self.scope.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        del self.clock.scopes[self.scope]
+        return bool(self.scope.__exit__(kind, error, trace))
