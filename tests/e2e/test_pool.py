@@ -405,7 +405,7 @@ async def test_what_keeps_a_pool_empty_is_told(store: Config) -> None:
     async with Host(store, control=False) as host:
         host.keep_ready(SPEC, 1)
         (store.images / "images/base.json").unlink()
-        with anyio.fail_after(20), pytest.raises(ImageError, match="image 'base' is not here"):
+        with anyio.fail_after(20), pytest.raises(ImageError, match="image 'base' is not on this machine"):
             await host.pool.full()
 
 

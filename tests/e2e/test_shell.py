@@ -169,6 +169,15 @@ def test_a_shell_at_an_open_desk_leaves_it_open_and_root_is_root(sit: Sit, hotde
     hotdesk("burn", desk)
 
 
+def test_a_fresh_desk_has_the_way_out_it_was_given(sit: Sit) -> None:
+    person = sit("--allow", "example.test")
+    person.until(PROMPT)
+    refused = "curl -s -o /dev/null -w '%{http_code}\\n' http://other.test/"
+    assert person.answer(refused) == "403"
+    person.type("exit\n")
+    assert person.leave() == 0
+
+
 def test_without_a_terminal_it_says_what_to_use(hotdesk: Hotdesk) -> None:
     done = hotdesk("shell")
     assert done.returncode == 125

@@ -1150,7 +1150,7 @@ COMMANDS = (
         (
             Removal(
                 "hotdesk/cli/run.py",
-                "            confine([*written, *own], any_owner=bool(carried_in or carried_out))\n",
+                "        confine_to([control_path(settings, 0).parent] if asks(scope) else [])\n",
                 "",
             ),
         ),

@@ -50,6 +50,22 @@ def test_who_is_in_the_group_runs_programs_at_desks(server: Served) -> None:
     assert as_somebody(server, [GROUP], "run", "--", "echo", "hello") == (0, "hello\n", "")
 
 
+def test_who_is_in_the_group_runs_programs_that_may_go_out(server: Served) -> None:
+    code, said, complained = as_somebody(server, [GROUP], "run", "--allow", "example.test", "printenv", "HTTPS_PROXY")
+    assert (code, complained) == (0, ""), complained
+    assert said.startswith("http://")
+
+
+def test_a_group_members_desks_are_found_by_the_beginning_of_their_ids(server: Served) -> None:
+    code, opened, complained = as_somebody(server, [GROUP], "open")
+    desk = opened.strip()
+    assert code == 0, complained
+    assert as_somebody(server, [GROUP], "exec", desk[:10], "echo", "-n", "-e", "hi") == (0, "hi", "")
+    code, used, complained = as_somebody(server, [GROUP], "usage")
+    assert (code, desk in used) == (0, True), complained
+    assert as_somebody(server, [GROUP], "burn", desk[:10]) == (0, "", "")
+
+
 def test_who_is_in_the_group_uses_the_library(server: Served) -> None:
     code, said, complained = as_somebody(server, [GROUP], program=LIBRARY)
     desk, _, told = said.partition(" ")

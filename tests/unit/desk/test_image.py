@@ -48,7 +48,7 @@ def test_a_store_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_missing_image_says_how_to_build_it(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match="image 'base' is not here: `hotdesk image build base`"):
+    with pytest.raises(ImageError, match="image 'base' is not on this machine; `hotdesk image build base` builds it"):
         find(tmp_path, "base")
     assert ls(tmp_path / "nowhere") == []
 

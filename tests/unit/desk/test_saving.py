@@ -171,7 +171,7 @@ def test_there_must_be_room(config: Config, tmp_path: Path) -> None:
         save(replace(config, disk_floor=1 << 60), tmp_path / "up")
     assert os.listdir(config.images / "tmp") == []
     assert len(os.listdir(config.images / "layers")) == 1
-    with pytest.raises(ImageError, match="'mine' is not here"):
+    with pytest.raises(ImageError, match="'mine' is not on this machine"):
         find(config.images, "mine")
 
 
@@ -184,7 +184,7 @@ def test_layers_do_not_pile_up_for_ever(config: Config, tmp_path: Path) -> None:
 def test_names_are_checked_and_sources_must_be_there(config: Config, tmp_path: Path) -> None:
     with pytest.raises(BriefError):
         save(config, tmp_path / "up", "../mine")
-    with pytest.raises(ImageError, match="image 'none' is not here"):
+    with pytest.raises(ImageError, match="image 'none' is not on this machine"):
         save(config, tmp_path / "up", source="none")
     base = find(config.images, "base")
     with pytest.raises(ImageError, match="has lost its layer"):
