@@ -77,6 +77,37 @@ def test_the_screen_says_its_size(desktop: Sandbox) -> None:
     assert desktop.get_screen_size() == (1024, 768)
 
 
+# -- windows that come and go -----------------------------------------------------------------------------------
+
+FLICKER = """for n in 1 2 3 4; do
+    (while :; do timeout 0.2 xev -name flicker >/dev/null 2>&1; echo >>/tmp/flickered; done) &
+done; wait"""
+SEARCH = "for n in $(seq 40); do xdotool search --name watcher || exit $?; done"
+
+
+def test_a_search_for_windows_does_not_fail_while_others_come_and_go(desktop: Sandbox) -> None:
+    flicker = desktop.commands.run(FLICKER, background=True, timeout=0)
+    try:
+        until(lambda: len(desktop.commands.run("cat /tmp/flickered || true").stdout) >= 8, "no window comes and goes")
+        found = desktop.commands.run(SEARCH, timeout=60).stdout.split()
+    finally:
+        flicker.kill()
+    assert len(set(found)) == 1
+    assert len(found) == 40
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("xdotool search --name nothing-is-called-so; echo $?", "1"),
+        ("xdotool search --name watcher getwindowname", "watcher"),
+    ],
+    ids=["nothing", "chained"],
+)
+def test_a_search_says_what_xdotool_says(desktop: Sandbox, command: str, said: str) -> None:
+    assert desktop.commands.run(command).stdout.strip() == said
+
+
 # -- where there is no screen ----------------------------------------------------------------------------------
 
 
@@ -209,7 +240,6 @@ def test_windows_are_found_by_application_and_have_titles(desktop: Sandbox) -> N
     assert desktop.get_window_title(current) == "watcher"
     desktop.launch("xfce4-terminal")
     until(lambda: "Terminal" in titles(desktop), "the terminal does not come")
-    desktop.wait(500)  # windows that come and go meanwhile break a search
     windows = desktop.get_application_windows("xfce4-terminal")
     assert any("Terminal" in desktop.get_window_title(each) for each in windows)
 

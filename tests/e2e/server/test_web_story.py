@@ -16,7 +16,11 @@ from tests.e2e.server.native import client, job_when, waits
 
 pytestmark = pytest.mark.container
 LONG = 60_000
-DRAWN = "(image) => image.complete && image.naturalWidth > 100 && image.naturalHeight > 100"
+DRAWN = """async (image) => {
+  image.scrollIntoView();
+  await image.decode();
+  return [image.naturalWidth, image.naturalHeight];
+}"""
 LEFT = "(box) => box.getBoundingClientRect().bottom"
 TOP = "(box) => box.getBoundingClientRect().top"
 
@@ -168,8 +172,7 @@ def test_a_file_is_looked_at_as_the_pages_a_check_drew(
     page.get_by_role("listitem").filter(has_text=name).get_by_role("button", name="Look").click()
     shown = page.get_by_role("dialog", name=name).get_by_role("img")
     expect(shown).to_have_count(pages)
-    shown.last.scroll_into_view_if_needed()
-    page.wait_for_function(f"({DRAWN})(document.querySelector('dialog figure:last-child img'))")
+    assert min(shown.last.evaluate(DRAWN)) > 100
     page.get_by_role("button", name="Close").click()
     seen.require_peace()
 
