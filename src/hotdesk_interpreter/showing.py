@@ -138,9 +138,7 @@ def is_box(artist: Any) -> bool:
 
 def as_patch(line: Any) -> Any:
     """Give the area inside a line."""
-    from matplotlib.patches import PathPatch  # takes time that only figures shall cost
-
-    return PathPatch(line.get_path())
+    return import_module("matplotlib.patches").PathPatch(line.get_path())
 
 
 def equip(shell: Any) -> None:

@@ -178,7 +178,8 @@ def test_a_server_inside_is_reached_by_header(server: Served, sandbox: Sandbox) 
 
 
 def test_names_of_headers_arrive_as_e2bs_proxy_spells_them(server: Served, sandbox: Sandbox) -> None:
-    answer = get(server, sandbox, "/", **{"x-CUSTOM-id": "1", "etag": "2", "Sec-Fetch-Mode": "cors", "x_y": "3"})
+    more = {"x-CUSTOM-id": "1", "etag": "2", "Sec-Fetch-Mode": "cors", "x_y": "3"}
+    answer = httpx.get(f"{server.url}/", headers={**at(server, sandbox, ECHO), **more}, timeout=20)
     arrived = [name for name, _ in answer.json()["headers"]]
     assert {"Host", "X-Custom-Id", "Etag", "Sec-Fetch-Mode", "X_y", "User-Agent", "Connection"} <= set(arrived)
 
