@@ -108,7 +108,8 @@ def with_word(grant: Grant, word: str, before: str, seen: set[str]) -> Grant:
             raise ValueError("`swap` stands behind the place it is for, as in `bearer swap`")
         return replace(grant, places=(*grant.places[:-1], replace(grant.places[-1], swap=True)))
     if equals and (listed := LISTS.get(name)):
-        return replace(grant, **{listed: (*getattr(grant, listed), unquote(value, errors="strict"))})
+        added = (*getattr(grant, listed), unquote(value, errors="strict"))
+        return replace(grant, **{listed: added})  # type: ignore[arg-type]
     if name in seen or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
         raise ValueError(f"{printable(word[:80])!r} stands there twice, or is not part of a grant")
     seen.add(name)

@@ -75,10 +75,13 @@ class Cleaner:
             return self.issued.set_cookie(value)
         return self.issued.location(value) if self.issued is not None and name == b"location" else value
 
-    def feed(self, payload: bytes) -> Iterator[bytes]:
-        """Take bytes of the body; give what may go on, piece by piece."""
+    def feed(self, payload: bytes, last: bool = False) -> Iterator[bytes]:
+        """Take bytes of the body; give what may go on, piece by piece. `last`: nothing is to be waited for."""
         if not self.active:
             yield payload
+            return
+        if last and self.unpack is None:
+            yield self.stream.last(self.withhold.last(payload) if self.withhold is not None else payload)
             return
         for piece in self.unpack.feed(payload) if self.unpack is not None else (payload,):
             yield self.stream.feed(self.withhold.feed(piece) if self.withhold is not None else piece)

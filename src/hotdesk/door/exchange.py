@@ -482,7 +482,7 @@ class Forward:
             if rest:
                 raise Failed(502, "the answer is longer than it said")
             self.count.add(down=len(payload))
-            for piece in cleaner.feed(payload):
+            for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.chunk(piece) if chunked else piece)
                 if self.size > PAUSE:
                     await self.give()

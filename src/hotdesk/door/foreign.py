@@ -81,9 +81,14 @@ class Allowed:
     """Whether requests are signed anew there."""
 
 
+NOTHING_MORE = Allowed()
+
+
 def allowed_at(host: str, held: Collection[Held]) -> Allowed:
     """Give what the live grants for a host allow."""
     here = [one for one in held if one.grant.host == host]
+    if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
+        return NOTHING_MORE
     headers = frozenset(name for one in here for name in one.grant.allow_headers)
     fields = frozenset(squeeze(name) for one in here for name in one.grant.allow_fields)
     return Allowed(headers, fields, any(one.kind == "sigv4" for one in here))
@@ -100,11 +105,11 @@ def foreign(
     removed: set[str] = set()
     for slot, value in sent:
         kind, name = slot
+        if kind == "header" and len(name) <= LONGEST_NAME and is_ordinary(name):
+            continue
         if slot in returned or (slot in uses and uses[slot].held.is_written(slot, value)):
             continue
         if kind == "cookie" and (slot in uses or (issued and issued.knows(name.encode("latin-1"), value))):
-            continue
-        if kind == "header" and len(name) <= LONGEST_NAME and is_ordinary(name):
             continue
         if kind == "header" and (name in allowed.headers or (allowed.amazon and is_amazon(name))):
             continue

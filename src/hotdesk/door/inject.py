@@ -140,7 +140,8 @@ def plan(
     )
     if made.signing and (why := unsigned(made.signing, out, sent)):
         return Refusal(why)
-    if strict and (why := elsewhere([one.signer for one in here if one.signer], out.host, out.path)):
+    signers = [one.signer for one in here if one.signer] if strict else []
+    if signers and (why := elsewhere(signers, out.host, out.path)):
         return Refusal(why)
     if made.signing and made.signing.signer and not made.body:
         made = replace(made, digest=declared(made.signing.signer, out.headers))

@@ -147,15 +147,21 @@ class JsonAnswer:
         """Take the next bytes; give what may go on."""
         return self.step(self.held + data, final=False)
 
+    def last(self, data: bytes) -> bytes:
+        """Take the last bytes; give all the rest."""
+        return self.step(self.held + data, final=True)
+
     def finish(self) -> bytes:
         """End the answer; give the rest."""
-        return self.step(self.held, final=True)
+        return self.step(self.held, final=True) if self.held else b""
 
     def step(self, data: bytes, final: bool) -> bytes:
         """Replace the values of fields to keep, and hold what is not decided yet."""
         out: list[bytes] = []
         at = 0
-        while m := self.issued.json.search(data, at):
+        m: re.Match[bytes] | None = None
+        named = any(name in data for name in self.issued.names)  # most answers have none of them: one look is cheap
+        while named and (m := self.issued.json.search(data, at)):
             end = value_end(data, m.end(), nested=m[2] is not None, final=final)
             if end is None:
                 break
@@ -228,9 +234,15 @@ class FormAnswer:
             raise Unreadable(f"a form-encoded answer of more than {LONGEST_HELD} bytes")
         return b""
 
+    def last(self, data: bytes) -> bytes:
+        """Take the last bytes; give all of it."""
+        self.feed(data)
+        return self.finish()
+
     def finish(self) -> bytes:
-        """End the answer; give all of it."""
-        return self.issued.location(self.held)
+        """End the answer; give all of it, once."""
+        whole, self.held = self.held, b""
+        return self.issued.location(whole)
 
 
 Answer = JsonAnswer | FormAnswer

@@ -388,6 +388,10 @@ class Stream:
         """Take the next bytes; give what may go on."""
         return self.step(self.held + data, final=False)
 
+    def last(self, data: bytes) -> bytes:
+        """Take the last bytes; give all the rest."""
+        return self.step(self.held + data, final=True)
+
     def finish(self) -> bytes:
         """End the answer; give the rest."""
         return self.step(self.held, final=True) if self.held else b""

@@ -88,7 +88,7 @@ def misdirected(
 def elsewhere(signers: Sequence[Signer], host: str, path: str) -> str | None:
     """Say why a request is for none of the buckets a host's keys sign for, signed or not: others may be anybody's."""
     buckets = {signer.bucket for signer in signers}
-    if not buckets or "" in buckets or bucket_of(host, path) in buckets:
+    if "" in buckets or bucket_of(host, path) in buckets:
         return None
     return f"this host is used for the bucket {', '.join(sorted(buckets))} only"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 from typing import cast
 
@@ -35,6 +36,10 @@ class Wire(asyncio.Protocol):
         self.reader: asyncio.Future[None] | None = None
         self.writer: asyncio.Future[None] | None = None
         self.full = False
+        self.until = math.inf
+        """When the wait for more to read is over."""
+        self.alarm: asyncio.TimerHandle | None = None
+        """Rings no later than that."""
 
     # -- asyncio's side ---------------------------------------------------------------------------------------
 
@@ -60,6 +65,9 @@ class Wire(asyncio.Protocol):
     def connection_lost(self, _why: Exception | None) -> None:
         """Note the end."""
         self.ended = self.lost = True
+        if self.alarm is not None:
+            self.alarm.cancel()
+            self.alarm = None
         self.wake_reader()
         self.resume_writing()
 
@@ -88,13 +96,30 @@ class Wire(asyncio.Protocol):
             self.transport.resume_reading()
         while len(self.buffer) == known and not self.ended:
             self.reader = self.loop.create_future()
-            alarm = self.loop.call_later(seconds, expire, self.reader)
+            self.set_alarm(self.loop.time() + seconds)
             try:
                 await self.reader
             finally:
-                alarm.cancel()
+                self.until = math.inf
                 self.reader = None
         return len(self.buffer) > known
+
+    def set_alarm(self, until: float) -> None:
+        """Have a wait end then. The alarm of an earlier wait is left to ring and look again: most waits are short."""
+        self.until = until
+        if self.alarm is not None and self.alarm.when() > until:
+            self.alarm.cancel()
+            self.alarm = None
+        if self.alarm is None and not self.lost:
+            self.alarm = self.loop.call_at(until, self.ring)
+
+    def ring(self) -> None:
+        """End a wait whose time is up; one that began since has more."""
+        self.alarm = None
+        if self.reader is not None and self.until <= self.loop.time():
+            expire(self.reader)
+        elif self.reader is not None and self.until < math.inf:
+            self.set_alarm(self.until)
 
     async def read(self, seconds: float) -> bytes:
         """Give what has come, at most one piece of it; nothing at the end."""

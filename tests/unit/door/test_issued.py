@@ -30,7 +30,12 @@ def answered(issued: Issued, data: bytes, *cuts: int, kind: bytes = JSON) -> byt
     stream = issued.stream(kind)
     assert stream is not None
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return b"".join(stream.feed(data[a:b]) for a, b in itertools.pairwise(edges)) + stream.finish()
+    pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
+    out = b"".join(map(stream.feed, pieces)) + stream.finish()
+    other = issued.stream(kind)
+    assert other is not None
+    assert b"".join(map(other.feed, pieces[:-1])) + other.last(pieces[-1]) + other.finish() == out
+    return out
 
 
 def asks(*headers: tuple[bytes, bytes], host: str = "erp.test", scheme: str = "https") -> Outgoing:

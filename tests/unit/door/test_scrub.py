@@ -35,10 +35,13 @@ LIMIT = 64 << 20
 
 
 def scrub(data: bytes, *values: bytes, cuts: tuple[int, ...] = ()) -> bytes:
-    stream = Scrubber(Secret(f"g{i}", "n", value) for i, value in enumerate(values)).stream()
+    scrubber = Scrubber(Secret(f"g{i}", "n", value) for i, value in enumerate(values))
+    stream, other = scrubber.stream(), scrubber.stream()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    out = b"".join(stream.feed(data[a:b]) for a, b in itertools.pairwise(edges))
-    return out + stream.finish()
+    pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
+    out = b"".join(map(stream.feed, pieces)) + stream.finish()
+    assert b"".join(map(other.feed, pieces[:-1])) + other.last(pieces[-1]) + other.finish() == out
+    return out
 
 
 def jsoned(value: bytes) -> bytes:
