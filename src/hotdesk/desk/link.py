@@ -61,7 +61,7 @@ class Link:
         """Stands still while the guest is hushed: no program's time is up because a person drives."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
-        self.opening: Callable[[bytes], None] | None = None
+        self.opening: Callable[[bytes], Awaitable[None]] | None = None
         """Hears every request before it goes out."""
 
     async def run(self) -> None:
@@ -191,7 +191,7 @@ class Link:
     async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
         if kind == wire.OPEN and self.opening is not None:
-            self.opening(payload)
+            await self.opening(payload)
         data = wire.frame(kind, number, payload)
         self.moves += 1
         if not self.writing.locked() and (sent := self.send_now(data)):

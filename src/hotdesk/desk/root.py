@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import anyio.to_thread
+
 from hotdesk.config import MIB
 from hotdesk.desk.channel import Told
 from hotdesk.desk.link import Link
@@ -25,14 +27,18 @@ class Ledger:
         self.note = note
         self.room = room
 
-    def enter(self, event: Event) -> bool:
+    async def write(self, event: Event) -> None:
+        """Have an event on disk when this returns; in a thread, as the owner has others to answer meanwhile."""
+        await anyio.to_thread.run_sync(self.note, event)
+
+    async def enter(self, event: Event) -> bool:
         """Note what the desk did; False when it has had its share, or it cannot be noted."""
         size = len(to_json(event))
         if size > self.room:
             return False
         self.room -= size
         try:
-            self.note(event)
+            await self.write(event)
         except HostError:
             return False
         return True
@@ -41,11 +47,11 @@ class Ledger:
 def note_programs(link: Link, ledger: Ledger) -> None:
     """Have every program that is started over root's link noted, whoever of this owner's callers asked."""
 
-    def heard(payload: bytes) -> None:
+    async def heard(payload: bytes) -> None:
         ask = wire.decode(payload)
         if isinstance(ask, dict) and ask.get("op") == "exec":
             argv = ask.get("argv")
-            ledger.note(RootAct(ledger.desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
+            await ledger.write(RootAct(ledger.desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
 
     link.opening = heard
 
@@ -59,13 +65,13 @@ async def supervise(link: Link, ledger: Ledger) -> None:
             item = await channel.receive()
             match item.value if isinstance(item, Told) else None:
                 case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MOST:
-                    allowed = ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
+                    allowed = await ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
                     if allowed:
                         running.add(number)
                     await channel.order({"act": number, "allow": allowed})
                 case {"act": int(number), "code": int(code)} if number in running and 0 <= code < 256:
                     running.remove(number)
-                    ledger.enter(RootActEnded(ledger.desk, number, code))
+                    await ledger.enter(RootActEnded(ledger.desk, number, code))
                 case _:
                     link.break_off(LinkError("root's guest told of an act strangely"))
 

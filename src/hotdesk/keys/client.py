@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +47,8 @@ class KeysClient:
         self.sock.setblocking(False)
         self.waiting_sock = socket.socket(fileno=wait)
         self.waiting_sock.settimeout(SECONDS)
+        self.waiting = threading.Lock()
+        """Held while one of several threads waits for its answer."""
         self.number = 0
         self.sending = anyio.Lock()
         self.events: dict[int, anyio.Event] = {}
@@ -132,11 +136,12 @@ class KeysClient:
         """Ask something, and do nothing else until it is answered."""
         messages, number = Messages(), -1
         try:
-            self.waiting_sock.sendall(write({"n": number, "verb": verb, "desk": "", **told}))
-            while data := self.waiting_sock.recv(1 << 16):
-                for message in messages.feed(data):
-                    if message.get("re") == number:
-                        return ok(message)
+            with self.waiting:
+                self.waiting_sock.sendall(write({"n": number, "verb": verb, "desk": "", **told}))
+                while data := self.waiting_sock.recv(1 << 16):
+                    for message in messages.feed(data):
+                        if message.get("re") == number:
+                            return ok(message)
         except (OSError, Garbled) as e:
             raise HostError(GONE) from e
         raise HostError(GONE)
@@ -145,6 +150,8 @@ class KeysClient:
         """Hang up."""
         anyio.notify_closing(self.sock)
         self.sock.close()
+        with suppress(OSError):
+            self.waiting_sock.shutdown(socket.SHUT_RDWR)  # a thread may wait there
         self.waiting_sock.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -89,6 +90,21 @@ async def test_what_cannot_be_noted_is_not_allowed() -> None:
         with pytest.raises(HostError):
             await link.open({"op": "exec", "argv": ["x"]})
         assert link.failure is None
+
+
+async def test_others_are_answered_while_an_act_is_written_down() -> None:
+    goes_on = threading.Event()
+
+    def slow(event: Event) -> None:
+        if not goes_on.wait(10):
+            raise HostError("nobody else had a turn")
+
+    async with supervised(Ledger("i1", slow)) as (guest, link), anyio.create_task_group() as tasks:
+        guest.tell(act(1, "x"))
+        tasks.start_soon(link.open, {"op": "exec", "argv": ["x"]})
+        await anyio.sleep(0.05)
+        goes_on.set()
+        assert await guest.hear(1) == [{"act": 1, "allow": True}]
 
 
 async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
