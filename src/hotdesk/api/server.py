@@ -7,6 +7,7 @@ import gc
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 import anyio
 import anyio.to_thread
@@ -14,7 +15,6 @@ import uvicorn
 from anyio.abc import TaskGroup
 from fastapi import FastAPI
 
-from hotdesk import __version__
 from hotdesk.api import local, privileges, stalls, telemetry, tenants
 from hotdesk.api.bodies import LARGEST
 from hotdesk.api.caller import DEFAULT_TENANT
@@ -219,7 +219,13 @@ async def serve(
         gc.collect()
         gc.freeze()  # a collection that walks every module holds the event loop up for a tenth of a second
         notice.tell("READY=1")
-        LOG.write("start", version=__version__, host=serving.host, port=serving.port, tls_port=serving.tls_port)
+        LOG.write(
+            "start",
+            version=import_module("hotdesk").__version__,
+            host=serving.host,
+            port=serving.port,
+            tls_port=serving.tls_port,
+        )
         tasks.start_soon(reloading.run)
         with stalls.watched_if_wanted():
             await stopping.wait()

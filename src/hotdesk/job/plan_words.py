@@ -9,10 +9,11 @@ from hotdesk.brain.amending import Amendment, widened
 from hotdesk.brain.permits import Stake, granted, held, matches, needs_fresh, stakes, writes
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.job import Job
+from hotdesk.brief.names import registrable
 from hotdesk.brief.rules import target_text
 from hotdesk.brief.within import within
 from hotdesk.job.amounts import size
-from hotdesk.job.cards import owner_of, shown
+from hotdesk.job.cards import shown
 from hotdesk.job.waiting import Card
 from hotdesk.plan import Plan, Step
 
@@ -64,7 +65,7 @@ def stake_words(stake: Stake) -> str:
     """Write one thing that is at stake."""
     match stake:
         case Stake(kind="secret", grant=grant) if grant is not None:
-            owner = owner_of(Rule(grant.host))
+            owner = registrable(grant.host)
             return f"uses the secret {grant.secret} at {owner}{'' if owner == grant.host else f' ({grant.host})'}."
         case Stake(kind="tunnel", rule=rule) if rule is not None:
             return f"may exchange encrypted data with {destination(rule)} that nothing here can read or check."
@@ -109,7 +110,7 @@ def network_points(step: Step, job: Job) -> Iterator[str]:
     """Say where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in destinations(step, job):
-        groups.setdefault((act_of(rule), owner_of(rule), how), []).append(place_of(rule))
+        groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
     for (act, owner, how), places in groups.items():
         yield f"{act} {owner} ({listed(list(dict.fromkeys(places)))}){how}."
     if not groups:
@@ -139,7 +140,7 @@ def act_of(rule: Rule) -> str:
 
 def destination(rule: Rule) -> str:
     """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
-    return f"{owner_of(rule)} ({place_of(rule)})"
+    return f"{registrable(rule.host)} ({place_of(rule)})"
 
 
 def place_of(rule: Rule) -> str:
