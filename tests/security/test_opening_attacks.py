@@ -117,7 +117,7 @@ async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) 
     )
     assert made.faults == []
     assert OUTGOING not in made.seen[0].looked_for
-    assert machine.shared("office") is not None
+    assert await machine.verifying.shared["office"].attempts() == 0
 
 
 @pytest.mark.parametrize(
