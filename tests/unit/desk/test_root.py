@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from hotdesk.desk import root
+from hotdesk.desk.channel import Body
 from hotdesk.desk.link import Link
 from hotdesk.desk.root import Ledger, note_programs, supervise
 from hotdesk.errors import HostError
@@ -101,7 +102,8 @@ async def test_others_are_answered_while_an_act_is_written_down() -> None:
 
     async with supervised(Ledger("i1", slow)) as (guest, link), anyio.create_task_group() as tasks:
         guest.tell(act(1, "x"))
-        tasks.start_soon(link.open, {"op": "exec", "argv": ["x"]})
+        ask: Body = {"op": "exec", "argv": ["x"]}
+        tasks.start_soon(link.open, ask)
         await anyio.sleep(0.05)
         goes_on.set()
         assert await guest.hear(1) == [{"act": 1, "allow": True}]
