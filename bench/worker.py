@@ -22,7 +22,7 @@ from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.drive.table import FILE, connect, reading, set_up
 from hotdesk.event import Acted, Decided, Event, Note
-from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.hands.toolbox import Free, Toolbox, Wheel
 from hotdesk.host import Host
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Arguments, Call, Observation, Parameter, Tool, Vision
@@ -99,6 +99,10 @@ class Machine:
     def has(self, desk: DeskId) -> bool:
         """Say whether anything of a desk is left."""
         return self.host.has(desk)
+
+    def wheel(self, desk: Desk) -> Wheel:
+        """Give the wheel of a desk."""
+        return self.host.wheel(desk)
 
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Have the door hold a step's rules."""

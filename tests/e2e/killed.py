@@ -96,7 +96,7 @@ class Doomed(LocalMachine):
 async def doomed(settings: Config, errand: Errand) -> AsyncIterator[Doomed]:
     """Give a machine that dies."""
     async with local_machine(settings) as machine:
-        yield Doomed(machine.config, machine.runtime, machine.journal, errand.life, errand.whole)
+        yield Doomed(machine.config, machine.runtime, machine.journal, life=errand.life, whole=errand.whole)
 
 
 def settings_at(home: Path) -> Config:
