@@ -248,8 +248,8 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
     async with Host(settings, control=False) as host, host.open_desk(Spec(root=True)) as desk:
         await desk.run(["sudo", "echo", "line\nbreak", "\x1b[31m"])
     rows = list(read(file, desk.id))
-    assert [row.name for row in rows] == ["RootAct", "RootActEnded", "Burnt"]
-    assert json.loads(rows[0].data)["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
+    assert [row.name for row in rows] == ["Opened", "RootAct", "RootActEnded", "Burnt"]
+    assert json.loads(rows[1].data)["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_uid == uids.KEYS
     assert not verify(file, public_of(file.parent)).faults

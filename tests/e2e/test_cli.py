@@ -247,7 +247,7 @@ def test_a_desk_pauses_resumes_and_tells_what_it_uses(hotdesk: Hotdesk) -> None:
     assert used["pids"] >= 1
     assert used["memory"] > 1 << 20
     table = hotdesk("usage").stdout.decode().splitlines()
-    assert table[0].split()[:3] == ["ID", "CPU", "MEMORY"]
+    assert table[0].split()[:3] == ["ID", "TENANT", "CPU"]
     assert table[1].startswith(desk)
     assert hotdesk("burn", desk).returncode == 0
     assert hotdesk("usage", desk).returncode == 125

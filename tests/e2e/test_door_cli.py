@@ -207,7 +207,7 @@ def test_what_is_asked_waits_and_passes_once_approved(place: Place) -> None:
     assert told == f"hotdesk: desk {asked['desk']} asks: GET erp.test/data/x: hotdesk approve {asked['id']}\n"
     lines = [line.split() for line in card.splitlines()]
     assert lines[0] == [asked["id"]]
-    assert lines[1:4] == [["host", "erp.test"], ["method", "GET"], ["path", "/data/x"]]
+    assert lines[1:5] == [["domain", "erp.test"], ["host", "erp.test"], ["method", "GET"], ["path", "/data/x"]]
     assert ["desk", asked["desk"]] in lines
     assert approved.stdout.startswith("approved:")
     (answered,) = [each for each in place.events("Answered") if each["id"] == asked["id"]]

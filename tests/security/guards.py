@@ -1038,6 +1038,17 @@ COPIES = (
         ),
     ),
     Guard(
+        "a copy that is stopped closes what it reads",
+        (
+            Removal(
+                TRANSFER,
+                "async with aclosing(self.desk.read_stream(remote)) as stream:",
+                "if stream := self.desk.read_stream(remote):",
+            ),
+        ),
+        ("test_transfer_attacks.py::test_a_copy_that_is_stopped_reads_no_further",),
+    ),
+    Guard(
         "so large a file",
         (Removal(TRANSFER, "if found.size > self.bytes_left:", "if found.size > 1 << 80:"),),
         (

@@ -101,8 +101,8 @@ GUARDS_OF_VERIFIER: tuple[Guard, ...] = (
     guard(
         "a clean desk reaches nothing",
         "hotdesk/job/desks.py",
-        '"clean, for the deliverable alone", CLOSED, image',
-        '"clean, for the deliverable alone", self.job.scope, image',
+        "CHECKING, CLOSED, image",
+        "CHECKING, self.job.scope, image",
         ALONE,
     ),
     guard(

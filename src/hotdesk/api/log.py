@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from hotdesk.errors import HotdeskError, printable
 
-REFUSALS_EVERY_S = 10.0
-"""Refusals of one kind are told of once in so many seconds."""
+SELDOM_S = 10.0
+"""What strangers can cause is told of once in so many seconds."""
 REFUSED = frozenset({401, 403, 429})
 
 
@@ -23,8 +23,8 @@ class ServerLog:
     """Writes lines for an operator."""
 
     as_json: bool = False
-    refused: dict[tuple[int, str], tuple[float, int]] = field(default_factory=dict)
-    """When refusals with a status by a part of the server were last told of, and how many came since."""
+    told: dict[tuple[object, ...], tuple[float, int]] = field(default_factory=dict)
+    """When something that may happen often was last told of, and how many times it happened since."""
 
     def write(self, event: str, message: str = "", **fields: object) -> None:
         """Write one line: what happened, and its details."""
@@ -50,13 +50,17 @@ class ServerLog:
 
     def refusal(self, status: int, part: str, address: str) -> None:
         """Tell of a refused request; of many, once in a while how many."""
-        last, count = self.refused.get((status, part), (-REFUSALS_EVERY_S, 0))
+        self.seldom("refused", "", (status, part), status=status, part=part, address=address)
+
+    def seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:
+        """Write of something at most once in a while, with how often it happened since."""
+        last, count = self.told.get((event, *kind), (-SELDOM_S, 0))
         now = time.monotonic()
-        if now - last < REFUSALS_EVERY_S:
-            self.refused[status, part] = (last, count + 1)
+        if now - last < SELDOM_S:
+            self.told[event, *kind] = (last, count + 1)
             return
-        self.refused[status, part] = (now, 0)
-        self.write("refused", "", status=status, part=part, address=address, unreported=count)
+        self.told[event, *kind] = (now, 0)
+        self.write(event, message, **fields, unreported=count)
 
 
 LOG = ServerLog()

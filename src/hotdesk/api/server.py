@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from importlib import import_module
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -57,6 +59,10 @@ WARM = 4
 """Tenants that are got ready before anybody asks; others are when they first do."""
 GRACE = 3
 """Seconds that answers under way get when the server ends."""
+AT_A_TIME = 64
+"""Connections accepted in one turn of the loop: out of descriptors, asyncio tries and complains as often."""
+BACKLOG = 1024
+"""Connections that may wait to be accepted."""
 
 
 class Listening(uvicorn.Server):
@@ -193,7 +199,7 @@ def listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     config = uvicorn.Config(
         served, http=Protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
         ws_max_size=LARGEST, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
-        timeout_graceful_shutdown=GRACE, proxy_headers=False, **files,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=GRACE, proxy_headers=False, backlog=AT_A_TIME, **files,  # type: ignore[arg-type]
     )  # fmt: skip
     config.load()
     return Listening(config)
@@ -205,6 +211,7 @@ async def serve(
     """Serve until asked to stop: then nobody is let in, streams are cut, and desks burn, or sandboxes are left."""
     notice, serving = Notice(), reloading.serving
     LOG.as_json = serving.log == "json"
+    asyncio.get_running_loop().set_exception_handler(complain)
     async with composed(settings, serving, stopping, reloading) as app, anyio.create_task_group() as tasks:
         listeners = {listener_of(app, serving, tls=False): plain}
         if tls is not None:
@@ -214,8 +221,9 @@ async def serve(
             reloading.add(certificate_holder(secured.config.ssl))
         for listener, sock in listeners.items():
             tasks.start_soon(listener.serve, [sock])
-        for listener in listeners:
+        for listener, sock in listeners.items():
             await listener.answers.wait()
+            sock.listen(BACKLOG)
         gc.collect()
         gc.freeze()  # a collection that walks every module holds the event loop up for a tenth of a second
         notice.tell("READY=1")
@@ -233,6 +241,14 @@ async def serve(
         LOG.write("stop", sandboxes=reloading.serving.shutdown)
         await ended(listeners)
         tasks.cancel_scope.cancel()
+
+
+def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tell of what goes wrong in the loop itself; of running out of descriptors seldom, whoever causes it."""
+    if context.get("message") == "socket.accept() out of system resource":
+        LOG.seldom("descriptors", "no connection can be accepted: too many files are open")
+    else:
+        loop.default_exception_handler(context)
 
 
 async def ended(listeners: Iterable[Listening]) -> None:

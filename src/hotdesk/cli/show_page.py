@@ -181,6 +181,7 @@ def as_dict(tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange]) -
     del told["course"]
     return {
         **told,
+        "checking": sorted(tale.checking),
         "state": state[0],
         "why": state[1],
         "cost": asdict(tale.cost),

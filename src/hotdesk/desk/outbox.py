@@ -67,6 +67,7 @@ def opened(folder: Path, flags: int) -> Iterator[int]:
     """Open the file below its folder, never through a link: the folder is a lesser user's."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
+        above = os.fstat(place)
         fd = os.open(FILE, flags, 0o600, dir_fd=place)
     finally:
         os.close(place)
@@ -74,8 +75,8 @@ def opened(folder: Path, flags: int) -> Iterator[int]:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
             raise OSError(f"{folder / FILE} is not a plain file")
-        if os.geteuid() == 0 and found.st_uid != uids.KEYS:
-            os.fchown(fd, uids.KEYS, uids.KEYS)
+        if found.st_uid != above.st_uid and os.geteuid() == 0:
+            os.fchown(fd, above.st_uid, above.st_gid)
         yield fd
     finally:
         os.close(fd)

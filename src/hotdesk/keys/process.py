@@ -375,7 +375,9 @@ class Keys:
     def close(self, desk: str, why: str) -> None:
         """End a desk's way out."""
         if self.charters.pop(desk, None) is not None or desk in self.shares:
-            self.journal.add(desk, "keys", Burnt(desk, why))
+            last = self.journal.end(desk)
+            if last is None or last.name != Burnt.__name__:  # of a desk without a scope its keeper may have said so
+                self.journal.add(desk, "keys", Burnt(desk, why))
             for door in self.to("door"):
                 door.tell(drop=desk)
             self.shares.pop(desk, None)

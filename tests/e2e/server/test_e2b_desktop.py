@@ -80,7 +80,7 @@ def test_the_screen_says_its_size(desktop: Sandbox) -> None:
 # -- windows that come and go -----------------------------------------------------------------------------------
 
 FLICKER = """for n in 1 2 3 4; do
-    (while :; do timeout 0.2 xev -name flicker >/dev/null 2>&1; echo >>/tmp/flickered; done) &
+    (while [ ! -e /tmp/steady ]; do timeout 0.2 xev -name flicker >/dev/null 2>&1; echo >>/tmp/flickered; done) &
 done; wait"""
 SEARCH = "for n in $(seq 40); do xdotool search --name watcher || exit $?; done"
 
@@ -91,7 +91,8 @@ def test_a_search_for_windows_does_not_fail_while_others_come_and_go(desktop: Sa
         until(lambda: len(desktop.commands.run("cat /tmp/flickered || true").stdout) >= 8, "no window comes and goes")
         found = desktop.commands.run(SEARCH, timeout=60).stdout.split()
     finally:
-        flicker.kill()
+        desktop.commands.run("touch /tmp/steady")  # a kill would leave what it started
+        flicker.wait()
     assert len(set(found)) == 1
     assert len(found) == 40
 

@@ -211,7 +211,7 @@ def test_a_keyboard_is_enough_to_sign_in_approve_and_answer(
         reach(page, "tab", "Overview")
         page.keyboard.press("ArrowRight")
         expect(page.get_by_role("tab", name="Timeline")).to_be_focused()
-        expect(page.get_by_role("tabpanel", name="Timeline")).to_contain_text("Job done")
+        expect(page.get_by_role("tabpanel", name="Timeline")).to_contain_text("The job ended: done")
         seen.require_peace()
 
 

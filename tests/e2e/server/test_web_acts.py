@@ -169,6 +169,7 @@ def test_words_become_a_brief(seen: Seen, server: Served, tmp_path: Path) -> Non
     page.get_by_label("Which file do you want back?").fill("Report.xlsx")
     page.get_by_label("Files it needs").set_input_files(sent)
     page.get_by_label("Where may it go on the internet?").fill("\n".join(["", *RULES, "  "]))
+    page.get_by_label("Model").fill("anthropic:claude-sonnet-5")
     page.get_by_text("Limits and approval").click()
     page.get_by_label("At most, in dollars").fill("2.5")
     page.get_by_label("At most, in minutes").fill("3")

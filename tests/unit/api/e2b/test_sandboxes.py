@@ -58,4 +58,4 @@ async def test_a_sandbox_whose_desk_resists_is_gone_all_the_same_and_its_operato
         await sandboxes.kill(sandbox)
         await sandboxes.kill(sandbox)
     assert (sandboxes.known, tenant.burnt) == ({}, [desk.id])
-    assert capsys.readouterr().err.startswith("hotdesk: ")
+    assert "hotdesk: " in capsys.readouterr().err

@@ -11,7 +11,7 @@ const TONES = { good: "good", bad: "bad", wait: "ask" };
 export function timeline(panel, job) {
   const story = h("ol", { class: "timeline", "aria-label": "What happened", "aria-live": "off" });
   const events = h("ol", { class: "timeline events", "aria-label": "Events" });
-  const raw = h("section", { hidden: true }, h("h2", null, "Every event, as the journal has it"), events);
+  const raw = h("section", { hidden: true, "aria-label": "Every event" }, h("h2", null, "Every event, as the journal has it"), events);
   const none = empty("Nothing happened yet", "It will stand here as it does.");
   const all = h("input", { type: "checkbox", id: "all" });
   const rows = [];
