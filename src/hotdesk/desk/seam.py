@@ -117,9 +117,9 @@ class Spec:
         for name, (least, most, unit) in BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:
+                shown = f"{value:.15g}" if abs(value) < 1 << 80 else "so much"
                 raise BriefError(
-                    f"a desk's {name} cannot be {value:.15g}{unit}: it takes {written(least, unit)} to "
-                    f"{written(most, unit)}"
+                    f"a desk's {name} cannot be {shown}{unit}: it takes {written(least, unit)} to {written(most, unit)}"
                 )
         if self.disk_in not in ("disk", "memory"):
             raise BriefError(f"a desk's disk_in cannot be {self.disk_in!r}: it takes 'disk' or 'memory'")
