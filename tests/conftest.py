@@ -123,8 +123,12 @@ def _nothing_is_left(request: pytest.FixtureRequest, home: Path) -> Iterator[Non
 
 
 def is_shared(thing: str, home: Path) -> bool:
-    """Say whether a thing may stay: a runtime that several tests share mounts its pool on first need, and keeps it."""
-    return thing.startswith("loop") and bool(keepers(home))
+    """Say whether a thing may stay: a runtime that several tests share mounts its pool and starts parts when needed.
+
+    Those are its door, its keys, and readers that it keeps ready; at the end of the session they must be gone, too.
+    """
+    is_part = thing.startswith("process") and "importlib.import_module(sys.argv[2]).main()" in thing
+    return (thing.startswith("loop") or is_part) and bool(keepers(home))
 
 
 def pool_left(home: Path) -> list[str]:
