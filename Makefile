@@ -35,7 +35,7 @@ test: e2b-images test-tools  ## Every test but the long ones; opens real desks. 
 	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick
-test-quick: setup  ## In about a minute: the unit tests, one file of conformance tests, and one desk.
+test-quick: setup  ## The unit tests, one file of conformance tests, and one desk.
 	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 2 --dist loadfile -q tests/unit tests/conformance/test_desk_programs.py
 
 # At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
