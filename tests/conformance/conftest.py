@@ -90,8 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     What the wall for tests is known to fail at, or takes seconds for, it need not show every day.
     """
-    idle = [item for item in items if isinstance(item, pytest.Function) and is_idle(item)]
-    config.hook.pytest_deselected(items=idle)
+    idle = {item for item in items if isinstance(item, pytest.Function) and is_idle(item)}
+    config.hook.pytest_deselected(items=list(idle))
     items[:] = [item for item in items if item not in idle]
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):

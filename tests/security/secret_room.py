@@ -257,9 +257,9 @@ class Room:
         """Give what is written down of a desk."""
         return list(read(self.journal, desk=(desk or self.desk).id))
 
-    def alarms(self, what: str) -> int:
-        """Count the alarms of one kind over the desk."""
-        return sum(row.name == "Alarm" and json.loads(row.data)["what"] == what for row in self.rows())
+    def alarms(self, what: str, desk: Desk) -> int:
+        """Count the alarms of one kind over a desk."""
+        return sum(row.name == "Alarm" and json.loads(row.data)["what"] == what for row in self.rows(desk))
 
     def part(self, uid: int, keeper: int = 0) -> int:
         """Give the process of a keeper that runs as a user."""

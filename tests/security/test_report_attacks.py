@@ -288,10 +288,10 @@ def head(width: int, height: int, *kind: int) -> bytes:
 
 
 ODD = {
-    "a bomb": wrapped(head(4, 4), zlib.compress(bytes(64 << 20))),
+    "a bomb": wrapped(head(4, 4), zlib.compress(bytes(64 << 20), 1)),
     "too few lines": wrapped(head(4, 4), zlib.compress(bytes(13))),
     "sides without end": wrapped(head(1 << 30, 1 << 30), b""),
-    "many pixels": wrapped(head(8192, 8192), zlib.compress(bytes(8192 * (3 * 8192 + 1)))),
+    "many pixels": wrapped(head(8192, 8192), zlib.compress(bytes(8192 * (3 * 8192 + 1)), 1)),
     "a filter": wrapped(head(1, 1), zlib.compress(b"\4\0\0\0")),
     "a palette": wrapped(head(1, 1, 8, 3, 0, 0, 0), zlib.compress(b"\0\0")),
     "interlaced": wrapped(head(1, 1, 8, 2, 0, 0, 1), zlib.compress(bytes(4))),
