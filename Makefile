@@ -43,7 +43,7 @@ test-quick: setup  ## The unit tests, one file of conformance tests, and one des
 test-long: e2b-images test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
-	$(SUDO) $(PYTHON) -m pytest -p tests.long_run -m long --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
+	$(SUDO) $(PYTHON) -m pytest -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
 
 .PHONY: test-tools
 test-tools:

@@ -21,6 +21,9 @@ from hotdesk.desk import uids
 SETTLING = 20.0
 """Seconds the kernel may take to let go of what was closed."""
 LOCAL_FOLDER = re.compile(r"/[^\0 ]*/hotdesk-i[a-z0-9]{20}-[^\0/ ]*")
+STATUS = re.compile(r"\nState:\t(\w).*?\nPPid:\t(\d+)\n.*?\nUid:\t\d+\t(\d+)", re.DOTALL)
+KERNEL_THREADS = 2
+"""The parent of every thread of the kernel."""
 LAST_UID = uids.FIRST + uids.WIDTH * uids.SLOTS
 
 
@@ -107,7 +110,7 @@ class Look:
     def is_local(self, each: Running) -> bool:
         """Say whether a process is a guest without a wall, or was started by one."""
         folder = LOCAL_FOLDER.search(each.line)
-        if folder is None:
+        if folder is None and each.parent != KERNEL_THREADS:
             environment = read(each.pid, "environ")
             folder = LOCAL_FOLDER.search(environment) if "HOTDESK_PROCESS=" in environment else None
         return folder is not None and folder.group() not in self.strangers
@@ -126,11 +129,9 @@ def keepers(home: Path) -> list[int]:
 def read_processes() -> Iterator[Running]:
     """Read every process but ourselves."""
     for pid in pids():
-        status = read(pid, "status")
-        if status:
-            fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-            uid, zombie = int(fields["Uid"].split()[1]), fields["State"].startswith("Z")
-            yield Running(pid, int(fields["PPid"]), uid, zombie, cmdline(pid))
+        if status := STATUS.search(read(pid, "status")):
+            state, above, uid = status.groups()
+            yield Running(pid, int(above), int(uid), state == "Z", cmdline(pid))
 
 
 def claims() -> dict[int, Path]:

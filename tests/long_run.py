@@ -2,7 +2,7 @@
 
 `make test-long` runs for at most MINUTES (60) and records every outcome in `out/test-long.jsonl`; the next call goes on
 with what has not passed. SHARD=2/4 takes a quarter of the test files, for several machines. The run succeeds when
-nothing is left.
+nothing is left. With pytest-xdist the workers choose and stop, and the controller records.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class LongRun:
         self.part, self.parts = map(int, config.getoption("shard").split("/"))
         self.commit = commit()
         self.outcomes = read(self.file, self.commit)
+        self.records = not hasattr(config, "workerinput")
         self.left = 0
 
     @pytest.hookimpl(trylast=True)
@@ -50,10 +51,17 @@ class LongRun:
         items[:] = again
         self.left = len(again)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Learn from a worker how many tests there are."""
+        self.left = len(ids)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record how a test ended; its set-up and tear-down count."""
         if report.when == "call" or report.failed:
             self.outcomes[report.nodeid] = report.outcome
+            if not self.records:
+                return
             with self.file.open("a") as file:
                 line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 1)}
                 file.write(json.dumps({**line, "commit": self.commit}) + "\n")
@@ -66,7 +74,7 @@ class LongRun:
         """Count, and stop when the time is up."""
         self.left -= self.outcomes.get(nodeid) == "passed"
         if self.left and time.monotonic() > self.until:
-            self.session.shouldstop = f"the time is up; {self.left} tests are left: run it again to go on"
+            self.session.shouldstop = "the time is up: run it again to go on"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print a table: outcomes on this commit by file."""

@@ -74,7 +74,10 @@ SLOW = {
         ("desk/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(1 << 50)"),
         ("desk/cgroup.py", '"memory.max", limits.memory', '"memory.max", "max"'),
     ),
-    "the core limit": loss("resource-limits", ("desk/bundle.py", '"CORE": 1', '"CORE": 0')),
+    "the core limit": loss(
+        "resource-limits",
+        ("desk/bundle.py", "for name, most in LIMITS.items()", 'for name, most in {**LIMITS, "CORE": 0}.items()'),
+    ),
     "the disk's limit": loss(
         "disk", ("desk/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0", "LIMIT_MAX_REFERENCED, most * 99, 0")
     ),

@@ -115,7 +115,7 @@ async def test_an_interrupted_command_leaves_its_session_and_jobs_in_a_real_desk
     await room.use("shell", command="x=5; python3 -m http.server 8123 >/dev/null 2>&1 & sleep 0.5", session="web")
     began = time.monotonic()
     assert "the session lives on" in await room.fail("shell", command="sleep 60", timeout=0.3, session="web")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert (await room.use("shell", command="echo $x; curl -sI localhost:8123 | head -1", session="web")).startswith(
         "5\nHTTP/1.0 200 OK"
     )

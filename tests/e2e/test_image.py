@@ -113,11 +113,9 @@ def test_the_base_has_its_bytecode(base: Image) -> None:
     assert run_in(base, base.python, "-c", program) == "[]\n"
 
 
-def test_building_what_is_there_is_quick(base: Image, images: Path) -> None:
+def test_what_is_there_is_not_built_again(base: Image, images: Path) -> None:
     said: list[str] = []
-    began = time.monotonic()
     assert build(images, recipe.load("base"), said.append) == base
-    assert time.monotonic() - began < 2
     assert said == []
 
 

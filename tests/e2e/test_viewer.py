@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -186,9 +185,7 @@ async def test_the_workers_tools_are_refused_meanwhile_and_told_of_it_after(plac
                 await anyio.sleep(0.02)
         await viewer.turn("take")
         await viewer.act("x")
-        began = time.monotonic()
         refused = await place.toolbox.use("run", {"argv": ["true"]})
-        assert time.monotonic() - began < 0.5
         assert not refused.ok
         assert "a person has controlled this desk for" in refused.text
         with anyio.fail_after(2), pytest.raises(BriefError, match="a person holds the wheel"):

@@ -41,5 +41,5 @@ async def test_no_tree_of_a_desk_is_cleared_away_by_the_keeper_that_forks_it(
         since = time.monotonic()
         with pytest.raises(DeskError, match="is a folder"):
             await desk.fork(1, snapshot)
-        assert time.monotonic() - since < 2
+        assert time.monotonic() - since < 5
         assert (await desk.run(["true"])).ok

@@ -457,6 +457,6 @@ async def test_no_request_ends_a_page(page: tuple[Get, Entry, Session, str]) -> 
 
 
 def test_what_a_package_manager_says_is_searched_in_a_moment() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     packages.why_not("pip", Done(1, b"http://a/" * 4000, b"http://a/" * 4000))
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2

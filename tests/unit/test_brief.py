@@ -401,9 +401,9 @@ def test_a_glob_matches(glob: str, holds: list[str], fails: list[str]) -> None:
     ],
 )
 def test_no_path_makes_a_glob_slow(glob: str, path: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert not compile_glob(glob).fullmatch(path)
-    assert time.perf_counter() - start < 0.1
+    assert time.process_time() - start < 0.1
 
 
 @given(st.text("/.%2eEfF5cC0a;~*é \\", max_size=20).map(lambda text: "/" + text))

@@ -293,10 +293,10 @@ def test_a_block_without_secrets_costs_little() -> None:
     block = b"".join(b'{"id": %d, "name": "%s"},\n' % (i, made.randbytes(8).hex().encode()) for i in range(1500))[
         :65536
     ]
-    stream, begun = scrubber.stream(), time.perf_counter()
+    stream, begun = scrubber.stream(), time.process_time()
     for _ in range(50):
         stream.feed(block)
-    rate = 50 * len(block) / (time.perf_counter() - begun) / (1 << 20)
+    rate = 50 * len(block) / (time.process_time() - begun) / (1 << 20)
     assert rate > 25, f"{rate:.0f} MiB/s; several hundred on an idle machine"
 
 

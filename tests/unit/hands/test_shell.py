@@ -83,7 +83,7 @@ async def test_a_command_whose_time_is_up_is_interrupted_and_the_session_lives_o
     await said(shell, "x=5; sleep 60 & job=$!")
     began = time.monotonic()
     seen = await use(shell, "shell", command="echo before; sleep 50; echo after", timeout=0.3)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert not seen.ok
     assert "before\n" in seen.text
     assert "after" not in seen.text

@@ -34,7 +34,7 @@ PLAN = Plan(
 def find(name: str) -> object:
     """Know two names."""
     if name == "slow.test":
-        time.sleep(1)
+        time.sleep(2)
     if name in ("erp.test", "a.wide.test", "slow.test"):
         return []
     raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -79,7 +79,7 @@ async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Job) -> N
     plan = Plan((Step("one", "", (), ("GET slow.test", "GET erp.test"), ()),))
     began = time.monotonic()
     held, failed = await preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 1.8
     assert held == ("host erp.test",)
     assert failed == ("host slow.test: no answer within 0.2 s",)
 
