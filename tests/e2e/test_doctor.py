@@ -43,7 +43,6 @@ QUICK = {
         ("desk/seccomp.py", "adjtimex bpf chroot", "adjtimex chroot"),
         ("desk/seccomp.py", "accept accept4", "bpf accept accept4"),
     ),
-    "a mask": loss("proc-masks", ("desk/bundle.py", "modules locks partitions", "modules partitions")),
     "nodev": loss(
         "mount-flags",
         ("desk/bundle.py", 'mount("/dev/shm", "tmpfs", "shm", *plain', 'mount("/dev/shm", "tmpfs", "shm", "nosuid"'),
@@ -58,6 +57,7 @@ QUICK = {
 }
 """Those that a normal run of the tests can afford."""
 SLOW = {
+    "a mask": loss("proc-masks", ("desk/bundle.py", "modules locks partitions", "modules partitions")),
     "the network namespace": loss(
         "namespaces root-inside loopback-only gate-inside gate-refuses gate-stays no-way-out host-sockets",
         ("desk/bundle.py", '                {"type": "network", "path": room.netns},\n', ""),

@@ -226,9 +226,8 @@ def check_layers(image: Image) -> None:
     assert run_in(image, "sh", "-c", "ls /etc/debian_version 2>/dev/null; ls /usr/share/nano; id -un") == "user\n"
 
 
-@pytest.mark.parametrize(
-    "packed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["directory", "compressed tar"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("packed", [False, True], ids=["directory", "compressed tar"])
 def test_an_oci_layout(base_tar: Path, tmp_path: Path, images: Path, fresh: FreshName, packed: bool) -> None:
     path = tmp_path / "oci"
     layers = [blob(path, base_tar.read_bytes()), blob(path, gzip.compress(top_layer(tmp_path), 1))]

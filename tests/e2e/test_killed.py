@@ -193,7 +193,7 @@ def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
 
 
 def test_killed_after_any_commit_a_job_goes_on_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
-    lives = range(1 + TURN % 6, commits + 1, 6)
+    lives = range(1 + TURN % 12, commits + 1, 12)
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), lives)
 
 
@@ -240,7 +240,7 @@ def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
     return killed
 
 
-@pytest.mark.parametrize("first", [45, 62])
+@pytest.mark.parametrize("first", [45, pytest.param(62, marks=pytest.mark.long)])
 def test_killed_right_after_it_was_resumed_a_job_goes_on(nurseries: Nurseries, commits: int, first: int) -> None:
     lives = [1, 2, 3, 4 + TURN % 12]
     nurseries.each(lambda second: die_twice(nurseries, min(first, commits), second), lives)

@@ -76,6 +76,7 @@ async def test_a_sterile_desk_opens_runs_and_burns_and_leaves_nothing(shelf: Con
     assert settled(shelf) == []
 
 
+@pytest.mark.long
 async def test_a_sterile_desk_stands_on_ext4_where_erofs_does_not_work(shelf: Config) -> None:
     base = image.find(shelf.images, "base")
     assert sterilize.make(shelf.images, base, print, ("ext4",))

@@ -174,6 +174,7 @@ def collected() -> set[str]:
     return {line.removeprefix(f"{HERE.relative_to(ROOT)}/") for line in lines}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_every_attack_has_a_guard_that_was_taken_out_or_a_reason_why_none_can_be() -> None:
     attacks = collected()

@@ -288,11 +288,12 @@ def unmake(folder: Path) -> int:
     return len(names)
 
 
-def test_ten_thousand_levels_need_neither_stack_nor_descriptors(trees: Trees) -> None:
-    deepen(trees.source, 10_000, "level")
+@pytest.mark.parametrize("levels", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_levels_need_neither_stack_nor_descriptors(trees: Trees, levels: int) -> None:
+    deepen(trees.source, levels, "level")
     with few_descriptors(64):
         tree, _ = trees.copy(Limits(depth=20_000))
-    assert unmake(tree) == unmake(trees.source) == 10_000
+    assert unmake(tree) == unmake(trees.source) == levels
 
 
 def test_a_tree_too_deep_is_refused_and_can_be_cleared_away(trees: Trees) -> None:
