@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.server.chromium import Seen, chromium, opened
+from hotdesk.job.cases import JOBS
+from hotdesk.job.held import held
+from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits
 from tests.providers.acting import Acting
@@ -44,12 +46,6 @@ def server(home: Path, provider: Provider, keyless: Provider) -> Iterator[Served
     env = {"HOTDESK_CHAT_KEY": KEY, "HOTDESK_CHAT_URL": provider.base_url, "HOTDESK_CHAT_WINDOW": "64000",
            "OPENAI_BASE_URL": keyless.base_url}  # fmt: skip
     with served(home / "words", config=config, env=env) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as made:
         yield made
 
 
@@ -98,6 +94,16 @@ def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
     expect(banner).to_contain_text("Choose another model, or enter a key for this one.")
     expect(banner.get_by_label("Model", exact=True)).to_be_visible()
     seen.require_peace()
+
+
+def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Served, paused: Page) -> None:
+    job = paused.url.rpartition("/")[2]
+    banner = paused.get_by_role("region", name="Paused")
+    with held(server.settings.lib / JOBS / job):  # as its process does for a moment after it has paused
+        paused.reload()
+        expect(paused.get_by_text("running", exact=True)).to_be_visible()
+        expect(banner).not_to_be_visible()
+    expect(banner).to_be_visible(timeout=LONG)
 
 
 def test_the_list_of_jobs_says_why_one_is_paused(seen: Seen, paused: Page) -> None:

@@ -126,7 +126,7 @@ async def started(asked: Asked, told: JobOrder) -> JobShown:
     jobs = asked.native.jobs
     try:
         request, scripted, models = await anyio.to_thread.run_sync(prepared, asked, told, job, folder)
-        jobs.remember(asked.tenant.name, asked.tenant.settings, request)
+        await jobs.remember(asked.tenant.name, asked.tenant.settings, request)
         options = {**told.limits.model_dump(exclude_none=True), "models": list(models), "approve": told.approve}
         options |= {"template": told.template} if scripted else {}
         take = partial(asked.tenant.host.take, **request.takes)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
+import anyio
 from fastapi import APIRouter, Path
 from pydantic import Field
 
 from hotdesk.api.caller import Power
+from hotdesk.api.keys import Keys
 from hotdesk.api.native.asking import Asked, ForAdmin
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
@@ -55,7 +58,8 @@ async def make(asked: ForAdmin, told: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
     if beyond := sorted(set(told.powers) - asked.caller.powers):
         raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
-    text = asked.native.keys.make(told.name, asked.tenant.name, told.powers, told.seconds)
+    change = partial(apart(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
+    text = await anyio.to_thread.run_sync(change)
     powers = tuple(sorted(told.powers))
     asked.tenant.host.note(KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers))
     [made] = [each for each in known(asked) if each.id == text[4:12]]
@@ -68,7 +72,12 @@ async def revoke(asked: ForAdmin, key: KeyId) -> None:
     if key not in {each.id for each in known(asked)}:
         raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
     asked.tenant.host.note(KeyChanged(new_id(), key, "revoked", asked.by))
-    asked.native.keys.revoke(key)
+    await anyio.to_thread.run_sync(apart(asked).revoke, key)
+
+
+def apart(asked: Asked) -> Keys:
+    """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
+    return Keys(asked.native.keys.path.parent)
 
 
 def known(asked: Asked) -> list[KeyShown]:

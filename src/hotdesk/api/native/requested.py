@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import anyio
+
 from hotdesk.api.orders import ORDERS, folder_of
 from hotdesk.api.starter import Starter
 from hotdesk.brief.job import Deliverable, Size
@@ -66,10 +68,10 @@ class Jobs:
             self.known[tenant] = {each.job: each for each in found if each is not None}
         return self.known[tenant]
 
-    def remember(self, tenant: str, settings: Config, request: Request) -> None:
-        """Write down what is asked for."""
-        folder = folder_of(settings, request.job)
-        private.write(folder, REQUEST, json.dumps(asdict(request)).encode(), 0o600)
+    async def remember(self, tenant: str, settings: Config, request: Request) -> None:
+        """Write down what is asked for; in a thread, because the disk may take long."""
+        folder, text = folder_of(settings, request.job), json.dumps(asdict(request)).encode()
+        await anyio.to_thread.run_sync(private.write, folder, REQUEST, text, 0o600)
         self.requests(tenant, settings)[request.job] = request
 
     def forget(self, tenant: str, settings: Config, job: str) -> None:

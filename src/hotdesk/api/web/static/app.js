@@ -13,6 +13,7 @@ const PLACES = [
   ["new", "", "jobs", () => import("./new.js")],
 ];
 const QUIET = 400;
+const POLL = 3000;
 
 let stop = () => {};
 let unfollow = () => {};
@@ -41,9 +42,10 @@ async function count() {
   document.title = `${found.length ? `(${found.length}) ` : ""}${document.title.replace(/^\(\d+\) /, "")}`;
 }
 
+// Views load once for all events within QUIET ms; a steady stream of events must not keep them from loading.
 function heard(event) {
-  clearTimeout(timer);
-  timer = setTimeout(() => {
+  timer ||= setTimeout(() => {
+    timer = 0;
     count();
     listeners.forEach((each) => each(event));
   }, QUIET);
@@ -72,6 +74,11 @@ async function show() {
     rest,
     query: new URLSearchParams(query),
     live: (act) => listeners.add(act),
+    // No event tells that a job's process ended: while one is shown as live, load again.
+    poll: (alive, load) => {
+      const every = setInterval(() => !document.hidden && alive() && load().catch(() => {}), POLL);
+      ends.push(() => clearInterval(every));
+    },
     onEnd: (act) => ends.push(act),
     title: (text) => (document.title = `${clean(text)} · hotdesk`),
     gone: () => mine !== turn,

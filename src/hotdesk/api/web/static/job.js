@@ -31,6 +31,8 @@ export default async function view(here) {
     showCards(waits, open.filter((each) => each.job === id), load, () => null);
     changed?.(job);
   };
+  here.live(load);
+  here.poll(() => job?.live, load);
   await load();
   const follow = (show, end) => {
     changed = show;
@@ -67,7 +69,6 @@ export default async function view(here) {
   ], chosen, (name) => history.replaceState(null, "", `#/jobs/${to(id)}${name === "overview" ? "" : `/${name}`}`));
   here.onEnd(made.end);
   fill(body, made.node);
-  here.live(load);
 }
 
 const brief = (job) => [job.state, job.live, job.task, job.by, job.begun, job.ended, job.why];

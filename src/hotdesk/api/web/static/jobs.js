@@ -12,11 +12,13 @@ export default async function view(here) {
   const lists = h("div");
   fill(here.main, h("div", { class: "top" }, h("h1", null, "Jobs"),
     may("jobs") && h("a", { class: "button primary", href: "#/new" }, "New job")), lists);
+  let found = [];
   const load = async () => {
-    const found = (await list("/jobs")).sort((a, b) => (b.begun || 0) - (a.begun || 0));
+    found = (await list("/jobs")).sort((a, b) => (b.begun || 0) - (a.begun || 0));
     keep(lists, found, draw);
   };
   here.live(load);
+  here.poll(() => found.some((each) => each.live), load);
   await load();
   return null;
 }
