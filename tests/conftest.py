@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,12 +85,19 @@ def origin(request: pytest.FixtureRequest) -> Origin:
 
 @pytest.fixture(scope="session", autouse=True)
 def home() -> Iterator[Path]:
-    """Give a state directory of this session's own, and prove in the end that nothing of it is left on the machine."""
+    """Give a state directory of this session's own."""
+    with state_directory() as folder:
+        if "PYTEST_XDIST_WORKER" in os.environ:  # local desks of a session beside ours are not ours
+            (folder / "tmp").mkdir(mode=0o1777)
+            tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
+        yield folder
+
+
+@contextmanager
+def state_directory() -> Iterator[Path]:
+    """Give a state directory, and prove in the end that nothing of it is left on the machine."""
     folder = Path(tempfile.mkdtemp(prefix="hotdesk-test-", dir="/tmp"))
     folder.chmod(0o755)
-    if "PYTEST_XDIST_WORKER" in os.environ:  # local desks of a session beside ours are not ours
-        (folder / "tmp").mkdir(mode=0o1777)
-        tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
     before = things(folder)
     yield folder
     left = {f"layer {name} in the pool" for name in pool_left(folder)}

@@ -13,12 +13,14 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Browser
 
 from hotdesk.api import stalls
 from hotdesk.api.keys import Keys
 from hotdesk.config import Config
-from tests.conftest import settings_in
+from tests.conftest import settings_in, state_directory
 from tests.e2e.conftest import PROGRAM, environment
+from tests.e2e.server.chromium import chromium
 
 PATIENCE = 90
 STALL = "50"
@@ -42,10 +44,27 @@ class Served:
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Served]:
+    """Give a server that the files share which need no other.
+
+    Its state directory is apart from the session's: it opens and burns desks while tests look for what they left.
+    """
+    with state_directory() as folder, served(folder / "serve") as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Served]:
-    """Give a server with a state directory of its own."""
+def own_server(home: Path) -> Iterator[Served]:
+    """Give a server of a file's own: for tests that look at all that a server has."""
     with served(home / f"serve-{time.monotonic_ns()}") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Run a browser. Its library runs an event loop in this thread, so it must end before other files run theirs."""
+    with chromium() as found:
         yield found
 
 

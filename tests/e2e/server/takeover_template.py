@@ -35,7 +35,7 @@ async def surely(wanted):
 
 async def ask(hands: Hands):
     """Fill a form in the browser."""
-    await surely(hands.run(["sleep", "1.5"]))
+    await surely(hands.run(["sleep", "5"]))
     await surely(hands.use("shell", command=SERVE))
     await surely(hands.use("browser_goto", url="http://localhost:8000/"))
     form = (await surely(hands.use("browser_snapshot"))).text
@@ -46,7 +46,7 @@ async def ask(hands: Hands):
 
 async def write(hands: Hands):
     """Write the file."""
-    await surely(hands.use("shell", command="for n in 1 2 3 4; do echo $n; sleep 0.5; done", timeout=30))
+    await surely(hands.use("shell", command="for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 1; done", timeout=30))
     await hands.write("hello.json", b'{"hello": "Ada"}')
 
 

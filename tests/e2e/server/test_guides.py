@@ -53,12 +53,17 @@ def readme() -> list[str]:
     return re.findall("^    (.*)$", section, re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
+def server(own_server: Served) -> Served:
+    return own_server
+
+
 @pytest.fixture(autouse=True)
 def burnt(server: Served) -> Iterator[None]:
     """Burn what a guide leaves open."""
     yield
     with httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": server.key}, timeout=60) as api:
-        for desk in api.get("/desks").json()["items"]:
+        for desk in api.get("/desks").raise_for_status().json()["items"]:
             api.delete(f"/desks/{desk['id']}")
 
 

@@ -59,6 +59,11 @@ anyio.run(main)
 
 
 @pytest.fixture(scope="module")
+def server(own_server: Served) -> Served:
+    return own_server
+
+
+@pytest.fixture(scope="module")
 async def client(server: Served) -> AsyncIterator[Client]:
     """Give a client with a session at a real server; its desk serves a page to its own browser."""
     async with connected(server.url, server.key) as found:

@@ -20,6 +20,11 @@ HIDDEN = "hidden-word"
 
 
 @pytest.fixture(scope="module")
+def server(own_server: Served) -> Served:
+    return own_server
+
+
+@pytest.fixture(scope="module")
 def client(server: Served) -> Iterator[httpx.Client]:
     """Give a client with a key."""
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as made:

@@ -21,6 +21,11 @@ NOBODY = "i" + "0" * 20
 
 
 @pytest.fixture(scope="module")
+def server(own_server: Served) -> Served:
+    return own_server
+
+
+@pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
     """Give a client that may do everything."""
     with client(server) as made:

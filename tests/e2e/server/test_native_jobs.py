@@ -16,6 +16,11 @@ pytestmark = pytest.mark.container
 
 
 @pytest.fixture(scope="module")
+def server(own_server: Served) -> Served:
+    return own_server
+
+
+@pytest.fixture(scope="module")
 def api(server: Served) -> Iterator[httpx.Client]:
     """Give a client, and a template that is installed."""
     job_template.install(server.settings.lib / "templates")

@@ -44,6 +44,11 @@ class Owned:
 
 
 @pytest.fixture(scope="module")
+def server(own_server: Served) -> Served:
+    return own_server
+
+
+@pytest.fixture(scope="module")
 def other(server: Served) -> str:
     """Give another tenant's key."""
     return Keys(server.settings.lib / "serve").make("eve", "other")

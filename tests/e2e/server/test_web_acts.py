@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from hotdesk.brief import parse_rule
 from hotdesk.brief.reading import parse_job
 from hotdesk.door.scope import scope_of
-from tests.e2e.server.chromium import Seen, chromium, opened
+from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import client
 
@@ -23,9 +23,8 @@ RULES = ["GET https://example.com/*", "https://files.example.com"]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as made:
-        yield made
+def server(own_server: Served) -> Served:
+    return own_server
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from hotdesk import config
 from tests.e2e.server import web_template
-from tests.e2e.server.chromium import Seen, chromium, opened
+from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.web_template import HOSTILE, SHOWN
 
 pytestmark = pytest.mark.container
 LONG = 60_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.server import job_template
-from tests.e2e.server.chromium import Seen, chromium, opened
+from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import PATIENCE, client, job_when, waits
 from tests.e2e.server.web_template import HOSTILE, SHOWN
@@ -35,12 +35,6 @@ async ([rows, columns, bytes]) => {
   return [screen.grid.map((line) => line.map((cell) => cell.text).join("").trimEnd()), replies];
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.server import files_template
-from tests.e2e.server.chromium import Seen, chromium, opened
+from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import client, job_when, waits
 
@@ -23,12 +23,6 @@ DRAWN = """async (image) => {
 }"""
 LEFT = "(box) => box.getBoundingClientRect().bottom"
 TOP = "(box) => box.getBoundingClientRect().top"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

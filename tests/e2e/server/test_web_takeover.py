@@ -14,7 +14,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Event, HandedBack, RolledBack, StepBegun, TookOver
 from hotdesk.plan import OURS
 from tests.e2e.server import takeover_template
-from tests.e2e.server.chromium import Seen, chromium, opened
+from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import client, job_when
 
@@ -25,9 +25,8 @@ TERMINAL = (55 / 1280, 783 / 800)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as made:
-        yield made
+def server(own_server: Served) -> Served:
+    return own_server
 
 
 @pytest.fixture(scope="module")
