@@ -169,7 +169,7 @@ SLOW = {
         ("desk/bundle.py", '{**held, "inheritable": []', '{**held, "bounding": ["CAP_SYS_ADMIN"], "inheritable": []'),
         PROOF,
     ),
-    "any core limit": loss("core-dumps resource-limits", ("desk/bundle.py", '"CORE": 1', '"CORE": 1 << 40')),
+    "any core limit": loss("core-dumps resource-limits", ("desk/rlimits.py", "CORE_LIMIT = 1", "CORE_LIMIT = 1 << 40")),
     "a door that refuses": loss(
         "gate-refuses", ("door/exchange.py", "raise Failed(403, decision.why)", "raise Failed(200, decision.why)")
     ),

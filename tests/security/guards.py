@@ -495,7 +495,7 @@ PROCESSES = (
     ),
     Guard(
         "resource limits",
-        (Removal(BUNDLE, '"CORE": 1, "SIGPENDING": 1024,', '"CORE": 0, "SIGPENDING": 4096,'),),
+        (Removal(BUNDLE, '"CORE": CORE_LIMIT, "SIGPENDING": 1024,', '"CORE": 0, "SIGPENDING": 4096,'),),
         (CORE, SIGNALS),
     ),
     Guard(
@@ -604,8 +604,7 @@ NETWORK = (
     Guard(
         "a door with patience and many files",
         (
-            Removal(CELL, "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
-            Removal("hotdesk/desk/seclude.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
+            Removal("hotdesk/desk/rlimits.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
             Removal(
                 DOOR,
                 "                await asyncio.sleep(PAUSE)  # too many files are open:",
@@ -827,7 +826,7 @@ LINK = (
     Guard(
         "a keeper that waits for no port",
         (
-            Removal(ROOM, "poll.poll(0)", "poll.poll(10)"),
+            Removal("hotdesk/desk/loopback.py", "poll.poll(0)", "poll.poll(10)"),
             Removal("hotdesk/desk/kept.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
         ),
         (f"{NEIGHBOUR}::test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting",),

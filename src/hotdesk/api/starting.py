@@ -21,7 +21,8 @@ from pathlib import Path
 from hotdesk.api import orders
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk import kernel
-from hotdesk.desk.spawn import MESSAGE, SOURCE, decode_settings, launch, send_now
+from hotdesk.desk.part import SOURCE, send_now
+from hotdesk.desk.spawn import MESSAGE, decode_settings, launch
 from hotdesk.errors import BriefError, HotdeskError
 
 LINE = 3

@@ -16,6 +16,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.confine import confine
 from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.part import SOURCE
 from hotdesk.desk.remote import Unanswered, remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
@@ -57,7 +58,7 @@ def start_holder() -> subprocess.Popen[bytes]:
     """Start a holder in a session of its own; one that finds another ends at once."""
     environment = {name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") or name == "PATH"}
     return subprocess.Popen(
-        [sys.executable, "-I", "-c", START, str(Path(__file__).resolve().parents[2])],
+        [sys.executable, "-I", "-c", START, str(SOURCE)],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hotdesk.desk import seccomp, uids
+from hotdesk.desk.rlimits import CORE_LIMIT
 
 Json: TypeAlias = dict[str, object]
 
@@ -28,8 +29,8 @@ STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
 OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
 """What programs size themselves by: the desk's own figures (`procfs`)."""
 
-LIMITS = {"NOFILE": 20000, "CORE": 1, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
-"""Resource limits. RLIMIT_CORE 0 does not stop a piped core pattern; 1 does."""
+LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
+"""Resource limits."""
 
 CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7}
 """What root inside has, by number: what installing packages takes. All of it is worth nothing outside the desk."""

@@ -12,13 +12,12 @@ import ctypes
 import importlib
 import os
 import platform
-import resource
 import signal
 import ssl
 from collections.abc import Collection
 from pathlib import Path
 
-from hotdesk.desk import calls, confine, kernel, seclude
+from hotdesk.desk import calls, confine, kernel, rlimits
 
 CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
 MODULES = ("_strptime", "linecache", "stringprep", "traceback")
@@ -79,9 +78,8 @@ def wall_in(root: Path, uid: int, *, dials: bool) -> None:
 def lose_privilege(uid: int) -> None:
     """Become a user that owns nothing, can become nobody else, and whose memory nobody reads."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    seclude.raise_core_limit()
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    rlimits.set_core_limit()
+    rlimits.raise_open_files()
     if os.geteuid() == 0:
         confine.bound_capabilities(set())
         os.setgroups([])

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.desk.procfs import TICKS, CpuTimes, MemoryUse
 from hotdesk.errors import HostError
 
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Units of CPU time a second, in `/proc/stat` and cgroup v1."""
 NEEDED = ("memory", "pids", "cpu", "cpuacct", "devices", "freezer")
 PERIOD = 100_000
 KERNEL_TCP = 32 << 20
@@ -28,6 +29,27 @@ DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136
 STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
 STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
 """Where all memory is counted, and what its kinds are called in `memory.stat`, in the order of `MemoryUse`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes of memory one desk uses, by kind."""
+
+    total: int = 0
+    """All that counts against the limit."""
+    anon: int = 0
+    active_file: int = 0
+    inactive_file: int = 0
+    shared: int = 0
+    """tmpfs and other shared memory: part of the cache, and not reclaimable."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Seconds of CPU time one desk has used."""
+
+    user: float = 0.0
+    system: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

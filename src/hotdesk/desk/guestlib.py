@@ -7,7 +7,9 @@ import shutil
 import zlib
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "hotdesk_guest"
+from hotdesk.desk.part import SOURCE
+
+GUEST = SOURCE / "hotdesk_guest"
 TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
 """What every guest needs, each after those it needs itself: sealed in one file, because finding files takes time."""
 APART = ("__init__", "wire", "watch", "acts", "sudo", "canaries", "start")
@@ -33,7 +35,7 @@ with open('modules', 'wb') as out:
 
 def sources() -> dict[str, bytes]:
     """Read the guest's modules as they are installed here."""
-    return {f"{name}.py": (SOURCE / f"{name}.py").read_bytes() for name in FILES}
+    return {f"{name}.py": (GUEST / f"{name}.py").read_bytes() for name in FILES}
 
 
 def version(source: dict[str, bytes]) -> str:

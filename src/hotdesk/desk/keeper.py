@@ -19,22 +19,23 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk import config
-from hotdesk.desk import buffers, kernel, reap, state, uids, upkeep
+from hotdesk.desk import buffers, kernel, reap, rlimits, state, uids, upkeep
 from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.ears import Ears
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
 from hotdesk.desk.outbox import Outbox
+from hotdesk.desk.part import send_now
 from hotdesk.desk.queue import Queue, Waiting
 from hotdesk.desk.readers import Readers
 from hotdesk.desk.reboots import Reboots
 from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.desk.roots import Roots
 from hotdesk.desk.saves import Saves
-from hotdesk.desk.seclude import raise_core_limit, raise_file_table, seclude
+from hotdesk.desk.seclude import seclude
 from hotdesk.desk.snapshots import Snapshots, require_idle
-from hotdesk.desk.spawn import MESSAGE, decode_settings, send_now
+from hotdesk.desk.spawn import MESSAGE, decode_settings
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
@@ -429,8 +430,9 @@ def main() -> None:
     try:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        raise_core_limit()
-        raise_file_table()
+        rlimits.set_core_limit()
+        rlimits.raise_open_files()
+        rlimits.raise_file_table()
         state.prepare(settings)
         seclude(settings)
         keeper = Keeper(settings, owner)

@@ -13,11 +13,10 @@ from hotdesk.desk.beneath import remove
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.filesystem import opened
 from hotdesk.desk.image import Image
+from hotdesk.desk.seam import SNAPSHOTS
 from hotdesk.errors import BriefError, DeskError
 
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
-SNAPSHOTS = 256
-"""Snapshots a desk may have."""
 
 
 @dataclass(slots=True)

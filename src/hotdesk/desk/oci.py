@@ -21,7 +21,7 @@ from hotdesk.desk.kept import Kept
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.pool import Pool
-from hotdesk.desk.proof import is_dying
+from hotdesk.desk.processes import is_dying
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.desk.sockets import accept, peer

@@ -9,13 +9,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk.spawn import send_now
-
 SOURCE = Path(__file__).resolve().parents[2]
+"""The folder of our packages: processes of ours are started from it."""
 START = "import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module(sys.argv[2]).main()"
 LINES = 3
 """The descriptor of such a process's first line."""
@@ -91,3 +91,9 @@ def spawn(program: str, settings: Mapping[str, object], *lines: socket.socket) -
     finally:
         for fd in (null, *aside):
             os.close(fd)
+
+
+def send_now(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:
+    """Send a message with descriptors, or fail at once: Python 3.11's `socket.send_fds` drops its flags."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+    sock.sendmsg([data], rights, socket.MSG_DONTWAIT)

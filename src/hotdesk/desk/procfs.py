@@ -5,34 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hotdesk.desk import processors
+from hotdesk.desk.cgroup import TICKS, CpuTimes, MemoryUse
 
-TICKS = os.sysconf("SC_CLK_TCK")
-"""Units of CPU time a second, in `/proc/stat`."""
 NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """Bytes of memory one desk uses, by kind."""
-
-    total: int = 0
-    """All that counts against the limit."""
-    anon: int = 0
-    active_file: int = 0
-    inactive_file: int = 0
-    shared: int = 0
-    """tmpfs and other shared memory: part of the cache, and not reclaimable."""
-
-
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
-    """Seconds of CPU time one desk has used."""
-
-    user: float = 0.0
-    system: float = 0.0
 
 
 def meminfo(limit: int, use: MemoryUse) -> bytes:

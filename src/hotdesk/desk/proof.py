@@ -6,9 +6,9 @@ Read from the host's /proc by pid: nothing here believes the runtime, and nothin
 from __future__ import annotations
 
 import os
-import signal
 import time
 
+from hotdesk.desk.processes import read_status
 from hotdesk.errors import KeeperError
 
 SECONDS = 1.0
@@ -49,12 +49,6 @@ def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> lis
     return wrong
 
 
-def read_status(pid: int) -> dict[str, str]:
-    """Read /proc/PID/status."""
-    with open(f"/proc/{pid}/status") as file:
-        return {name: value.strip() for name, _, value in (line.partition(":\t") for line in file)}
-
-
 def strangers(pid: int, first: int) -> list[str]:
     """List the namespaces a process does not share with its desk's first process."""
     return [
@@ -71,13 +65,3 @@ def own_namespace(kind: str) -> int:
 
 HOST = {kind: own_namespace(kind) for kind in OWN}
 """The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""
-
-
-def is_dying(pid: int) -> bool:
-    """Say whether a process was killed, though it may still have to be thawed to die of it."""
-    try:
-        told = read_status(pid)
-    except OSError:
-        return True
-    pending = int(told.get("SigPnd", "0"), 16) | int(told.get("ShdPnd", "0"), 16)
-    return bool(pending >> (signal.SIGKILL - 1) & 1) or told.get("State", "").startswith(("Z", "X"))

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from hotdesk.desk.image import NAME_SHAPE, as_name
+from hotdesk.desk.part import SOURCE
 from hotdesk.errors import BriefError, printable
 
 FORMAT = 1
@@ -144,7 +145,7 @@ def ours_of(table: dict[str, object], where: str) -> dict[str, str]:
     name = text_of(table, "ours", OURS_SHAPE, where)
     if name is None:
         return {}
-    folder = Path(__file__).resolve().parents[2] / name
+    folder = SOURCE / name
     found = {f"{OURS}/{name}/{each.name}": each.read_text() for each in sorted(folder.glob("*.*")) if each.is_file()}
     if not found:
         raise BriefError(f"{where}: {name!r} does not come with hotdesk")

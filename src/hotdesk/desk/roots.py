@@ -11,6 +11,7 @@ from typing import Protocol
 from hotdesk.config import Config
 from hotdesk.desk import bundle, launch, proof
 from hotdesk.desk.held import Held, Root, now
+from hotdesk.desk.processes import read_status
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 
 RISING = 20.0
@@ -159,5 +160,5 @@ def strike(held: Held) -> None:
     with suppress(OSError):
         for pid in held.room.cgroup.pids() - {held.init}:
             with suppress(OSError):
-                if proof.read_status(pid).get("PPid") == str(os.getpid()):
+                if read_status(pid).get("PPid") == str(os.getpid()):
                     os.kill(pid, signal.SIGKILL)

@@ -20,6 +20,8 @@ SnapshotId = NewType("SnapshotId", str)
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["file", "directory", "symlink", "other"]
 
+SNAPSHOTS = 256
+"""Snapshots one desk may have."""
 ALPHABET = string.ascii_lowercase + string.digits
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 TENANT_SHAPE = re.compile(r"[A-Za-z0-9._-]{0,64}")

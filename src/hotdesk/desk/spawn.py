@@ -6,15 +6,13 @@ import json
 import os
 import socket
 import sys
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from hotdesk.config import Config
+from hotdesk.desk.part import SOURCE
 from hotdesk.errors import HostError
 
-SOURCE = Path(__file__).resolve().parents[2]
 START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk import keeper;keeper.main()"
 MESSAGE = 1 << 16
 """The largest message between an owner and its keeper."""
@@ -85,12 +83,6 @@ def decode_settings(text: str) -> Config:
     values = json.loads(text)
     folders = {name: Path(values[name]) for name in ("run", "lib", "images")}
     return Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})
-
-
-def send_now(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:
-    """Send a message with descriptors, or fail at once: Python 3.11's `socket.send_fds` drops its flags."""
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
-    sock.sendmsg([data], rights, socket.MSG_DONTWAIT)
 
 
 def missing_privilege() -> str:

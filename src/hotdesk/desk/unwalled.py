@@ -18,11 +18,10 @@ import anyio
 
 from hotdesk.desk import guestlib
 from hotdesk.desk.background import Background
-from hotdesk.desk.layers import SNAPSHOTS
 from hotdesk.desk.link import Link
+from hotdesk.desk.loopback import call_port
 from hotdesk.desk.outside import Unheld
-from hotdesk.desk.room import call_port
-from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.desk.seam import SNAPSHOTS, Desk, DeskId, Spec
 from hotdesk.desk.sockets import accept, listen
 from hotdesk.errors import BriefError, DeskError, DeskGone
 
@@ -63,7 +62,7 @@ class Unwalled(Unheld):
         """Start a guest here; nothing of it is left when it does not greet."""
         with listen(self.folder / "link.sock") as listener:
             self.guest = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", str(guestlib.SOURCE / "start.py"), str(self.folder)],
+                [sys.executable, "-I", "-S", "-B", str(guestlib.GUEST / "start.py"), str(self.folder)],
                 env={**self.environment(), **self.spec.env},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

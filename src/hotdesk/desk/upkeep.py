@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from hotdesk.desk import kernel, spared, traffic
 from hotdesk.desk.held import Held, now
+from hotdesk.desk.loopback import call_port
 from hotdesk.desk.request import Request
-from hotdesk.desk.room import call_port
 from hotdesk.errors import BriefError, DeskError
 
 FREEZING = 0.25

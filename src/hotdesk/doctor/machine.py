@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk import bundle, cgroup, machine, state, uids
+from hotdesk.desk.part import SOURCE
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
@@ -145,7 +146,7 @@ def version_of(program: str) -> tuple[int, ...]:
 
 def confined() -> Confined | None:
     """Have a process give up what a command gives up, and try it; None where this user cannot start one."""
-    source = str(Path(__file__).resolve().parents[2])
+    source = str(SOURCE)
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
     argv = [sys.executable, "-I", "-c", CONFINE, source, folder]
     try:

@@ -16,9 +16,9 @@ import anyio.lowlevel
 
 from hotdesk.desk.background import Background
 from hotdesk.desk.oci import SESSION
+from hotdesk.desk.part import send_now
 from hotdesk.desk.seam import Desk
 from hotdesk.desk.sockets import receive, send
-from hotdesk.desk.spawn import send_now
 from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
 from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, Told
 from hotdesk.hands.reader.wire import Frames, Garbled, write

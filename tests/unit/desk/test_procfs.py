@@ -8,7 +8,7 @@ import pytest
 
 from hotdesk.config import GIB, MIB
 from hotdesk.desk import processors, procfs
-from hotdesk.desk.procfs import CpuTimes, MemoryUse
+from hotdesk.desk.cgroup import TICKS, CpuTimes, MemoryUse
 
 X86 = """processor\t: {0}
 vendor_id\t: GenuineIntel
@@ -46,7 +46,7 @@ def test_its_length_never_changes_so_that_a_reader_meanwhile_meets_no_torn_line(
 
 def test_stat_has_a_line_a_cpu_and_counts_idle_time() -> None:
     lines = procfs.stat(0.5, CpuTimes(user=1.0, system=0.5), 10.0).decode().splitlines()
-    ticks = procfs.TICKS
+    ticks = TICKS
     assert lines[0].split() == ["cpu", str(ticks), "0", str(ticks // 2), str(ticks * 17 // 2), *["0"] * 6]
     assert [line.split()[0] for line in lines if line.startswith("cpu")] == ["cpu", "cpu0"]
     assert f"btime {procfs.HOST_BOOT}" in lines

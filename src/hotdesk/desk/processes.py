@@ -1,0 +1,21 @@
+"""What /proc tells of a process."""
+
+from __future__ import annotations
+
+import signal
+
+
+def read_status(pid: int) -> dict[str, str]:
+    """Read /proc/PID/status."""
+    with open(f"/proc/{pid}/status") as file:
+        return {name: value.strip() for name, _, value in (line.partition(":\t") for line in file)}
+
+
+def is_dying(pid: int) -> bool:
+    """Say whether a process was killed, though it may still have to be thawed to die of it."""
+    try:
+        told = read_status(pid)
+    except OSError:
+        return True
+    pending = int(told.get("SigPnd", "0"), 16) | int(told.get("ShdPnd", "0"), 16)
+    return bool(pending >> (signal.SIGKILL - 1) & 1) or told.get("State", "").startswith(("Z", "X"))
