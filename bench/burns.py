@@ -14,9 +14,9 @@ from bench.book import Book, timed
 from bench.peers import Peers
 from bench.start import ready
 
-from hotdesk.desk import kernel
 from hotdesk.desk.seam import Desk
 from hotdesk.host import Host
+from hotdesk.linux import syscalls
 
 BURN, DELETE, WORST = "burn", "crun delete -f and unmounts", "beside the worst bomb ÷ quiet"
 FORK = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
@@ -41,7 +41,7 @@ def delete(peers: Peers, name: str) -> float:
         start = time.perf_counter()
         argv = [*peers.runtime("crun"), "delete", "-f", name]
         subprocess.run(argv, check=True, input=b"", capture_output=True)
-        kernel.umount(str(bundle / "root"))
+        syscalls.umount(str(bundle / "root"))
         return time.perf_counter() - start
 
 

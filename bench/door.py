@@ -21,10 +21,11 @@ from tests.upstream import make_certificates
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import kernel, state, uids
+from hotdesk.desk import state
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
-from hotdesk.vault import Token, Vault, private
+from hotdesk.linux import private_files, syscalls, uids
+from hotdesk.vault import Token, Vault
 
 NAME = "erp.test"
 TOKEN = "bench-token-0123456789abcdef"  # noqa: S105 - nobody's
@@ -162,7 +163,7 @@ def call_from(netns: str) -> None:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     fd = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        plain = kernel.in_netns(fd, lambda: socket.create_connection(("127.0.0.1", GATE), timeout=10))
+        plain = syscalls.in_netns(fd, lambda: socket.create_connection(("127.0.0.1", GATE), timeout=10))
     finally:
         os.close(fd)
     plain.sendall(f"CONNECT {NAME}:443 HTTP/1.1\r\nHost: {NAME}:443\r\n\r\n".encode())
@@ -177,7 +178,7 @@ async def measure(images: Path, home: Path, book: Book, *, rounds: int, count: i
     home.chmod(0o755)  # desks' users pass through it
     ca, _ = make_certificates(home, NAME, "localhost")
     settings = Config(run=home / "run", lib=home / "lib", images=images, ca=str(ca))
-    private.make_folder(settings.lib / "keys", uids.KEYS)
+    private_files.make_folder(settings.lib / "keys", uids.KEYS)
     Vault.make(settings.lib / "keys", "file").put("bench-token", Token(), TOKEN.encode())
     with ExitStack() as stack:
         async with Host(settings, control=False) as host:

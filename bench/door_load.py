@@ -16,7 +16,7 @@ from typing import Literal, cast
 
 import uvloop
 
-from hotdesk.desk import kernel
+from hotdesk.linux import syscalls
 
 BLOCK = os.urandom(256 << 10)
 HEAD = (
@@ -182,7 +182,7 @@ def main() -> None:
     load = Load(**json.loads(sys.argv[1]))
     if load.netns:
         netns = os.open(load.netns, os.O_RDONLY | os.O_CLOEXEC)
-        kernel.check(kernel.libc.setns(netns, kernel.CLONE_NEWNET), "setns")
+        syscalls.check(syscalls.libc.setns(netns, syscalls.CLONE_NEWNET), "setns")
     uvloop.run(run(load))
 
 

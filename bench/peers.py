@@ -22,7 +22,8 @@ from typing import Literal
 
 from bench.book import Book, seconds
 
-from hotdesk.desk import kernel, seccomp
+from hotdesk.desk import seccomp
+from hotdesk.linux import syscalls
 
 UNIFIED = "/sys/fs/cgroup/unified"
 PODMAN = ["podman", "--cgroup-manager=cgroupfs"]
@@ -39,20 +40,20 @@ def secluded(folder: str) -> Iterator[None]:
     crun 1.8 refuses to start where it sees a hybrid hierarchy, and gives the host's /dev/null to a container's user
     when that is its standard input: so it sees one of its own.
     """
-    kernel.unshare(kernel.CLONE_NEWNS)
-    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
     if os.path.ismount(UNIFIED):
-        kernel.umount(UNIFIED)
-    kernel.mount("bench", folder, "tmpfs")
+        syscalls.umount(UNIFIED)
+    syscalls.mount("bench", folder, "tmpfs")
     os.mknod(f"{folder}/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     os.chmod(f"{folder}/null", 0o666)  # noqa: S103 - as /dev/null is everywhere
-    kernel.mount(f"{folder}/null", "/dev/null", None, kernel.MS_BIND)
+    syscalls.mount(f"{folder}/null", "/dev/null", None, syscalls.MS_BIND)
     try:
         yield
     finally:
         clear_cgroups()
-        kernel.umount("/dev/null")
-        kernel.umount(folder)
+        syscalls.umount("/dev/null")
+        syscalls.umount(folder)
 
 
 def clear_cgroups() -> None:
@@ -119,13 +120,13 @@ class Peers:
         for part in ("upper", "work", "root"):
             (bundle / part).mkdir(parents=True)
         options = f"lowerdir={self.rootfs},upperdir={bundle}/upper,workdir={bundle}/work"
-        kernel.mount("bench", str(bundle / "root"), "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)
+        syscalls.mount("bench", str(bundle / "root"), "overlay", syscalls.MS_NODEV | syscalls.MS_NOSUID, options)
         try:
             (bundle / "config.json").write_text(json.dumps(configuration(str(bundle / "root"), argv)))
             yield bundle
         finally:
             with suppress(OSError):
-                kernel.umount(str(bundle / "root"))  # whoever times the unmounting has done it
+                syscalls.umount(str(bundle / "root"))  # whoever times the unmounting has done it
             shutil.rmtree(bundle)
 
     def run(self, program: Program) -> float:

@@ -21,9 +21,10 @@ from bench.crowd import burn_all, together
 from bench.start import ready
 
 from hotdesk.config import Config
-from hotdesk.desk import image, kernel
+from hotdesk.desk import image
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
+from hotdesk.linux import syscalls
 
 CHANGED = (0, 1, 4, 16, 64)
 """Mebibytes written before a snapshot."""
@@ -112,12 +113,12 @@ def larger(settings: Config, home: Path) -> Iterator[Config]:
     for each in (base, large):
         image.record_path(store, each.name).write_bytes(image.dump(each))
     for layer, at in zip(base.layers, binds, strict=True):
-        kernel.mount(str(layer), str(at), None, kernel.MS_BIND)
+        syscalls.mount(str(layer), str(at), None, syscalls.MS_BIND)
     try:
         yield replace(settings, images=store)
     finally:
         for at in binds:
-            kernel.umount(str(at))
+            syscalls.umount(str(at))
         shutil.rmtree(store)
 
 

@@ -24,7 +24,8 @@ PLACEHOLDER = re.compile(r"otdesk.{1,3}secret|Basic [A-Za-z0-9+/]{60}")
 LIST_POOL = """
 import sys
 from pathlib import Path
-from hotdesk.desk import disk, kernel
+from hotdesk.desk import disk
+from hotdesk.linux import syscalls as kernel
 kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
 pool = disk.Btrfs(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -35,8 +35,8 @@ from hotdesk.event import (
 from hotdesk.job import papers
 from hotdesk.job.papers import Papers
 from hotdesk.job.waiting import Card, new_pending
+from hotdesk.linux import private_files
 from hotdesk.plan import Plan, Step, to_json
-from hotdesk.vault import private
 
 SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(b"not a secret: for golden files.."))
 JOB = "i" + "a1b2" * 5
@@ -53,7 +53,7 @@ class Ledger:
         self.settings = Config(run=home / "run", lib=home / "lib", images=home / "images")
         self.jobs = self.settings.lib / "jobs"
         self.path = self.settings.lib / "keys" / FILE
-        private.make_folder(self.path.parent)
+        private_files.make_folder(self.path.parent)
         self.journal = Journal(self.path, SIGNER)
 
     def note(self, *events: Event) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hotdesk.desk import uids
+from hotdesk.linux import uids
 
 SETTLING = 20.0
 """Seconds the kernel may take to let go of what was closed."""

@@ -24,9 +24,9 @@ from urllib.request import urlopen
 import anyio
 
 from hotdesk import Desk, Host, HotdeskError, Spec, config
-from hotdesk.desk import uids
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import printable
+from hotdesk.linux import uids
 
 SIZE = Spec(cpus=1, memory=512 << 20, disk=1 << 30, pids=256)
 SETTLING = 5.0

@@ -18,19 +18,19 @@ from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, state
-from hotdesk.desk.background import Background
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import SESSION, ContainerRuntime, bury, container_runtime
 from hotdesk.desk.pool import Pool
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
-from hotdesk.desk.sockets import is_answered
 from hotdesk.desk.spawn import Started, missing_privilege
-from hotdesk.desk.standing import Standing
 from hotdesk.drive.identity import described
 from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
+from hotdesk.ipc.scope_task import Standing
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.sockets import is_answered
 
 if TYPE_CHECKING:
     from hotdesk.desk.remote import Lent

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state, uids
+from hotdesk.desk import state
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
 from hotdesk.drive.audit import verify
@@ -21,6 +21,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.signing import public_of
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
 from hotdesk.host import Host, borrow, control_path
+from hotdesk.linux import uids
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 

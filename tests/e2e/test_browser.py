@@ -12,14 +12,14 @@ import anyio
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.desk import uids
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, FileError
 from hotdesk.hands.browser import Browser
 from hotdesk.hands.browser_seen import Seen
 from hotdesk.host import Host
+from hotdesk.linux import private_files, uids
 from hotdesk.tool import Observation
-from hotdesk.vault import Token, Vault, private
+from hotdesk.vault import Token, Vault
 from tests.conftest import settings_in
 from tests.upstream import Upstream, upstream
 
@@ -96,7 +96,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
     """
     folder = home / "browser"
     folder.mkdir(mode=0o755)
-    private.make_folder(folder / "lib/keys", uids.KEYS)
+    private_files.make_folder(folder / "lib/keys", uids.KEYS)
     Vault.make(folder / "lib/keys", "file").put("password", Token(), PASSWORD.encode())
     with upstream(folder, "erp.test") as up:
         scope = Scope(

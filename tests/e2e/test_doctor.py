@@ -49,9 +49,9 @@ QUICK = {
     ),
     "the limit of socket buffers": loss(
         "socket-buffers",
-        ("desk/cgroup.py", '"memory.kmem.tcp.limit_in_bytes", KERNEL_TCP', '"memory.kmem.tcp.limit_in_bytes", -1'),
+        ("linux/cgroup.py", '"memory.kmem.tcp.limit_in_bytes", KERNEL_TCP', '"memory.kmem.tcp.limit_in_bytes", -1'),
     ),
-    "the limit of processes": loss("processes", ("desk/cgroup.py", '"pids.max", limits.pids', '"pids.max", "max"')),
+    "the limit of processes": loss("processes", ("linux/cgroup.py", '"pids.max", limits.pids', '"pids.max", "max"')),
     "a verifying desk's copy": loss("own-superblock", ("desk/layers.py", "self.shown.get(layer, layer)", "layer")),
     "the limit of terminals": loss("terminals", ("desk/bundle.py", '            "max=64",\n', "")),
 }
@@ -71,8 +71,8 @@ SLOW = {
     ),
     "the memory limit": loss(
         "memory",
-        ("desk/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(1 << 50)"),
-        ("desk/cgroup.py", '"memory.max", limits.memory', '"memory.max", "max"'),
+        ("linux/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(1 << 50)"),
+        ("linux/cgroup.py", '"memory.max", limits.memory', '"memory.max", "max"'),
     ),
     "the core limit": loss(
         "resource-limits",
@@ -83,10 +83,10 @@ SLOW = {
     ),
     "the CPU quota": loss(
         "cpu",
-        ("desk/cgroup.py", '"cpu.cfs_quota_us", limits.quota', '"cpu.cfs_quota_us", -1'),
-        ("desk/cgroup.py", 'f"{limits.quota} {PERIOD}"', 'f"max {PERIOD}"'),
+        ("linux/cgroup.py", '"cpu.cfs_quota_us", limits.quota', '"cpu.cfs_quota_us", -1'),
+        ("linux/cgroup.py", 'f"{limits.quota} {PERIOD}"', 'f"max {PERIOD}"'),
     ),
-    "the freezer": loss("freeze", ("desk/cgroup.py", '"""Stop or continue all of it."""', "return")),
+    "the freezer": loss("freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
     "the deadline": loss(
         "deadline", ("desk/keeper.py", "if at <= now():", "if at <= now() and self.held[desk].runtime:")
     ),
@@ -96,7 +96,7 @@ SLOW = {
         PROOF,
     ),
     "an owner for the user namespace": loss(
-        "own-charges signals", ("desk/room.py", "kernel.anchored(self.base + uids.ANCHOR)", "kernel.anchored(0)")
+        "own-charges signals", ("desk/room.py", "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)")
     ),
     "own sys": loss("own-sys", ("desk/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')),
     "a read-only /proc/sys": loss(
@@ -128,9 +128,11 @@ SLOW = {
     ),
     "neutral paths": loss("host-paths", ("desk/layers.py", "upperdir=w/up,", "upperdir={self.folder}/w/up,")),
     "flags on layers": loss(
-        "layer-flags", ("desk/kernel.py", "attributes | ATTR_NOSUID | ATTR_NODEV |", "attributes | ATTR_NOSUID |")
+        "layer-flags", ("linux/syscalls.py", "attributes | ATTR_NOSUID | ATTR_NODEV |", "attributes | ATTR_NOSUID |")
     ),
-    "device rules": loss("device-cgroup", ("desk/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', "")),
+    "device rules": loss(
+        "device-cgroup", ("linux/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', "")
+    ),
     "splice refused": loss(
         "unneeded-calls page-cache-flaws",
         ("desk/seccomp.py", 'refuse("splice tee vmsplice", errno.EINVAL)', 'allow("splice tee vmsplice")'),
@@ -160,7 +162,7 @@ SLOW = {
             '        allow("ptrace", equal(1, 1)),\n',
         ),
     ),
-    "the map of ids": loss("own-ids", ("desk/uids.py", "{USER + 1}\\n", "{USER + 1}\\n2000 {base + 1010} 1\\n")),
+    "the map of ids": loss("own-ids", ("linux/uids.py", "{USER + 1}\\n", "{USER + 1}\\n2000 {base + 1010} 1\\n")),
     "an undumpable guest": loss(
         "first-process", ("../hotdesk_guest/agent.py", "(prctl, (4, 0, 0, 0, 0))", "(prctl, (4, 1, 0, 0, 0))")
     ),
@@ -215,10 +217,11 @@ SLOW = {
         ),
     ),
     "a command's confinement": loss(
-        "command-write command-bind command-signal", ("desk/confine.py", "    if version < 1:", "    if version < 99:")
+        "command-write command-bind command-signal",
+        ("linux/landlock.py", "    if version < 1:", "    if version < 99:"),
     ),
     "a command's lost capabilities": loss(
-        "command-rights", ("desk/confine.py", "    if os.geteuid() == 0:", "    if os.geteuid() == 1:")
+        "command-rights", ("linux/landlock.py", "    if os.geteuid() == 0:", "    if os.geteuid() == 1:")
     ),
 }
 

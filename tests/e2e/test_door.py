@@ -13,10 +13,10 @@ import pytest
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
+from hotdesk.linux import uids
 from tests.upstream import upstream
 
 pytestmark = pytest.mark.container

@@ -18,8 +18,8 @@ import pytest
 
 from hotdesk.brief import digest, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
-from hotdesk.vault import Token, Vault, private
+from hotdesk.linux import private_files, uids
+from hotdesk.vault import Token, Vault
 from tests.e2e.conftest import PROGRAM, environment
 from tests.upstream import Upstream, upstream
 
@@ -96,7 +96,7 @@ def made(settings: Config) -> Iterator[Place]:
     home = Path(tempfile.mkdtemp(prefix="door-", dir=settings.run.parent))
     home.chmod(0o755)
     own = replace(settings, run=home / "run", lib=home / "lib")
-    private.make_folder(own.lib / "keys", uids.KEYS)
+    private_files.make_folder(own.lib / "keys", uids.KEYS)
     Vault.make(own.lib / "keys", "file").put("erp-token", Token(), VALUE.encode())
     with upstream(home, "erp.test") as up:
         yield Place(own, up)

@@ -16,13 +16,13 @@ import anyio.lowlevel
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.background import background
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.spawn import Started, encode_settings
 from hotdesk.errors import DeskGone, HostError, HotdeskError
 from hotdesk.host import Host
+from hotdesk.ipc.tasks import background
 
 pytestmark = pytest.mark.container
 

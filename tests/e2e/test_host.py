@@ -21,9 +21,9 @@ from hotdesk.desk.control import controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Desk, Spec, as_id, new_id
-from hotdesk.desk.sockets import listen
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.host import Host, borrow, burn, control_path
+from hotdesk.linux.sockets import listen
 from tests.e2e.conftest import Hotdesk
 
 pytestmark = pytest.mark.container

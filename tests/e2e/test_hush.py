@@ -13,12 +13,12 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.kept import hush
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, FileError
 from hotdesk.host import Host
+from hotdesk.linux.cgroup import Cgroup, here
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 

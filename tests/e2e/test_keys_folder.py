@@ -11,7 +11,8 @@ import pytest
 
 from hotdesk.drive.audit import Report, verify
 from hotdesk.drive.signing import public_of
-from hotdesk.vault import Token, Vault, private
+from hotdesk.linux import private_files
+from hotdesk.vault import Token, Vault
 
 pytestmark = pytest.mark.container
 UID = 70001
@@ -37,7 +38,7 @@ print(journal.head("i1").seq)
 FULL = """
 import sys
 from pathlib import Path
-from hotdesk.desk import kernel
+from hotdesk.linux import syscalls as kernel
 from hotdesk.drive.audit import verify
 from hotdesk.drive.journal import Journal
 from hotdesk.drive.signing import load_signer
@@ -92,7 +93,7 @@ def test_vault_and_journal_work_in_a_chroot_while_root_reads_along(tmp_path: Pat
 def test_a_disk_that_is_really_full_leaves_whole_commits_and_the_journal_goes_on_when_there_is_room(
     tmp_path: Path,
 ) -> None:
-    private.make_folder(tmp_path / "small")
+    private_files.make_folder(tmp_path / "small")
     program = python(FULL, tmp_path / "small")
     out, _ = program.communicate(timeout=60)
     assert program.returncode == 0, out

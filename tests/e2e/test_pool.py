@@ -20,12 +20,12 @@ import pytest
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import MIB, Config
 from hotdesk.desk import image, state
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, ImageError
 from hotdesk.host import Host, borrow, control_path
+from hotdesk.linux.cgroup import Cgroup, here
 from tests.e2e.conftest import Hotdesk
 from tests.trees import OWN, differences, tree
 from tests.upstream import upstream

@@ -12,8 +12,8 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.host import Host
+from hotdesk.linux import uids
 from hotdesk.vault import Command, Token, Totp, Vault, argv_value
 
 pytestmark = pytest.mark.container

@@ -14,16 +14,17 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import loop
 from hotdesk.desk.seam import Process, Spec, new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.host import Host, control_path
+from hotdesk.linux import loopdev
 
 pytestmark = pytest.mark.container
 LEAVE_A_LAYER = """
 import sys
 from pathlib import Path
-from hotdesk.desk import disk, kernel
+from hotdesk.desk import disk
+from hotdesk.linux import syscalls as kernel
 kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
 pool = disk.Btrfs(Path(sys.argv[1]), Path(sys.argv[2]))
@@ -61,7 +62,7 @@ async def test_keepers_share_one_loop_device_whatever_path_leads_to_the_pool(set
                 if shown.exists() and os.stat(shown).st_ino == pool.st_ino:
                     devices.append(entry.parts[3])
             assert len(devices) == 1
-            found = loop.find(tmp_path / "elsewhere/pool.btrfs")
+            found = loopdev.find(tmp_path / "elsewhere/pool.btrfs")
             assert found is not None
             os.close(found[1])
             assert found[0] == f"/dev/{devices[0]}"

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hotdesk.desk import uids
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.host import Host
+from hotdesk.linux import uids
 from tests.conftest import settings_in
 
 pytestmark = pytest.mark.container

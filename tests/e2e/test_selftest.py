@@ -15,13 +15,12 @@ import pytest
 import hotdesk
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door.selftest import NAMES
 from hotdesk.drive import journal
 from hotdesk.event import Event, Exchange, Proven
 from hotdesk.host import Host
-from hotdesk.vault import private
+from hotdesk.linux import private_files, uids
 
 pytestmark = pytest.mark.container
 
@@ -32,7 +31,7 @@ OPEN = """
 import json, sys
 from pathlib import Path
 import anyio
-from hotdesk.desk import kernel
+from hotdesk.linux import syscalls as kernel
 kernel.unshare(kernel.CLONE_NEWNET)  # whatever a broken desk sends stays on this machine
 kernel.raise_loopback()
 from hotdesk.brief import Scope, parse_rule
@@ -64,7 +63,7 @@ class Loss:
 PROOF = ("desk/proof.py", "while wrong := flaws(", "while wrong := [] and flaws(")
 """The keeper itself refuses a desk without a network of its own; without its proof the canaries get to see one."""
 REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
-LOOPBACK = "    kernel.raise_loopback()\n"
+LOOPBACK = "    syscalls.raise_loopback()\n"
 
 QUICK = {
     "no route": Loss(
@@ -144,7 +143,7 @@ SLOW = {
 @pytest.fixture(autouse=True)
 def _keys(settings: Config) -> None:
     """Have a folder for keys."""
-    private.make_folder(settings.lib / "keys", uids.KEYS)
+    private_files.make_folder(settings.lib / "keys", uids.KEYS)
 
 
 def events(settings: Config, desk: str | None = None) -> list[Event]:

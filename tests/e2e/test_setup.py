@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, state, uids
+from hotdesk.desk import guestlib, image, state
 from hotdesk.hands import novnc
+from hotdesk.linux import uids
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]
 

@@ -16,10 +16,10 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.seam import Desk
 from hotdesk.host import Host
-from hotdesk.vault import SigV4, Vault, private
+from hotdesk.linux import private_files, uids
+from hotdesk.vault import SigV4, Vault
 from tests.upstream import Seen, Upstream, upstream
 
 pytestmark = pytest.mark.container
@@ -50,7 +50,7 @@ def keyed(settings: Config) -> Iterator[Path]:
     """Give a state directory whose vault has two keys."""
     folder = Path(tempfile.mkdtemp(prefix="sigv4-", dir=settings.run.parent))
     folder.chmod(0o755)
-    private.make_folder(folder / "lib/keys", uids.KEYS)
+    private_files.make_folder(folder / "lib/keys", uids.KEYS)
     vault = Vault.make(folder / "lib/keys", "file")
     vault.put("files", SigV4("AKIDFILES", "s3", "eu-west-1", "files"), SECRETS["AKIDFILES"].encode())
     vault.put("queue", SigV4("AKIDQUEUE", "sqs", "eu-west-1"), SECRETS["AKIDQUEUE"].encode())

@@ -20,7 +20,8 @@ from hotdesk.config import Config
 from hotdesk.drive.journal import Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Alarm, Answered, Asked, Burnt, Event, Exchange, Revoked
-from hotdesk.vault import Secret, Vault, argv_of, ls, private
+from hotdesk.linux import private_files
+from hotdesk.vault import Secret, Vault, argv_of, ls
 from tests.e2e.conftest import PROGRAM, Hotdesk, environment
 
 VALUE = b"a-very-secret-value"
@@ -140,7 +141,7 @@ def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path
 )
 def test_a_wrong_call_is_refused_in_one_line(run: Hotdesk, keys: Path, argv: list[str], why: bytes) -> None:
     stdin = {"x": b"short"}.get(argv[-1], b"long-enough-value")
-    private.make_folder(keys)
+    private_files.make_folder(keys)
     done = run("vault", *argv, stdin=stdin)
     assert done.returncode == 125
     assert why in done.stderr
@@ -200,7 +201,7 @@ def test_without_a_terminal_nobody_is_asked(here: dict[str, str]) -> None:
 
 
 def test_what_root_puts_in_belongs_to_whom_the_folder_belongs(run: Hotdesk, keys: Path) -> None:
-    private.make_folder(keys, 70001)
+    private_files.make_folder(keys, 70001)
     assert run("vault", "set", "erp", stdin=VALUE).returncode == 0
     assert run("vault", "rotate", "--root").returncode == 0
     assert {(file.stat().st_uid, file.stat().st_mode & 0o777) for file in keys.iterdir()} == {(70001, 0o600)}
@@ -220,7 +221,7 @@ EVENTS: list[Event] = [
 @pytest.fixture
 def journal(keys: Path) -> Path:
     """Write a journal of two desks."""
-    private.make_folder(keys)
+    private_files.make_folder(keys)
     made = Journal(keys / "journal.db", load_signer(keys))
     for event in EVENTS:
         made.add(DESK, "door", event)

@@ -17,14 +17,14 @@ import pytest
 from hotdesk import config
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.kept import Kept
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
 from hotdesk.hands.seat import DeskSeat
 from hotdesk.host import Host
-from hotdesk.vault import Token, Vault, private
+from hotdesk.linux import private_files, uids
+from hotdesk.vault import Token, Vault
 from tests.e2e.conftest import environment
 from tests.upstream import Upstream, upstream
 
@@ -108,7 +108,7 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
     """Open both desks; the one that is worked at has a placeholder for a login outside."""
     folder = home / "watch"
     folder.mkdir(mode=0o755)
-    private.make_folder(folder / "lib/keys", uids.KEYS)
+    private_files.make_folder(folder / "lib/keys", uids.KEYS)
     Vault.make(folder / "lib/keys", "file").put("password", Token(), PASSWORD.encode())
     (folder / "lib/viewer").symlink_to(config.load().lib / "viewer")
     images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")

@@ -14,7 +14,7 @@ from hotdesk.desk import guestlib
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Size, new_id
-from hotdesk.desk.sockets import accept, send
+from hotdesk.linux.sockets import accept, send
 from hotdesk_guest import wire
 from tests.fuzz.hostile import Corpus, asked
 

@@ -16,8 +16,8 @@ from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.relay import relay
 from hotdesk.desk.seam import new_id
-from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import HotdeskError
+from hotdesk.linux.sockets import receive, send
 from hotdesk_guest import wire
 from hotdesk_guest.wire import CREDIT, DATA, DROP, END, OPEN, PING, SIGNAL, WINDOW, encode, frame
 from tests.fuzz.conftest import Seeds

@@ -18,12 +18,12 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.background import background
 from hotdesk.desk.remote import Lent, RemoteRuntime
 from hotdesk.desk.seam import Desk, Spec, Usage, new_id
-from hotdesk.desk.sockets import accept, listen, receive, send
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.host import Host, control_path
+from hotdesk.ipc.tasks import background
+from hotdesk.linux.sockets import accept, listen, receive, send
 from tests.fuzz.conftest import Seeds
 from tests.fuzz.hostile import memory_within, run, spoil_bytes
 from tests.fuzz.test_hostile_borrower import sentence

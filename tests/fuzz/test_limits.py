@@ -14,17 +14,17 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.background import background
 from hotdesk.desk.control import BODY_LIMIT
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import container_runtime
 from hotdesk.desk.remote import ANSWER_LIMIT, RemoteRuntime
 from hotdesk.desk.seam import Entry, Spec, new_id
-from hotdesk.desk.sockets import accept, listen, receive, send
 from hotdesk.desk.transfer import BYTES, Fetch
 from hotdesk.errors import BriefError, FileError, HotdeskError, KeeperError, LinkError
 from hotdesk.host import Host, control_path
+from hotdesk.ipc.tasks import background
+from hotdesk.linux.sockets import accept, listen, receive, send
 from hotdesk_guest import wire
 from hotdesk_guest.wire import CREDIT, DATA, EVENT, REPLY, WINDOW, encode, frame
 from tests.fuzz.hostile import Corpus, Frame, HostileGuest

@@ -29,7 +29,7 @@ from hotdesk.event import (
     chain_of,
 )
 from hotdesk.job.local import LocalMachine
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 from hotdesk.work import Order, work
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -118,7 +118,7 @@ def claim(**other: Any) -> dict[str, Any]:
 
 def written(folder: Path, events: Iterable[Event]) -> Journal:
     """Write a journal."""
-    private.make_folder(folder)
+    private_files.make_folder(folder)
     journal = Journal(folder / "journal.db", SIGNER)
     for event in events:
         journal.add(chain_of(event), "owner", event)

@@ -62,8 +62,8 @@ GUARDS_OF_NAMES = (
             UNTRIED,
             Removal(
                 ROOM,
-                "    kernel.raise_loopback()\n",
-                '    kernel.raise_loopback()\n    for version in ("-4", "-6"):\n'
+                "    syscalls.raise_loopback()\n",
+                '    syscalls.raise_loopback()\n    for version in ("-4", "-6"):\n'
                 '        argv = ["ip", version, "route", "add", "local", "default", "dev", "lo"]\n'
                 '        __import__("subprocess").run(argv)\n',
             ),

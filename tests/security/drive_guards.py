@@ -46,7 +46,11 @@ GUARDS_OF_DRIVE: tuple[Guard, ...] = (
     Guard("bytes held against their hash", (HASH,), cases(CHANGED, "other bytes | fewer | more")),
     Guard(
         "no links among the blobs",
-        (Removal(BLOBS, "os.open(sha256, private.READ, dir_fd=place)", "os.open(sha256, os.O_RDONLY, dir_fd=place)"),),
+        (
+            Removal(
+                BLOBS, "os.open(sha256, private_files.READ, dir_fd=place)", "os.open(sha256, os.O_RDONLY, dir_fd=place)"
+            ),
+        ),
         (f"{CHANGED}[a link]",),
     ),
     Guard(

@@ -42,12 +42,12 @@ def each(test: str, shape: str, values: Iterable[object]) -> tuple[str, ...]:
 
 
 SECCOMP, BUNDLE, PROOF = "hotdesk/desk/seccomp.py", "hotdesk/desk/bundle.py", "hotdesk/desk/proof.py"
-ROOM, KEEPER, CGROUP = "hotdesk/desk/room.py", "hotdesk/desk/keeper.py", "hotdesk/desk/cgroup.py"
+ROOM, KEEPER, CGROUP = "hotdesk/desk/room.py", "hotdesk/desk/keeper.py", "hotdesk/linux/cgroup.py"
 TRANSFER, LINKED, OCI = "hotdesk/desk/transfer.py", "hotdesk/desk/linked.py", "hotdesk/desk/oci.py"
-KERNEL, UIDS, DISK = "hotdesk/desk/kernel.py", "hotdesk/desk/uids.py", "hotdesk/desk/disk.py"
+KERNEL, UIDS, DISK = "hotdesk/linux/syscalls.py", "hotdesk/linux/uids.py", "hotdesk/desk/disk.py"
 BTRFS, LAYERS, SEED = "hotdesk/desk/btrfs.py", "hotdesk/desk/layers.py", "hotdesk/desk/seed.py"
-DOORMAN, DOOR, CONFINE = "hotdesk/desk/doorman.py", "hotdesk/door/process.py", "hotdesk/desk/confine.py"
-CELL = "hotdesk/desk/cell.py"
+DOORMAN, DOOR, CONFINE = "hotdesk/desk/doorman.py", "hotdesk/door/process.py", "hotdesk/linux/landlock.py"
+CELL = "hotdesk/linux/jail.py"
 STATE, AGENT = "hotdesk/desk/state.py", "hotdesk_guest/agent.py"
 BURNING, LAUNCH, CHANNEL = "hotdesk/desk/burning.py", "hotdesk/desk/launch.py", "hotdesk/desk/channel.py"
 PROCESS = "hotdesk/desk/linked_process.py"
@@ -117,7 +117,7 @@ CAPABLE = (
 CALLS_ALLOWED = Removal(SECCOMP, "refuse(REFUSED, errno.EPERM)", "allow(REFUSED)")
 SHOWN = Removal(AGENT, "    guest.line.dial()\n    hide()\n", "    guest.line.dial()\n")
 FIRST_TRACED = Removal(SECCOMP, 'refuse("ptrace", errno.EPERM, equal(1, 1))', 'allow("ptrace", equal(1, 1))')
-NEW_NETWORK = "        self.netns, self.gate = kernel.in_new_netns(open_gate)\n"
+NEW_NETWORK = "        self.netns, self.gate = syscalls.in_new_netns(open_gate)\n"
 QUICK = (
     Removal(CGROUP, "def kill(self, seconds: float = 5.0)", "def kill(self, seconds: float = 0.3)"),
     Removal(BURNING, "PATIENCE = 5.0", "PATIENCE = 0.3"),
@@ -403,7 +403,7 @@ PROCESSES = (
             *CAPABLE,
             Removal(BUNDLE, '"noNewPrivileges": True,', '"noNewPrivileges": False,'),
             Removal(KERNEL, "attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0", "attributes | ATTR_IDMAP, 0"),
-            Removal(LAYERS, '"overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)', '"overlay", 0, options)'),
+            Removal(LAYERS, '"overlay", syscalls.MS_NODEV | syscalls.MS_NOSUID, options)', '"overlay", 0, options)'),
         ),
         (
             f"{DEVICES}::test_a_setuid_or_capable_program_in_an_image_gives_nothing",
@@ -480,7 +480,7 @@ PROCESSES = (
     ),
     Guard(
         "a user namespace that is not root's",
-        (Removal(ROOM, "kernel.anchored(self.base + uids.ANCHOR)", "kernel.anchored(0)"),),
+        (Removal(ROOM, "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)"),),
         ("test_process_attacks.py::test_a_users_inotify_instances_are_its_own", SIGNALS),
     ),
     Guard(
@@ -526,7 +526,7 @@ NETWORK = (
                 ROOM,
                 NEW_NETWORK,
                 '        global kept\n        if "kept" not in globals():\n'
-                "            kept = kernel.in_new_netns(open_gate)\n"
+                "            kept = syscalls.in_new_netns(open_gate)\n"
                 "        self.netns, self.gate = os.dup(kept[0]), kept[1].dup()\n",
             ),
         ),
@@ -542,8 +542,8 @@ NETWORK = (
         (
             Removal(
                 ROOM,
-                "    kernel.raise_loopback()\n",
-                '    kernel.raise_loopback()\n    for version in ("-4", "-6"):\n'
+                "    syscalls.raise_loopback()\n",
+                '    syscalls.raise_loopback()\n    for version in ("-4", "-6"):\n'
                 '        argv = ["ip", version, "route", "add", "local", "default", "dev", "lo"]\n'
                 '        __import__("subprocess").run(argv)\n',
             ),
@@ -572,7 +572,7 @@ NETWORK = (
             Removal(
                 ROOM,
                 NEW_NETWORK,
-                "        self.netns, _ = kernel.in_new_netns(open_gate)\n        self.gate = open_gate()\n",
+                "        self.netns, _ = syscalls.in_new_netns(open_gate)\n        self.gate = open_gate()\n",
             ),
         ),
         ("test_network_attacks.py::test_the_gate_listens_inside_the_desk_only_and_cannot_be_taken",),
@@ -676,8 +676,8 @@ FILES = (
         (
             Removal(
                 LAUNCH,
-                "(console_r, console_w) = kernel.two_pipes()\n",
-                "(console_r, console_w) = kernel.two_pipes()\n"
+                "(console_r, console_w) = syscalls.two_pipes()\n",
+                "(console_r, console_w) = syscalls.two_pipes()\n"
                 '    console_w = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)\n',
             ),
         ),

@@ -19,7 +19,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (
             Removal(
                 PROCESS,
-                '    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER, leashed=True)\n',
+                '    jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.READER, leashed=True)\n',
                 "",
             ),
         ),
@@ -41,7 +41,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
     ),
     Guard(
         "readers on a leash",
-        (Removal(PROCESS, "calls.READER, leashed=True)", "calls.READER)"),),
+        (Removal(PROCESS, "bpf.READER, leashed=True)", "bpf.READER)"),),
         (f"{READER}::test_a_turned_reader_dies_with_its_keeper",),
     ),
     Guard(

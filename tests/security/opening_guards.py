@@ -12,7 +12,7 @@ NO_PASS = f"{OPENING}a_picture_fetched_by_a_link_to_a_page_gets_no_pass"
 VERIFYING, ACTIVE = "hotdesk/job/verifying.py", "hotdesk/checks/active.py"
 INSIDE = "hotdesk/checks/inside"
 OFFICE, PDF = f"{INSIDE}/active_office.py", f"{INSIDE}/active_pdf.py"
-TEXT, ZIP, TRAFFIC = f"{INSIDE}/active_text.py", f"{INSIDE}/active_zip.py", "hotdesk/desk/traffic.py"
+TEXT, ZIP, TRAFFIC = f"{INSIDE}/active_text.py", f"{INSIDE}/active_zip.py", "hotdesk/linux/netstat.py"
 USES = Removal(OFFICE, "        for key in self.links.keys() & self.uses.keys():\n", "        for key in ():\n")
 COUNT = Removal(
     VERIFYING,

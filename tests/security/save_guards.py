@@ -6,7 +6,7 @@ from tests.security.guards import Guard, Removal, cases
 
 SAVE = "test_save_attacks.py"
 COPY, CONTENT, SAVING = "hotdesk/desk/copy.py", "hotdesk/desk/content.py", "hotdesk/desk/saving.py"
-BENEATH = "hotdesk/desk/beneath.py"
+BENEATH = "hotdesk/linux/openat2.py"
 KEPT = f"{SAVE}::test_no_attribute_with_a_meaning_outside_is_kept"
 
 LOOKED = Removal(COPY, "os.lstat(self.at, dir_fd=self.source)", "os.stat(self.at, dir_fd=self.source)")

@@ -416,7 +416,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "parts have no environment but a path",
-        (Removal("hotdesk/desk/part.py", '{"PATH": os.defpath},', '{"PATH": os.defpath, "API_KEY": "x"},'),),
+        (Removal("hotdesk/ipc/child.py", '{"PATH": os.defpath},', '{"PATH": os.defpath, "API_KEY": "x"},'),),
         (f"{SECRET}::test_the_hosts_environment_goes_to_nobody",),
     ),
     Guard(
@@ -552,7 +552,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         "an owner answers its own user only",
         (
             Removal("hotdesk/desk/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if True:"),
-            Removal("hotdesk/desk/sockets.py", "os.chmod(fresh, mode)", "os.chmod(fresh, 0o666)"),
+            Removal("hotdesk/linux/sockets.py", "os.chmod(fresh, mode)", "os.chmod(fresh, 0o666)"),
         ),
         (f"{TRUST}::test_another_user_of_the_machine_reaches_nothing",),
     ),

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
 from hotdesk.host import Host
-from hotdesk.vault import Basic, Command, OAuth2, Token, Totp, Vault, argv_value, private
+from hotdesk.linux import private_files, uids
+from hotdesk.vault import Basic, Command, OAuth2, Token, Totp, Vault, argv_value
 from tests.leftovers import parent, pids
 from tests.origins import Origin
 from tests.upstream import Seen, Upstream, upstream
@@ -285,7 +285,7 @@ async def placeholders(desk: Desk) -> dict[str, str]:
 def make_vault(settings: Config, token_url: str) -> Vault:
     """Make a vault with a secret of every kind."""
     folder = settings.lib / "keys"
-    private.make_folder(folder, uids.KEYS)
+    private_files.make_folder(folder, uids.KEYS)
     vault = Vault.make(folder, "file")
     for name, value in SECRETS.items():
         vault.put(name, Token(), value)

@@ -188,14 +188,14 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "nothing but plain files of a server's",
-        "hotdesk/desk/confine.py",
+        "hotdesk/linux/landlock.py",
         "    restrict(list(writable), FILES, ",
         "    restrict(list(writable), ~0, ",
         f"{SERVER}a_server_that_is_taken_over_writes_dials_and_signals_nothing_else",
     ),
     guard(
         "nothing but sockets where keepers keep their state",
-        "hotdesk/desk/confine.py",
+        "hotdesk/linux/landlock.py",
         "*((each, SOCKETS) for each in sockets)",
         "*((each, ~0) for each in sockets)",
         f"{SERVER}a_server_that_is_taken_over_writes_dials_and_signals_nothing_else",

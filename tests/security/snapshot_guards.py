@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.guards import BTRFS, LAYERS, OCI, ROOM, SEED, Guard, Removal, each
 
 SNAPSHOT = "test_snapshot_attacks.py"
-BENEATH, REBOOTS, UPKEEP = "hotdesk/desk/beneath.py", "hotdesk/desk/reboots.py", "hotdesk/desk/upkeep.py"
+BENEATH, REBOOTS, UPKEEP = "hotdesk/linux/openat2.py", "hotdesk/desk/reboots.py", "hotdesk/desk/upkeep.py"
 OPENING, POOL, REQUEST = "hotdesk/desk/opening.py", "hotdesk/desk/pool.py", "hotdesk/desk/request.py"
 CONTROL, KEPT = "hotdesk/desk/control.py", "hotdesk/desk/kept.py"
 LINK = f"{SNAPSHOT}::test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere"

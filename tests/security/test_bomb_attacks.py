@@ -14,10 +14,10 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
+from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
 from tests.security.test_lifetime_attacks import until
 

@@ -15,8 +15,8 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk import image
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]

@@ -22,7 +22,6 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.door import framing, target
@@ -35,7 +34,8 @@ from hotdesk.door.wire import Wire
 from hotdesk.errors import BriefError
 from hotdesk.event import Event
 from hotdesk.host import Host
-from hotdesk.vault import Token, Vault, private
+from hotdesk.linux import private_files, uids
+from hotdesk.vault import Token, Vault
 from tests.origins import Origin
 from tests.security.conftest import KNOCK, Attack, Launch
 from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
@@ -102,7 +102,7 @@ def world(request: pytest.FixtureRequest, home: Path, origin: Origin) -> Iterato
 async def host(world: World, origin: Origin) -> AsyncIterator[Host]:
     """Give the owner of this file's desks, and a secret."""
     folder = world.settings.lib / "keys"
-    private.make_folder(folder, uids.KEYS)
+    private_files.make_folder(folder, uids.KEYS)
     try:
         vault = Vault.make(folder, "file")
     except BriefError:

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hotdesk.desk import uids
-from hotdesk.desk.cgroup import Cgroup, here
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup, here
 from tests.security import guards
 from tests.security.certificate_guards import GUARDS_OF_CERTIFICATES, NO_GUARD_OF_CERTIFICATES
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR

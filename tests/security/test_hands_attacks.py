@@ -17,7 +17,6 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.background import background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
@@ -26,6 +25,7 @@ from hotdesk.hands.entry import Entry, Session
 from hotdesk.hands.seat import DeskSeat
 from hotdesk.hands.web import File, Web
 from hotdesk.host import Host
+from hotdesk.ipc.tasks import background
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 

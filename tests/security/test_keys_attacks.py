@@ -16,15 +16,16 @@ from typing import Any
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule, scope_json
-from hotdesk.desk.messages import Messages, write
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.audit import verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.journal import FILE, export_head, read
 from hotdesk.drive.signing import public_of
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct
+from hotdesk.ipc.frames import Messages, write
 from hotdesk.keys.process import Keys
-from hotdesk.vault import Command, Token, Vault, argv_value, private
+from hotdesk.linux import private_files
+from hotdesk.vault import Command, Token, Vault, argv_value
 
 SECRET = b"keys-secret-value-0123456789"
 DESK, OTHER = new_id(), new_id()
@@ -143,7 +144,7 @@ class Kept:
 def keys(tmp_path: Path) -> Iterator[Kept]:
     """Give keys over socket pairs, in a folder of their own."""
     folder = tmp_path / "keys"
-    private.make_folder(folder, None)
+    private_files.make_folder(folder, None)
     vault = Vault.make(folder, "file")
     vault.put("erp-token", Token(), SECRET)
     vault.put("printed", Command(), argv_value(["/bin/echo", "printed-by-a-program"]))

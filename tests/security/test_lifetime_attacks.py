@@ -17,11 +17,11 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import uids
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, DeskGone
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Command, Init, Open, Owning
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.linux import uids
 from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]

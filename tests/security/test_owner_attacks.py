@@ -15,7 +15,7 @@ from tests.security.conftest import HOTDESK, environment
 ATTACK = """
 import ctypes, json, os, signal, socket, sys
 from pathlib import Path
-from hotdesk.desk.confine import confine
+from hotdesk.linux.landlock import confine
 listener = socket.create_server(("127.0.0.1", 0))
 victim = int(sys.argv[2])
 elsewhere = sys.argv[3]

@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.errors import DeskError, DeskGone
+from hotdesk.linux.cgroup import Cgroup, here
 
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]

@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
+from hotdesk.linux import uids
 from tests.security.conftest import Attack, Init, Launch, Open, Rows
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]

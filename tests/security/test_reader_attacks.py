@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 import hotdesk
-from hotdesk.desk import uids
 from hotdesk.hands.reader.wire import Frames, write
+from hotdesk.linux import uids
 
 pytestmark = pytest.mark.container
 

@@ -18,12 +18,12 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import root as roots
-from hotdesk.desk import uids
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Event, RootActEnded, to_json
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup, here
 from tests.origins import Origin
 
 Program = Callable[..., list[str]]

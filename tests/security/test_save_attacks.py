@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import kernel, saving, seed, store
+from hotdesk.desk import saving, seed, store
 from hotdesk.desk.copy import Limits
 from hotdesk.desk.image import Image, find, ls
 from hotdesk.door import ca
 from hotdesk.errors import ImageError
+from hotdesk.linux import syscalls
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 DESK = "i" + "a" * 20
@@ -128,11 +129,11 @@ def test_what_is_mounted_in_a_layer_is_not_copied(upper: Path, saved: Save) -> N
     (upper / "mounted").mkdir()
     (upper.parent / "host").mkdir()
     (upper.parent / "host/secret").write_bytes(SECRET)
-    kernel.mount(str(upper.parent / "host"), str(upper / "mounted"), None, kernel.MS_BIND)
+    syscalls.mount(str(upper.parent / "host"), str(upper / "mounted"), None, syscalls.MS_BIND)
     try:
         assert "/mounted cannot be copied" in refused(saved, upper.parent / "images")
     finally:
-        kernel.umount(str(upper / "mounted"))
+        syscalls.umount(str(upper / "mounted"))
 
 
 def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> None:
@@ -173,11 +174,11 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
 def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, saved: Save) -> None:
     name = "\x1b]0;owned\x07\u202e"
     (upper / name).mkdir()
-    kernel.mount("none", str(upper / name), "tmpfs", 0)
+    syscalls.mount("none", str(upper / name), "tmpfs", 0)
     try:
         assert refused(saved, upper.parent / "images").isprintable()
     finally:
-        kernel.umount(str(upper / name))
+        syscalls.umount(str(upper / name))
 
 
 def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:

@@ -26,10 +26,10 @@ import pytest
 import zstandard
 
 from hotdesk.brief import scope_json
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError
+from hotdesk.linux import uids
 from hotdesk.vault import Token, totp_code
 from tests.leftovers import parent, pids
 from tests.security.conftest import Attack, Command, Visit

@@ -35,7 +35,7 @@ from hotdesk.config import Config, for_tenant
 from hotdesk.desk.filters import Filters
 from hotdesk.errors import BriefError
 from hotdesk.job import papers
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 from tests.conftest import settings_in
 from tests.e2e.server.conftest import Served, served
 from tests.security.conftest import environment
@@ -316,7 +316,7 @@ def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: P
 
 def keep(keys: Keys) -> None:
     """Write down the keys that are known."""
-    private.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.known.values())))
+    private_files.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.known.values())))
 
 
 def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path) -> None:

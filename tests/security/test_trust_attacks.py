@@ -16,12 +16,12 @@ import anyio
 import pytest
 from cryptography import x509
 
-from hotdesk.desk import uids
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked
 from hotdesk.host import Host, control_path
+from hotdesk.linux import uids
 from tests.leftovers import parent, pids, settle
 from tests.security.conftest import Attack, Visit
 from tests.security.secret_room import FREE, SECRETS, Room, part, placeholders

@@ -22,7 +22,6 @@ from hotdesk.brain.models.seam import Model
 from hotdesk.brief.job import Job
 from hotdesk.brief.reading import read_job
 from hotdesk.config import Config
-from hotdesk.desk import uids
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
@@ -31,6 +30,7 @@ from hotdesk.errors import HotdeskError
 from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
 from hotdesk.job.machine import Machine
+from hotdesk.linux import uids
 from hotdesk.vault import Token, Vault
 from hotdesk.work import Order, work
 from tests.upstream import Seen, Upstream, upstream

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from hotdesk.errors import BriefError, HostError
+from hotdesk.linux import private_files
 from hotdesk.vault import (
     Basic,
     Command,
@@ -30,7 +31,6 @@ from hotdesk.vault import (
     argv_of,
     argv_value,
     ls,
-    private,
     root,
     seed_of,
     totp_code,
@@ -366,7 +366,7 @@ def test_a_file_that_is_no_vault_is_refused(folder: Path, text: str) -> None:
 
 def test_a_vault_is_made_once_and_missing_one_is_named(folder: Path) -> None:
     assert ls(folder) == []
-    private.make_folder(folder)
+    private_files.make_folder(folder)
     with pytest.raises(BriefError, match="vault init"):
         Vault.open(folder)
     Vault.make(folder)

@@ -20,7 +20,7 @@ from hotdesk.api.caller import POWERS, Caller, Power
 from hotdesk.api.log import LOG
 from hotdesk.config import DEFAULT_TENANT, TENANT_SHAPE
 from hotdesk.errors import BriefError, HostError, printable
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 FILE = "api-keys.json"
 LOCK = "api-keys.lock"
@@ -152,13 +152,13 @@ class Keys:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the file; what is known at the end of the block is written, unless it fails."""
-        private.make_folder(self.path.parent)
-        with private.locked(self.path.parent, LOCK):
+        private_files.make_folder(self.path.parent)
+        with private_files.locked(self.path.parent, LOCK):
             self.refresh()
             before = dict(self.known)
             try:
                 yield
-                private.write(self.path.parent, FILE, STORED.dump_json(list(self.known.values())))
+                private_files.write(self.path.parent, FILE, STORED.dump_json(list(self.known.values())))
             except BaseException:
                 self.known = before
                 raise
@@ -168,7 +168,7 @@ class Keys:
 def read(path: Path) -> dict[str, Key]:
     """Read the keys; `HostError` says that the file is damaged."""
     try:
-        return {key.id: key for key in STORED.validate_json(private.read(path.parent, path.name) or b"[]")}
+        return {key.id: key for key in STORED.validate_json(private_files.read(path.parent, path.name) or b"[]")}
     except ValidationError as e:
         wrong = e.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, wrong["loc"])) or "its beginning"

@@ -19,12 +19,12 @@ from hotdesk.api.e2b.answers import log
 from hotdesk.api.starting import SOCKET, file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
-from hotdesk.desk.background import background
 from hotdesk.desk.control import Control
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.sockets import listen
 from hotdesk.errors import HotdeskError
 from hotdesk.host import Host
+from hotdesk.ipc.tasks import background
+from hotdesk.linux.sockets import listen
 
 GROUP = "hotdesk"
 

@@ -11,10 +11,10 @@ import os
 from hotdesk.api import listening
 from hotdesk.api.orders import ORDERS
 from hotdesk.config import Config
-from hotdesk.desk.confine import confine_reader
 from hotdesk.door import presets
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
+from hotdesk.linux.landlock import confine_reader
 
 CLOSED = ("serve", "drive", "jobs", ORDERS)
 """What a server writes in the machine's own state directory; only root enters."""

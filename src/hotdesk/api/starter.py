@@ -16,9 +16,9 @@ import anyio
 from hotdesk.api.quotas import Taken
 from hotdesk.api.starting import LINE, SOCKET, file_identity
 from hotdesk.config import Config
-from hotdesk.desk.part import SOURCE, START, send_now
 from hotdesk.desk.spawn import MESSAGE, Started, encode_settings, pair
 from hotdesk.errors import BriefError, HostError, HotdeskError, KeeperError
+from hotdesk.ipc.child import SOURCE, START, send_now
 
 PROGRAM = "hotdesk.api.starting"
 ANSWER_SECONDS = 10.0

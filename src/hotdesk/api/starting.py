@@ -20,10 +20,10 @@ from pathlib import Path
 
 from hotdesk.api import orders
 from hotdesk.config import Config, for_tenant
-from hotdesk.desk import kernel
-from hotdesk.desk.part import SOURCE, send_now
 from hotdesk.desk.spawn import MESSAGE, decode_settings, launch
 from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.ipc.child import SOURCE, send_now
+from hotdesk.linux import syscalls
 
 LINE = 3
 """The descriptor at which the server speaks."""
@@ -279,7 +279,7 @@ def main() -> None:
     os.umask(0o022)
     line = socket.socket(fileno=LINE)
     line.set_inheritable(False)
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     told = json.loads(sys.argv[3])
     templates = tuple(Path(each) for each in told["templates"])
     socket_file = tuple(told["socket"]) if told["socket"] else None

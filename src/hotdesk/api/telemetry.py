@@ -19,8 +19,8 @@ from typing import Any
 
 import anyio
 
-from hotdesk.desk.confine import confine
-from hotdesk.desk.part import SOURCE, START
+from hotdesk.ipc.child import SOURCE, START
+from hotdesk.linux.landlock import confine
 
 PROGRAM = "hotdesk.api.telemetry"
 NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "opentelemetry.exporter.otlp.proto.http")

@@ -15,13 +15,13 @@ from hotdesk.cli import decision, options
 from hotdesk.cli.decision import Case
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk.confine import confine
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Asked
 from hotdesk.job import questions
 from hotdesk.job.card_text import shown
 from hotdesk.job.questions import Waiting, chosen, everything
 from hotdesk.job.waiting import WORDS
+from hotdesk.linux.landlock import confine
 
 NOTHING = "nothing waits for an answer"
 

@@ -30,7 +30,6 @@ from hotdesk.cli import early, unlock
 from hotdesk.cli.run import show
 from hotdesk.config import Config
 from hotdesk.desk import image, sterilize
-from hotdesk.desk.confine import confine
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
@@ -41,6 +40,7 @@ from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
 from hotdesk.job.replaying import harmless, replayed
 from hotdesk.job.verifying import OFFICE
+from hotdesk.linux.landlock import confine
 
 APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
 PAUSED = 75

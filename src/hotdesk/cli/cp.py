@@ -10,11 +10,11 @@ from hotdesk import config
 from hotdesk.cli.ids import begin_with, find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import ID_SHAPE, DeskId
 from hotdesk.desk.transfer import get, put
 from hotdesk.errors import BriefError
 from hotdesk.host import borrow
+from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,8 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import follow, run_interruptible
-from hotdesk.desk.confine import confine
 from hotdesk.host import borrow
+from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -14,13 +14,13 @@ import anyio
 from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.confine import confine
 from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.part import SOURCE
 from hotdesk.desk.remote import Unanswered, remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server
+from hotdesk.ipc.child import SOURCE
+from hotdesk.linux.landlock import confine
 
 START_SECONDS = 15.0
 START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk.cli import hold;hold.main()"

@@ -20,11 +20,11 @@ from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import guestlib, image, recipe, state, sterilize, store
 from hotdesk.desk.build import build as build_image
-from hotdesk.desk.confine import confine
 from hotdesk.desk.image import Image
 from hotdesk.desk.unpack import import_image
 from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, printable
 from hotdesk.host import Host, borrow
+from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:

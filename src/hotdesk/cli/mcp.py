@@ -17,11 +17,11 @@ from hotdesk.cli.run import asks, show
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk import image, sterilize
-from hotdesk.desk.confine import confine
 from hotdesk.drive.identity import described, me
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import ImageError
 from hotdesk.host import Host, control_path
+from hotdesk.linux.landlock import confine
 
 SESSION, STDIO = "hotdesk.api.mcp.session", "hotdesk.api.mcp.stdio"
 """What speaks MCP; imported once it is used, for its packages are an extra that `--help` does not need."""

@@ -20,13 +20,14 @@ from hotdesk.cli import options
 from hotdesk.cli.image import found, say, seal
 from hotdesk.config import Config
 from hotdesk.desk import image as images
-from hotdesk.desk import machine, recipe, state, uids
+from hotdesk.desk import machine, recipe, state
 from hotdesk.desk.build import build, passes
 from hotdesk.desk.image import Image
 from hotdesk.desk.machine import Machine
 from hotdesk.desk.recipe import Recipe
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.hands import novnc
+from hotdesk.linux import uids
 
 ACCOUNT = "hotdesk"
 APT = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")

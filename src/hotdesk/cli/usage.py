@@ -12,10 +12,10 @@ from hotdesk.cli.ids import find_desk
 from hotdesk.cli.ps import find_all_desks
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant
-from hotdesk.desk.confine import confine
 from hotdesk.desk.seam import DeskId, Usage, as_id
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import borrow
+from hotdesk.linux.landlock import confine
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -14,9 +14,9 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.desk.confine import confine
 from hotdesk.errors import BriefError, KeeperError, printable
 from hotdesk.host import reach
+from hotdesk.linux.landlock import confine
 
 INTERMIXED = True
 """Options may stand anywhere among NAME=VALUE."""

@@ -15,11 +15,11 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
-from hotdesk.desk import uids
 from hotdesk.desk.outbox import Outbox
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.identity import described as described_user
 from hotdesk.errors import BriefError, HostError
+from hotdesk.linux import private_files, uids
 from hotdesk.vault import (
     KINDS,
     Basic,
@@ -33,7 +33,6 @@ from hotdesk.vault import (
     Vault,
     argv_value,
     exists,
-    private,
     source_of,
 )
 from hotdesk.vault import ls as list_entries
@@ -296,7 +295,7 @@ def read_passphrase(variable: str) -> bytes | None:
         return None
     try:
         with open(name, "rb") as file:
-            private.check(os.fstat(file.fileno()), Path(name), 0o077)
+            private_files.check(os.fstat(file.fileno()), Path(name), 0o077)
             return file.read().removesuffix(b"\n").removesuffix(b"\r")
     except OSError as e:
         raise BriefError(f"the file {variable} names, {name}, cannot be read: {e.strerror}") from e

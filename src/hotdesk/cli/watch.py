@@ -21,13 +21,13 @@ import anyio
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.desk.confine import confine
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import novnc, page
 from hotdesk.hands.entry import CODE_SECONDS, Entry
 from hotdesk.hands.far import Far
 from hotdesk.hands.web import Web
 from hotdesk.host import reach
+from hotdesk.linux.landlock import confine
 
 LOOK = 1.0
 """Seconds between two looks at whether somebody entered, and whether the desk is still there."""

@@ -15,9 +15,9 @@ import tarfile
 from collections.abc import Callable
 from typing import IO, Literal
 
-from hotdesk.desk.beneath import Root
 from hotdesk.desk.untar import Limits, headers, opened
 from hotdesk.errors import ImageError, printable
+from hotdesk.linux.openat2 import Root
 
 Kind = Literal["tar", "oci", "docker"]
 BUFFER = 1 << 20

@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB
-from hotdesk.desk import kernel, loop
 from hotdesk.desk.charges import Charges
-from hotdesk.desk.filesystem import FLAGS, open_folder, opened, tool
-from hotdesk.desk.lock import locked
+from hotdesk.linux import loopdev, syscalls
+from hotdesk.linux.filelock import locked
+from hotdesk.linux.filesystem import FLAGS, open_folder, opened, tool
 
 # ioctl arguments are bytearrays: Python copies at most 1024 bytes of an immutable one.
 SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE = 0x5000940E, 0x5000940F, 0x50009417
@@ -53,9 +53,9 @@ class Btrfs:
             fresh = not self.file.exists()
             if fresh:
                 format_pool(self.file)
-            device, held = loop.find(self.file) or self.attach()
+            device, held = loopdev.find(self.file) or self.attach()
             try:
-                kernel.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
+                syscalls.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
             finally:
                 os.close(held)
             if fresh:
@@ -67,7 +67,7 @@ class Btrfs:
         """Give the pool a loop device."""
         fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
         try:
-            return loop.attach(fd, "hotdesk-pool")
+            return loopdev.attach(fd, "hotdesk-pool")
         finally:
             os.close(fd)
 
@@ -104,7 +104,7 @@ class Btrfs:
     def branch(self, source: str, name: str, flags: int) -> None:
         """Have a second subvolume with what one holds."""
         with opened(self.mounted) as root, opened(self.mounted / source) as fd:
-            kernel.ioctl(root, SNAP_CREATE, struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode()))
+            syscalls.ioctl(root, SNAP_CREATE, struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode()))
 
     def look(self, name: str, at: Path) -> int:
         """Open the files of a snapshot."""

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from hotdesk.desk import recipe as recipes
 from hotdesk.desk import sources
-from hotdesk.desk.beneath import Root
 from hotdesk.desk.chroot import Task
 from hotdesk.desk.image import Image, find
 from hotdesk.desk.recipe import Recipe
 from hotdesk.desk.store import Progress, disk_usage, publish, writing
 from hotdesk.desk.tidy import find_python, strip
 from hotdesk.errors import HostError, ImageError, printable
+from hotdesk.linux.openat2 import Root
 
 TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "setpriv": "util-linux", "apt-get": "apt"}
 PASSED = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_CONFIG_HOME", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE")

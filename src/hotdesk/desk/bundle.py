@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hotdesk.desk import seccomp, uids
+from hotdesk.desk import seccomp
 from hotdesk.desk.rlimits import CORE_LIMIT
+from hotdesk.linux import uids
 
 Json: TypeAlias = dict[str, object]
 

@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hotdesk.config import Config
-from hotdesk.desk import state, uids
+from hotdesk.desk import state
 from hotdesk.desk.held import Held, now
+from hotdesk.linux import uids
 
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05
 """Seconds between two looks at a desk that is ending."""

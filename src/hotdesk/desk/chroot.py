@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hotdesk.desk import sources, wheels
-from hotdesk.desk.beneath import Root
 from hotdesk.desk.tidy import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError
+from hotdesk.linux.openat2 import Root
 
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
 ENVIRONMENT = {

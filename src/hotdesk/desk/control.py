@@ -37,15 +37,15 @@ import h11
 
 from hotdesk.brief import CLOSED, Scope, parse_scope
 from hotdesk.desk import state
-from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.relay import join, relay
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
 from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
-from hotdesk.desk.sockets import accept, listen, peer, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
 from hotdesk.event import Asked
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import accept, listen, peer, receive, send
 
 BODY_LIMIT = 1 << 16
 REQUEST_SECONDS = 30.0

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.desk.beneath import open_strictly
 from hotdesk.desk.content import pour
 from hotdesk.errors import ImageError, printable
+from hotdesk.linux.openat2 import open_strictly
 
 OPAQUE = "trusted.overlay.opaque"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

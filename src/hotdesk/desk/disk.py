@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import kernel
 from hotdesk.desk.btrfs import Btrfs
 from hotdesk.desk.ext4 import Ext4
-from hotdesk.desk.filesystem import FLAGS, taken
 from hotdesk.errors import DeskError, HostError
+from hotdesk.linux import syscalls
+from hotdesk.linux.filesystem import FLAGS, taken
 
 INODES_PER_MIB = 256
 
@@ -68,7 +68,7 @@ class Memory:
     def make(self, desk: str, size: int, at: Path) -> Path:
         """Mount a tmpfs of this size."""
         inodes = max(4096, size // MIB * INODES_PER_MIB)
-        kernel.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
+        syscalls.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
         return at
 
     def resize(self, desk: str, size: int) -> None:

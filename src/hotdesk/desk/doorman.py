@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.config import Config
-from hotdesk.desk import kernel, uids
-from hotdesk.desk.part import Part
+from hotdesk.ipc.child import Part
+from hotdesk.linux import syscalls, uids
 
 SCRATCH = "size=256k,nr_inodes=64,mode=700"
 """What the door has for files: a moment's certificate."""
@@ -61,8 +61,8 @@ class Doorman:
         scratch = self.settings.run / "private" / "door"
         if not scratch.exists():
             scratch.mkdir(mode=0o700)
-            flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-            kernel.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
+            flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+            syscalls.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
         told = {
             "uid": uids.DOOR,
             "resolver": uids.RESOLVER,

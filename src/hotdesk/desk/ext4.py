@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.config import MIB
-from hotdesk.desk import kernel, loop
-from hotdesk.desk.filesystem import FLAGS, open_folder, opened, taken, tool
 from hotdesk.errors import DeskError
+from hotdesk.linux import loopdev, syscalls
+from hotdesk.linux.filesystem import FLAGS, open_folder, opened, taken, tool
 
 PIECE = 64 * MIB
 
@@ -43,9 +43,9 @@ class Ext4:
 
     def mount(self, desk: str, at: Path, flags: int = 0) -> None:
         """Show a layer's file as a disk."""
-        device, held = loop.attach(self.files[desk], desk)
+        device, held = loopdev.attach(self.files[desk], desk)
         try:
-            kernel.mount(device, str(at), "ext4", FLAGS | flags)
+            syscalls.mount(device, str(at), "ext4", FLAGS | flags)
         finally:
             os.close(held)
 
@@ -60,7 +60,7 @@ class Ext4:
         The file system itself is not frozen: were its keeper killed amid that, the kernel would keep it for ever.
         """
         with opened(at) as mounted:
-            kernel.syncfs(mounted)
+            syscalls.syncfs(mounted)
             self.files[name] = self.copy(self.files[desk])
 
     def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
@@ -72,11 +72,11 @@ class Ext4:
     def look(self, name: str, at: Path) -> int:
         """Mount a snapshot for as long as somebody has it open."""
         at.mkdir(exist_ok=True)
-        self.mount(name, at, kernel.MS_RDONLY)
+        self.mount(name, at, syscalls.MS_RDONLY)
         try:
             return open_folder(at / "up")
         finally:
-            kernel.umount(str(at))
+            syscalls.umount(str(at))
 
     def copy(self, source: int) -> int:
         """Copy a sparse file into one without a name."""

@@ -13,8 +13,9 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk import bundle, seccomp, uids
-from hotdesk.desk.filesystem import opened
+from hotdesk.desk import bundle, seccomp
+from hotdesk.linux import uids
+from hotdesk.linux.filesystem import opened
 
 ANNOTATION = "run.oci.seccomp_bpf_data"
 INSTRUCTION = 8

@@ -7,7 +7,7 @@ import shutil
 import zlib
 from pathlib import Path
 
-from hotdesk.desk.part import SOURCE
+from hotdesk.ipc.child import SOURCE
 
 GUEST = SOURCE / "hotdesk_guest"
 TOGETHER = ("wire", "process", "line", "programs", "files", "agent")

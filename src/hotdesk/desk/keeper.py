@@ -19,14 +19,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk import config
-from hotdesk.desk import buffers, kernel, reap, rlimits, state, uids, upkeep
+from hotdesk.desk import buffers, reap, rlimits, state, upkeep
 from hotdesk.desk.burning import Burning, Fire
 from hotdesk.desk.doorman import Doorman
 from hotdesk.desk.ears import Ears
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.opening import Opening
 from hotdesk.desk.outbox import Outbox
-from hotdesk.desk.part import send_now
 from hotdesk.desk.queue import Queue, Waiting
 from hotdesk.desk.readers import Readers
 from hotdesk.desk.reboots import Reboots
@@ -37,6 +36,8 @@ from hotdesk.desk.seclude import seclude
 from hotdesk.desk.snapshots import Snapshots, require_idle
 from hotdesk.desk.spawn import MESSAGE, decode_settings
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.ipc.child import send_now
+from hotdesk.linux import syscalls, uids
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
@@ -428,8 +429,8 @@ def main() -> None:
     settings = decode_settings(sys.argv[1])
     complain: Callable[[str], object] = lambda text: owner.send(json.dumps({"event": "unfit", "why": text}).encode())  # noqa: E731
     try:
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
         rlimits.set_core_limit()
         rlimits.raise_open_files()
         rlimits.raise_file_table()

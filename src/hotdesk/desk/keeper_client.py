@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import anyio
 
-from hotdesk.desk.kernel import close_all
 from hotdesk.desk.request import Request, write
 from hotdesk.desk.spawn import MESSAGE, Started
 from hotdesk.errors import (
@@ -28,6 +27,7 @@ from hotdesk.errors import (
     KeeperError,
     LinkError,
 )
+from hotdesk.linux.syscalls import close_all
 
 Answer: TypeAlias = tuple[dict[str, object], list[int]]
 

@@ -9,8 +9,9 @@ import socket
 from dataclasses import dataclass
 
 from hotdesk.config import Config
-from hotdesk.desk import bundle, kernel
+from hotdesk.desk import bundle
 from hotdesk.desk.room import Room
+from hotdesk.linux import syscalls
 
 DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 SCRATCH = "_LIBCONTAINER_STATEDIR"
@@ -43,7 +44,7 @@ class Standby:
     def dismiss(self) -> None:
         """End it before it becomes the runtime. Another that stands by may hold its pipe as well."""
         os.kill(self.pid, signal.SIGKILL)
-        kernel.close_all((self.go, self.console))
+        syscalls.close_all((self.go, self.console))
 
 
 def stand_by(settings: Config, room: Room) -> Standby:
@@ -89,11 +90,11 @@ def begin(
         *arguments,
         room.desk,
     ]
-    (stdin_r, go), (console_r, console_w) = kernel.two_pipes()
+    (stdin_r, go), (console_r, console_w) = syscalls.two_pipes()
     try:
         child = os.fork()
     except OSError:
-        kernel.close_all((stdin_r, go, console_r, console_w))
+        syscalls.close_all((stdin_r, go, console_r, console_w))
         raise
     if child == 0:
         try:
@@ -110,7 +111,7 @@ def begin(
             os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
             os._exit(127)
-    kernel.close_all((stdin_r, console_w))
+    syscalls.close_all((stdin_r, console_w))
     return Standby(child, go, console_r)
 
 
@@ -128,7 +129,7 @@ def guarded(settings: Config) -> str:
             return settings.runtime
         at.touch(0o400)
         try:
-            kernel.mount_readonly(found, str(at))
+            syscalls.mount_readonly(found, str(at))
         except OSError:
             at.unlink()
             raise

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.desk import kernel, seed
-from hotdesk.desk.beneath import remove
+from hotdesk.desk import seed
 from hotdesk.desk.disk import Disk
-from hotdesk.desk.filesystem import opened
 from hotdesk.desk.image import Image
 from hotdesk.desk.seam import SNAPSHOTS
 from hotdesk.errors import BriefError, DeskError
+from hotdesk.linux import syscalls
+from hotdesk.linux.filesystem import opened
+from hotdesk.linux.openat2 import remove
 
 OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
 
@@ -55,8 +56,8 @@ class Layers:
         fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.undo.append(lambda: os.close(fd))
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        kernel.mount_idmapped(str(self.shown.get(layer, layer)), str(at), self.userns)
-        self.undo.append(lambda: kernel.umount(str(at)))
+        syscalls.mount_idmapped(str(self.shown.get(layer, layer)), str(at), self.userns)
+        self.undo.append(lambda: syscalls.umount(str(at)))
         self.lowers.append(at.name)
 
     def fill(self, size: int, files: seed.Files, source: str | None) -> None:
@@ -79,11 +80,11 @@ class Layers:
         """Have the layer where the overlay finds it, its owners shifted into the desk's ids."""
         at = self.folder / "w"
         if self.disk.plain:
-            kernel.mount_idmapped(str(layer), str(at), self.userns, 0)
+            syscalls.mount_idmapped(str(layer), str(at), self.userns, 0)
         else:
             for path in (layer / "work", layer / "up", *(layer / "up").rglob("*")):
                 os.chown(path, self.base, self.base)
-            kernel.mount(str(layer), str(at), None, kernel.MS_BIND)
+            syscalls.mount(str(layer), str(at), None, syscalls.MS_BIND)
         self.standing.append(str(at))
 
     def mount(self) -> None:
@@ -91,8 +92,8 @@ class Layers:
         options = f"lowerdir={':'.join(self.lowers)},upperdir=w/up,workdir=w/work,{OVERLAY}"
         os.chdir(self.folder)
         try:
-            with kernel.making_files_as(self.base):
-                kernel.mount("desk", "root", "overlay", kernel.MS_NODEV | kernel.MS_NOSUID, options)
+            with syscalls.making_files_as(self.base):
+                syscalls.mount("desk", "root", "overlay", syscalls.MS_NODEV | syscalls.MS_NOSUID, options)
         finally:
             os.chdir("/")
         self.standing.append(str(self.folder / "root"))
@@ -100,7 +101,7 @@ class Layers:
     def take_down(self) -> None:
         """Unmount `/` and the writable layer."""
         while self.standing:
-            kernel.umount(self.standing[-1])
+            syscalls.umount(self.standing[-1])
             self.standing.pop()
 
     def drop(self) -> None:

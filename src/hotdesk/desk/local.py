@@ -11,11 +11,11 @@ from pathlib import Path
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
-from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import DeskId, Spec, new_id
 from hotdesk.desk.unwalled import Unwalled, copy_tree
 from hotdesk.errors import DeskGone, HostError
+from hotdesk.ipc.tasks import Background, background
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set: a program in a `local` desk is a program on this machine."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.desk import cgroup
 from hotdesk.errors import HostError, printable
+from hotdesk.linux import cgroup
 
 SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
 ARCHITECTURES = ("aarch64", "x86_64")

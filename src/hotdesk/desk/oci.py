@@ -15,7 +15,6 @@ import anyio.lowlevel
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk import trust
-from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient, closing
 from hotdesk.desk.kept import Kept
 from hotdesk.desk.link import Link
@@ -24,10 +23,11 @@ from hotdesk.desk.pool import Pool
 from hotdesk.desk.processes import is_dying
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
-from hotdesk.desk.sockets import accept, peer
 from hotdesk.desk.spawn import Started, start
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import accept, peer
 
 GREET_SECONDS = 15.0
 CONSOLE = 4096

@@ -6,9 +6,8 @@ import os
 import time
 
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, launch, proof, state, uids
+from hotdesk.desk import guestlib, launch, proof, state
 from hotdesk.desk.burning import Burning
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, now
@@ -17,6 +16,8 @@ from hotdesk.desk.request import Request
 from hotdesk.desk.room import Room, limits_of
 from hotdesk.desk.sterile import Sterile
 from hotdesk.errors import BriefError, KeeperError
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup, here
 
 MOMENT = 0.05
 """Seconds for which a machine that has room is taken to have it."""

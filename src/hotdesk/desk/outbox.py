@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hotdesk.desk import uids
+from hotdesk.linux import uids
 
 FILE = "outbox.jsonl"
 MAX_WAITING = 10_000

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from hotdesk.desk import processors
-from hotdesk.desk.cgroup import TICKS, CpuTimes, MemoryUse
+from hotdesk.linux.cgroup import TICKS, CpuTimes, MemoryUse
 
 NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 

@@ -7,8 +7,9 @@ import signal
 import socket
 
 from hotdesk.config import Config
-from hotdesk.desk import part, uids
 from hotdesk.errors import KeeperError
+from hotdesk.ipc import child
+from hotdesk.linux import uids
 
 PROGRAM = "hotdesk.hands.reader.process"
 MOST = 2048
@@ -35,7 +36,7 @@ class Readers:
         hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with hears, takes:
             told = {"uid": uids.READER, "root": str(empty), "stuck": STUCK}
-            self.pids[name] = part.spawn(PROGRAM, told, hears, takes)
+            self.pids[name] = child.spawn(PROGRAM, told, hears, takes)
         return talk, hand
 
     def dismiss(self, name: str) -> None:

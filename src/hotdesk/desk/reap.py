@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hotdesk.config import Config
-from hotdesk.desk import state, uids
-from hotdesk.desk.cgroup import Hierarchies
+from hotdesk.desk import state
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Hierarchies
 
 
 def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]) -> None:

@@ -12,8 +12,8 @@ from importlib import resources
 from pathlib import Path
 
 from hotdesk.desk.image import NAME_SHAPE, as_name
-from hotdesk.desk.part import SOURCE
 from hotdesk.errors import BriefError, printable
+from hotdesk.ipc.child import SOURCE
 
 FORMAT = 1
 """Part of every digest: raise it when the same recipe would give another tree."""

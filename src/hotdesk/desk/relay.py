@@ -15,8 +15,8 @@ import anyio.lowlevel
 
 from hotdesk.config import MIB
 from hotdesk.desk.link import Link
-from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import HostError, HotdeskError
+from hotdesk.linux.sockets import receive, send
 from hotdesk_guest import wire
 
 MOST = 1 << 16

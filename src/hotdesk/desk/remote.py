@@ -13,16 +13,16 @@ import anyio
 import h11
 
 from hotdesk.brief import CLOSED, Scope, scope_json
-from hotdesk.desk.background import Background, background
 from hotdesk.desk.keeper_client import ERRORS, SAVE_SECONDS
 from hotdesk.desk.kept import as_usage
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
-from hotdesk.desk.sockets import receive, send
 from hotdesk.desk.spawn import MESSAGE
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
 from hotdesk.event import Asked, from_json
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import receive, send
 
 ANSWER_LIMIT = 1 << 24
 HEAD_LIMIT = 1 << 14

@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hotdesk.desk import bundle, filters, furniture, kernel, processors, procfs, seed, sysctl, trust, uids
-from hotdesk.desk.cgroup import Cgroup, Limits
+from hotdesk.desk import bundle, filters, furniture, processors, procfs, seed, trust
 from hotdesk.desk.disk import Disk
-from hotdesk.desk.filesystem import opened
 from hotdesk.desk.image import Image
 from hotdesk.desk.layers import Layers
 from hotdesk.desk.seam import Spec
+from hotdesk.linux import syscalls, sysctl, uids
+from hotdesk.linux.cgroup import Cgroup, Limits
+from hotdesk.linux.filesystem import opened
 
 GATE = ("127.0.0.1", 3128)
 COVERED = (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS, *bundle.OWN_FILES)
@@ -59,8 +60,8 @@ class Room:
     def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
         """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
         spec = self.spec
-        with kernel.anchored(self.base + uids.ANCHOR) as anchor:
-            self.netns, self.gate = kernel.in_new_netns(open_gate)
+        with syscalls.anchored(self.base + uids.ANCHOR) as anchor:
+            self.netns, self.gate = syscalls.in_new_netns(open_gate)
             self.furnish(guest)
             if spec.root:
                 self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
@@ -76,8 +77,8 @@ class Room:
         at = str(self.folder)
         os.mkdir(at, 0o711)
         self.undo.append(self.folder.rmdir)
-        kernel.mount("room", at, "tmpfs", kernel.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
-        self.undo.append(lambda: kernel.umount(at))
+        syscalls.mount("room", at, "tmpfs", syscalls.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
+        self.undo.append(lambda: syscalls.umount(at))
         furniture.make_dev(f"{at}/dev")
         furniture.make_sys(f"{at}/sys", processors.count(self.spec.cpus))
         furniture.make_folders(f"{at}/proc", ("none",))
@@ -130,11 +131,11 @@ class Room:
         if spec.cpus != self.spec.cpus:
             self.show_cpus(spec.cpus)
         if spec.memory != self.spec.memory:
-            kernel.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
+            syscalls.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
         if spec.root:
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
         if files := seed.privileges(spec.root, "" if ca == self.ca else ca, self.plan.python):
-            with kernel.making_files_as(self.base):
+            with syscalls.making_files_as(self.base):
                 seed.plant(self.folder / "root", files)
         self.plan = replace(self.plan, memory=spec.memory, env={**way_out(ca), **spec.env})
         self.spec = spec
@@ -233,7 +234,7 @@ def open_gate() -> socket.socket:
     The protocol is named because asyncio leaves Nagle on for sockets that do not name it.
     """
     sysctl.shrink_buffers()
-    kernel.raise_loopback()
+    syscalls.raise_loopback()
     gate = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     gate.bind(GATE)
     gate.listen(256)

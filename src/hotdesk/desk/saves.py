@@ -7,12 +7,12 @@ import signal
 from importlib import import_module
 
 from hotdesk.config import Config
-from hotdesk.desk import kernel
 from hotdesk.desk.held import Held
 from hotdesk.desk.image import Image
 from hotdesk.desk.request import Request
 from hotdesk.desk.roots import Teller
 from hotdesk.errors import DeskGone, HotdeskError, ImageError
+from hotdesk.linux import syscalls
 
 SAVING = "hotdesk.desk.saving"
 """Imported by the child alone: most keepers never save."""
@@ -48,11 +48,11 @@ class Saves:
         try:
             child = os.fork()
         except OSError:
-            kernel.close_all((read, write))
+            syscalls.close_all((read, write))
             raise
         if child == 0:
             try:
-                kernel.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
                 signal.alarm(SECONDS)

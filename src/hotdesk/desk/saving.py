@@ -20,12 +20,12 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.desk import bundle, trust
-from hotdesk.desk.beneath import open_strictly
 from hotdesk.desk.copy import Limits, copy
 from hotdesk.desk.image import Image, as_name, find
 from hotdesk.desk.store import disk_usage, publish, writing
 from hotdesk.desk.tidy import FILES
 from hotdesk.errors import ImageError, printable
+from hotdesk.linux.openat2 import open_strictly
 
 DEFAULTS = Limits()
 MOST_LAYERS = 64

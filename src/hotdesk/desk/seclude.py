@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hotdesk import config
-from hotdesk.desk import kernel
+from hotdesk.linux import syscalls
 
 
 def seclude(settings: config.Config) -> None:
@@ -13,11 +13,11 @@ def seclude(settings: config.Config) -> None:
 
     The unified hierarchy of a hybrid host is hidden there: crun 1.8 refuses hosts on which it sees both.
     """
-    kernel.unshare(kernel.CLONE_NEWNS)
-    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
     unified = "/sys/fs/cgroup/unified"
     if os.path.ismount(unified):
-        kernel.umount(unified)
+        syscalls.umount(unified)
     private = settings.run / "private"
     private.mkdir(mode=0o711, parents=True, exist_ok=True)
-    kernel.mount("rooms", str(private), "tmpfs", kernel.MS_NOSUID, "size=1m,mode=711")
+    syscalls.mount("rooms", str(private), "tmpfs", syscalls.MS_NOSUID, "size=1m,mode=711")

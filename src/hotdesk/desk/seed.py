@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.desk import bundle, trust
-from hotdesk.desk.beneath import Root
 from hotdesk.errors import DeskError
+from hotdesk.linux.openat2 import Root
 
 HOST_BUNDLE = Path(trust.BUNDLE)
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from hotdesk.desk import uids
-from hotdesk.desk.beneath import Root, open_strictly
+from hotdesk.linux import uids
+from hotdesk.linux.openat2 import Root, open_strictly
 
 Program: TypeAlias = tuple[int, int]
 """A file, as the kernel knows it: its file system and its number there."""

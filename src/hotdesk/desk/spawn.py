@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from hotdesk.config import Config
-from hotdesk.desk.part import SOURCE
 from hotdesk.errors import HostError
+from hotdesk.ipc.child import SOURCE
 
 START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk import keeper;keeper.main()"
 MESSAGE = 1 << 16

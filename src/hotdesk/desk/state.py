@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
-from hotdesk.desk import kernel, uids
-from hotdesk.desk.cgroup import Cgroup, Hierarchies
 from hotdesk.desk.disk import Disk
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import HostError, KeeperError
+from hotdesk.linux import syscalls, uids
+from hotdesk.linux.cgroup import Cgroup, Hierarchies
 
 SCHEMA = 1
 SETTLED = 60.0
@@ -45,7 +45,7 @@ class Record:
         with open(fresh, "w") as out:
             out.write(json.dumps(self.facts))
         try:
-            kernel.exchange(fresh, file)
+            syscalls.exchange(fresh, file)
         except OSError:
             os.replace(fresh, file)  # the first, or a file system where files cannot change places
         else:

@@ -11,13 +11,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.desk import kernel, loop
 from hotdesk.desk.image import Image
 from hotdesk.errors import ImageError
+from hotdesk.linux import loopdev, syscalls
 
 KINDS = {"erofs": None, "ext4": "noload"}
 """File systems a copy may have, the best first, and what each is mounted with."""
-FLAGS = kernel.MS_RDONLY | kernel.MS_NODEV | kernel.MS_NOSUID
+FLAGS = syscalls.MS_RDONLY | syscalls.MS_NODEV | syscalls.MS_NOSUID
 OOPSED = 1 << 7
 """The kernel's own mark that it has oopsed since it was booted."""
 CHUNK = 1 << 20
@@ -63,7 +63,7 @@ class Sterile:
             if self.mounted.get(digest) == wanted:
                 return at
             if self.mounted.pop(digest, None):
-                kernel.umount(str(at))
+                syscalls.umount(str(at))
             if wanted.suspect:
                 verify(fd, file)
             at.mkdir(mode=0o700, exist_ok=True)
@@ -76,9 +76,9 @@ class Sterile:
 
 def attach(fd: int, kind: str, at: Path) -> None:
     """Mount an open file, read-only, through a loop device of its own that goes with the mount."""
-    device, held = loop.attach(fd, "hotdesk-sterile")
+    device, held = loopdev.attach(fd, "hotdesk-sterile")
     try:
-        kernel.mount(device, str(at), kind, FLAGS, KINDS[kind])
+        syscalls.mount(device, str(at), kind, FLAGS, KINDS[kind])
     except OSError as e:
         raise ImageError(
             f"the sterile copy {os.readlink(f'/proc/self/fd/{fd}')} cannot be mounted: {e}; remove it, then "

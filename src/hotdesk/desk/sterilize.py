@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hotdesk.config import MIB
-from hotdesk.desk import kernel, loop, sterile, uids
+from hotdesk.desk import sterile
 from hotdesk.desk.image import Image
-from hotdesk.desk.lock import locked
 from hotdesk.errors import HostError, ImageError, printable
+from hotdesk.linux import loopdev, syscalls, uids
+from hotdesk.linux.filelock import locked
 
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 SECONDS = 900.0
@@ -150,7 +151,7 @@ def write_ext4(layer: Path, file: Path) -> None:
     options = ["-q", "-F", "-m0", f"-b{BLOCK}", f"-N{count + 1024}", "-O", "^has_journal", "-E", "nodiscard"]
     tool("mkfs.ext4", *options, "-d", str(layer), str(file))
     at = file.with_suffix(".rw")
-    with mounted("ext4", file, at, sterile.FLAGS & ~kernel.MS_RDONLY):
+    with mounted("ext4", file, at, sterile.FLAGS & ~syscalls.MS_RDONLY):
         (at / "lost+found").rmdir()
         info = layer.stat()
         os.chown(at, info.st_uid, info.st_gid)
@@ -173,37 +174,37 @@ def prove(kind: str, file: Path, at: Path) -> None:
     with mounted(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
         ids = uids.id_map(uids.FIRST)
-        with kernel.anchored(uids.FIRST + uids.ANCHOR) as anchor:
+        with syscalls.anchored(uids.FIRST + uids.ANCHOR) as anchor:
             userns = anchor.open(ids, ids)
         try:
-            kernel.mount_idmapped(str(at), str(at), userns)
+            syscalls.mount_idmapped(str(at), str(at), userns)
         finally:
             os.close(userns)
         try:
             if os.stat(at).st_uid == owner:
                 raise HostError("its owners are not shifted")
         finally:
-            kernel.umount(str(at))
+            syscalls.umount(str(at))
 
 
 @contextmanager
 def mounted(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
     """Mount a file for the length of a block."""
     at.mkdir(mode=0o700, exist_ok=True)
-    is_read = bool(flags & kernel.MS_RDONLY)
+    is_read = bool(flags & syscalls.MS_RDONLY)
     fd = os.open(file, (os.O_RDONLY if is_read else os.O_RDWR) | os.O_CLOEXEC)
     try:
-        device, held = loop.attach(fd, "hotdesk-sterile")
+        device, held = loopdev.attach(fd, "hotdesk-sterile")
     finally:
         os.close(fd)
     try:
-        kernel.mount(device, str(at), kind, flags, sterile.KINDS[kind] if is_read else None)
+        syscalls.mount(device, str(at), kind, flags, sterile.KINDS[kind] if is_read else None)
     finally:
         os.close(held)
     try:
         yield
     finally:
-        kernel.umount(str(at))
+        syscalls.umount(str(at))
         at.rmdir()
 
 

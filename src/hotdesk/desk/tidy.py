@@ -7,8 +7,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk.beneath import Root
 from hotdesk.errors import ImageError
+from hotdesk.linux.openat2 import Root
 
 UID = 1000
 HOME = b"home/user"

@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Literal
 
-from hotdesk.desk import beneath
-from hotdesk.desk.beneath import Root
 from hotdesk.errors import ImageError, printable
+from hotdesk.linux import openat2
+from hotdesk.linux.openat2 import Root
 
 WHITEOUT = b".wh."
 OPAQUE = b".wh..wh..opq"
@@ -83,9 +83,9 @@ def erase(root: Root, above: bytes, name: bytes) -> None:
     fd = root.open(above, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if name == OPAQUE:
-            beneath.empty(fd, b".")
+            openat2.empty(fd, b".")
         elif not name.startswith(WHITEOUT + WHITEOUT) and name[len(WHITEOUT) :] not in (b"", b".", b".."):
-            beneath.remove(fd, name[len(WHITEOUT) :])
+            openat2.remove(fd, name[len(WHITEOUT) :])
     finally:
         os.close(fd)
 
@@ -132,7 +132,7 @@ def put(root: Root, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, n
         elif info.isreg():
             put_file(tar, info, fd, name)
         elif info.issym():
-            beneath.remove(fd, name)
+            openat2.remove(fd, name)
             os.symlink(info.linkname.encode("utf-8", "surrogateescape"), name, dir_fd=fd)
             os.chown(name, owner(info.uid), owner(info.gid), dir_fd=fd, follow_symlinks=False)
         else:
@@ -145,7 +145,7 @@ def put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
         os.mkdir(name, 0o700, dir_fd=fd)
     except FileExistsError:
         if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
-            beneath.remove(fd, name)
+            openat2.remove(fd, name)
             os.mkdir(name, 0o700, dir_fd=fd)
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
@@ -159,7 +159,7 @@ def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) 
     source = tar.extractfile(info)
     if source is None:
         return
-    with source, beneath.create(fd, name) as file:
+    with source, openat2.create(fd, name) as file:
         shutil.copyfileobj(source, file, COPY)
         file.flush()
         dress(info, file.fileno())
@@ -172,7 +172,7 @@ def put_link(root: Root, target: bytes, fd: int, name: bytes) -> None:
         if not stat.S_ISREG(os.fstat(source).st_mode) and not stat.S_ISLNK(os.fstat(source).st_mode):
             shown = printable(os.fsdecode(target[:80]))
             raise ImageError(f"the archive links to {shown!r}, which is no file")
-        beneath.link(source, fd, name)
+        openat2.link(source, fd, name)
     finally:
         os.close(source)
 

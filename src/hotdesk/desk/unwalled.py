@@ -17,13 +17,13 @@ from typing import Protocol
 import anyio
 
 from hotdesk.desk import guestlib
-from hotdesk.desk.background import Background
 from hotdesk.desk.link import Link
 from hotdesk.desk.loopback import call_port
 from hotdesk.desk.outside import Unheld
 from hotdesk.desk.seam import SNAPSHOTS, Desk, DeskId, Spec
-from hotdesk.desk.sockets import accept, listen
 from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import accept, listen
 
 GREET_SECONDS = 10.0
 LOOK = 0.005

@@ -15,12 +15,12 @@ from contextlib import closing
 from io import BufferedReader
 from lzma import LZMAError
 
-from hotdesk.desk.beneath import Root
 from hotdesk.desk.blobs import Folder, Kind, Wrapped, compressed, kind_of, plain, verify, whole
 from hotdesk.desk.layout import docker_layers, oci_layers
 from hotdesk.desk.tidy import find_python, furnish
 from hotdesk.desk.untar import Budget, Limits, unpack, whiteout
 from hotdesk.errors import ImageError, printable
+from hotdesk.linux.openat2 import Root
 
 MEMORY = 1 << 30
 BROKEN = (ImageError, tarfile.TarError, OSError, EOFError, zlib.error, LZMAError, ValueError, OverflowError)

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from hotdesk.desk import kernel, spared, traffic
+from hotdesk.desk import spared
 from hotdesk.desk.held import Held, now
 from hotdesk.desk.loopback import call_port
 from hotdesk.desk.request import Request
 from hotdesk.errors import BriefError, DeskError
+from hotdesk.linux import netstat, syscalls
 
 FREEZING = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
@@ -24,7 +25,7 @@ HUSHING = 0.1
 def usage(held: Held, _request: Request) -> dict[str, object]:
     """Read what a desk uses."""
     disk = held.room.disk.used(held.room.desk, held.room.folder / "disk")
-    return {**held.room.cgroup.usage(), "disk": disk, "outgoing": kernel.in_netns(held.room.netns, traffic.outgoing)}
+    return {**held.room.cgroup.usage(), "disk": disk, "outgoing": syscalls.in_netns(held.room.netns, netstat.outgoing)}
 
 
 def touch(held: Held) -> None:
@@ -194,6 +195,6 @@ def dial(held: Held, port: int) -> socket.socket:
     """Give a connection, made or about to be, to a server on a desk's own loopback."""
     held.touched = now()
     try:
-        return kernel.in_netns(held.room.netns, lambda: call_port(port))
+        return syscalls.in_netns(held.room.netns, lambda: call_port(port))
     except OSError as e:
         raise DeskError(f"desk {held.room.desk}: {e.strerror or e}") from e

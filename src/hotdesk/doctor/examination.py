@@ -14,7 +14,6 @@ import anyio
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk import state
-from hotdesk.desk.cgroup import Cgroup, here
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.doctor import cache, inside, life, limits, machine, outside, view
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
@@ -24,6 +23,7 @@ from hotdesk.doctor.measure import THEMES, Finding, Measure, Result, Silent, fai
 from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, Told, heard, listening, probe, program
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
+from hotdesk.linux.cgroup import Cgroup, here
 
 PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
 SECONDS = 30.0

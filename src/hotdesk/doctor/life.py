@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 
 from hotdesk.config import Config
-from hotdesk.desk import uids
-from hotdesk.desk.cgroup import Cgroup
 from hotdesk.doctor.limits import SHORT
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless
 from hotdesk.doctor.view import read, read_mounts, status_of
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup
 
 LOOK = 0.15
 """Seconds a ticking program is watched."""

@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass
 
 from hotdesk.config import MIB
-from hotdesk.desk.cgroup import PERIOD, Cgroup
 from hotdesk.desk.seam import Desk, Done, Spec
 from hotdesk.doctor.measure import Check, Finding, Measure, Silent, failed, held, unless, untested
 from hotdesk.doctor.probes import LIMIT, SIGNALS, Told, heard, program
 from hotdesk.doctor.view import limits_of, opened, read
+from hotdesk.linux.cgroup import PERIOD, Cgroup
 
 SMALL = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 SHORT = Spec(memory=64 * MIB, disk=16 * MIB, cpus=0.2, deadline=1.5, idle=60)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
-from hotdesk.desk import bundle, cgroup, machine, state, uids
-from hotdesk.desk.part import SOURCE
+from hotdesk.desk import bundle, machine, state
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
+from hotdesk.ipc.child import SOURCE
+from hotdesk.linux import cgroup, uids
 
 YEAR = 365.25 * 86400
 KNOWN_FLAWS = (
@@ -38,7 +39,7 @@ UNSTARTED = "no process could be started that would try it"
 CONFINE = """
 import ctypes, json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from hotdesk.desk import confine, kernel
+from hotdesk.linux import landlock as confine, syscalls as kernel
 abi = kernel.libc.syscall(confine.SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
 
 def attempt(work, *args):

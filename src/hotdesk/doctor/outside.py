@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotdesk.desk import uids
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import NAMESPACES, NODES, Rooted, View
+from hotdesk.linux import uids
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
 NO_EGRESS = """

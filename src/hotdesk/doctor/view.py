@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import Config
-from hotdesk.desk import uids
-from hotdesk.desk.beneath import Root
-from hotdesk.desk.cgroup import Cgroup
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup
+from hotdesk.linux.openat2 import Root
 
 NAMESPACES = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 NODES = ("null", "zero", "full", "random", "urandom", "tty")

@@ -14,8 +14,6 @@ from typing import Any, cast
 
 import uvloop
 
-from hotdesk.desk import calls, cell
-from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.door import mint
 from hotdesk.door.ca import Leaves, new_authority, new_key, upstream_context, utc_now
 from hotdesk.door.proxy import Caller
@@ -24,6 +22,8 @@ from hotdesk.door.upstream import Unreachable, Upstreams
 from hotdesk.door.way import Live, Way
 from hotdesk.door.wire import Wire
 from hotdesk.event import Event, as_dict
+from hotdesk.ipc.frames import Garbled, Messages, write
+from hotdesk.linux import bpf, jail
 
 CONNECTIONS = 256
 """Connections one desk may hold; more wait in the gate's queue."""
@@ -300,6 +300,6 @@ def main() -> None:
     trust = upstream_context(extra)
     asking, _ = start_resolver(int(settings["resolver"]))
     Leaves(new_authority("rehearsal", utc_now()), new_key(), Path(settings["root"])).context("rehearsal")
-    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.DOOR, dials=True)
+    jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.DOOR, dials=True)
     gc.freeze()
     uvloop.run(live(keeper, asking, settings, trust))

@@ -21,8 +21,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import ip_address
 
-from hotdesk.desk import cell, confine, kernel
 from hotdesk.door.address import Address, Network, check, plain
+from hotdesk.linux import jail, landlock, syscalls
 
 UNDER_WAY = 64
 """Questions asked at once; more are refused."""
@@ -167,10 +167,10 @@ def keep_only(fd: int) -> None:
 
 def become_resolver(uid: int) -> None:
     """Keep reading files and asking name servers, and give up everything else."""
-    cell.preload()
-    cell.lose_privilege(uid)
-    kernel.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    confine.restrict([], ports=(DNS,))
+    jail.preload()
+    jail.lose_privilege(uid)
+    syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    landlock.restrict([], ports=(DNS,))
     os.environ.update(LIBC)
     threading.stack_size(STACK)
 
@@ -245,11 +245,11 @@ class Entry(ctypes.Structure):
 def own_addresses() -> Iterator[str]:
     """List the addresses of this host's interfaces, as they are now."""
     first = ctypes.c_void_p()
-    kernel.check(kernel.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
+    syscalls.check(syscalls.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
     try:
         yield from filter(None, map(written, entries(first.value)))
     finally:
-        kernel.libc.freeifaddrs(first)
+        syscalls.libc.freeifaddrs(first)
 
 
 def entries(at: int | None) -> Iterable[int | None]:

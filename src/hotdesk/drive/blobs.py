@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from hotdesk.errors import BriefError, HostError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 CHUNK = 1 << 20
 SHAPE = re.compile(r"[0-9a-f]{64}")
@@ -52,7 +52,7 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        private.make_folder(folder)
+        private_files.make_folder(folder)
 
     def path(self, sha256: str) -> Path:
         """Give where a blob lies."""
@@ -62,9 +62,9 @@ class Blobs:
     def staged(self, source: Source, limit: int) -> Iterator[Staged]:
         """Have bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
         half = f"{HALF}{secrets.token_hex(8)}"
-        with private.entered(self.folder) as place:
-            with private.translated(self.folder / half):
-                fd = private.create(place, half, 0o400)
+        with private_files.entered(self.folder) as place:
+            with private_files.translated(self.folder / half):
+                fd = private_files.create(place, half, 0o400)
             try:
                 with open(fd, "wb") as file:
                     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -81,16 +81,16 @@ class Blobs:
             if size > limit:
                 raise BriefError(f"it has over {limit} bytes, and no more are left of its owner's quota")
             digest.update(data)
-            with private.translated(self.folder):
+            with private_files.translated(self.folder):
                 file.write(data)
-        with private.translated(self.folder):
+        with private_files.translated(self.folder):
             file.flush()
             os.fsync(file.fileno())
         return digest.hexdigest(), size
 
     def admit(self, staged: Staged) -> None:
         """Give staged bytes their place; what lies there is replaced, by the same unless somebody changed it."""
-        with private.entered(self.folder) as place, private.translated(self.path(staged.sha256)):
+        with private_files.entered(self.folder) as place, private_files.translated(self.path(staged.sha256)):
             os.rename(staged.half, staged.sha256, src_dir_fd=place, dst_dir_fd=place)
             os.fsync(place)
 
@@ -114,9 +114,9 @@ class Blobs:
     def opened(self, sha256: str) -> Iterator[BinaryIO]:
         """Open a blob, through no link."""
         path = self.path(sha256)
-        with private.entered(self.folder) as place:
+        with private_files.entered(self.folder) as place:
             try:
-                fd = os.open(sha256, private.READ, dir_fd=place)
+                fd = os.open(sha256, private_files.READ, dir_fd=place)
             except OSError as e:
                 raise HostError(f"what was kept as {path} cannot be read: {e.strerror}; was it removed?") from e
         with open(fd, "rb", buffering=0) as file:
@@ -135,7 +135,7 @@ class Blobs:
 
     def remove(self, sha256: str) -> int:
         """Remove a blob; give how many bytes it had."""
-        with private.entered(self.folder) as place:
+        with private_files.entered(self.folder) as place:
             try:
                 size = os.stat(sha256, dir_fd=place, follow_symlinks=False).st_size
                 os.unlink(sha256, dir_fd=place)
@@ -146,7 +146,7 @@ class Blobs:
     def sweep_halves(self) -> int:
         """Remove what killed processes left half written; give how many bytes it had."""
         swept = 0
-        with private.entered(self.folder) as place:
+        with private_files.entered(self.folder) as place:
             for name in os.listdir(place):
                 if name.startswith(HALF) and self.is_left(place, name):
                     swept += os.stat(name, dir_fd=place, follow_symlinks=False).st_size
@@ -156,7 +156,7 @@ class Blobs:
     def is_left(self, place: int, name: str) -> bool:
         """Say whether a half written file has nobody who writes it."""
         with suppress(OSError):
-            fd = os.open(name, private.READ, dir_fd=place)
+            fd = os.open(name, private_files.READ, dir_fd=place)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return os.fstat(fd).st_mtime < time.time() - SETTLED

@@ -21,7 +21,7 @@ from hotdesk.drive.identity import may_read
 from hotdesk.drive.names import shown
 from hotdesk.drive.table import schema, transaction
 from hotdesk.errors import BriefError, HostError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 FILE = "drive.db"
 LOCK = "drive.lock"
@@ -92,7 +92,7 @@ class Catalog:
 
     def __init__(self, folder: Path, blobs: Path) -> None:
         self.path, self.blobs = folder / FILE, blobs
-        with private.locked(folder, LOCK):  # SQLite does not wait for others who change to WAL
+        with private_files.locked(folder, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(self.path)
             with translated(), closing(self.connect()) as db:
                 set_up(db)
@@ -207,8 +207,8 @@ class Catalog:
 
 def prepare(path: Path) -> None:
     """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
-    with private.entered(path.parent) as place, suppress(FileExistsError):
-        os.close(private.create(place, path.name))
+    with private_files.entered(path.parent) as place, suppress(FileExistsError):
+        os.close(private_files.create(place, path.name))
         os.fsync(place)
 
 

@@ -30,7 +30,7 @@ from hotdesk.drive.table import (
 )
 from hotdesk.errors import BriefError, HostError
 from hotdesk.event import VERSION, Event, to_json
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 LARGEST = 1 << 20
 """Bytes of the largest event."""
@@ -52,7 +52,7 @@ class Journal:
         """What SQLite said of the file when a chain's end was ours."""
         self._seen = (-1, 0)
         """What SQLite says of the file after our last commit, and how many events it had."""
-        with private.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
+        with private_files.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(path)
             self._db = connect(path)
             try:

@@ -26,7 +26,7 @@ from hotdesk.drive.certificate import LARGEST
 from hotdesk.drive.identity import check_owner, check_readers, may_write
 from hotdesk.drive.names import check_name, parse_reference, shown
 from hotdesk.errors import BriefError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 QUOTA = 10 * GIB
 """Bytes one owner may keep."""
@@ -44,7 +44,7 @@ class Drive:
     """Keeps files below one folder that is nobody else's."""
 
     def __init__(self, folder: Path, quota: int = QUOTA) -> None:
-        private.make_folder(folder)
+        private_files.make_folder(folder)
         self.folder, self.quota = folder, quota
         self.blobs = Blobs(folder / "blobs")
         self.catalog = Catalog(folder, self.blobs.folder)

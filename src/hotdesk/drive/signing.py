@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from hotdesk.errors import BriefError, HostError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 KEY, PUBLIC = "signing.key", "signing.pub"
 
@@ -38,10 +38,10 @@ class Signer:
 
 def load_signer(folder: Path) -> Signer:
     """Give the folder's signing key; the first who asks makes it."""
-    pem = private.read(folder, KEY)
+    pem = private_files.read(folder, KEY)
     if pem is None:
-        private.write_first(folder, KEY, new_key())
-        pem = private.read(folder, KEY)
+        private_files.write_first(folder, KEY, new_key())
+        pem = private_files.read(folder, KEY)
     try:
         key = load_pem_private_key(pem or b"", None)
     except (ValueError, TypeError):
@@ -60,8 +60,8 @@ def new_key() -> bytes:
 def publish(folder: Path, public: Ed25519PublicKey) -> None:
     """Put the public half beside the key; one that is there must be it."""
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    private.write_first(folder, PUBLIC, pem, 0o644)
-    if private.read(folder, PUBLIC, public=True) != pem:
+    private_files.write_first(folder, PUBLIC, pem, 0o644)
+    if private_files.read(folder, PUBLIC, public=True) != pem:
         raise HostError(f"{folder / PUBLIC} is not the public half of {KEY}; move it away")
 
 
@@ -75,7 +75,7 @@ def load_public(path: Path) -> Ed25519PublicKey:
 
 def public_of(folder: Path) -> Ed25519PublicKey:
     """Give the public half of a folder's own signing key."""
-    pem = private.read(folder, PUBLIC, public=True)
+    pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
         raise BriefError(f"there is no {folder / PUBLIC}; name the public key that signed")
     return parse_public(pem, folder / PUBLIC)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hotdesk.drive.chain import Row
 from hotdesk.errors import BriefError, HostError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 FILE = "journal.db"
 LOCK = "journal.lock"
@@ -41,8 +41,8 @@ ONE = SELECT + "WHERE chain = ? AND seq = ?"
 
 def prepare(path: Path) -> None:
     """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
-    with private.entered(path.parent) as place, suppress(FileExistsError):
-        os.close(private.create(place, path.name))
+    with private_files.entered(path.parent) as place, suppress(FileExistsError):
+        os.close(private_files.create(place, path.name))
         os.fsync(place)
     require_plain(path)
 

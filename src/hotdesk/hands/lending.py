@@ -16,9 +16,9 @@ import anyio
 from hotdesk.desk.control import NOTHING, respond
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import DeskId
-from hotdesk.desk.sockets import receive
 from hotdesk.errors import BriefError
 from hotdesk.hands.toolbox import Toolbox
+from hotdesk.linux.sockets import receive
 from hotdesk.tool import Observation
 
 

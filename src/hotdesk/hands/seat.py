@@ -14,14 +14,14 @@ from typing import Any, Protocol, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from hotdesk.desk.background import Background
 from hotdesk.desk.oci import SESSION
-from hotdesk.desk.part import send_now
 from hotdesk.desk.seam import Desk
-from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
 from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, Told
 from hotdesk.hands.reader.wire import Frames, Garbled, write
+from hotdesk.ipc.child import send_now
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import receive, send
 
 STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, "/usr/local/lib/hotdesk/browser")}
 """What must run in the desk before somebody listens at a port: each returns at once when it runs already."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
-from hotdesk.desk.background import Background
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.hands.seat import DeskSeat, Lines
+from hotdesk.ipc.tasks import Background
 
 
 class Seats:

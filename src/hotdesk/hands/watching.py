@@ -18,19 +18,19 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hotdesk.desk.background import Background
 from hotdesk.desk.control import NOTHING, named, parse_behind, respond, switch
 from hotdesk.desk.kept import Kept, hush
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.relay import join
 from hotdesk.desk.seam import DeskId
-from hotdesk.desk.sockets import peer
 from hotdesk.errors import BriefError, DeskError, HotdeskError
 from hotdesk.event import Note
 from hotdesk.hands.reader import SCREEN_PORT
 from hotdesk.hands.reader.view import GONE
 from hotdesk.hands.seat import DeskSeat, dial
 from hotdesk.hands.wheel import Wheel
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import peer
 
 NAME = re.compile(r"[a-z0-9]{16,64}", re.ASCII)
 """What a viewer calls itself: nobody else knows it."""

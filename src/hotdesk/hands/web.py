@@ -22,10 +22,10 @@ from typing import Protocol
 import anyio
 import h11
 
-from hotdesk.desk.sockets import accept, receive, send
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, printable
 from hotdesk.hands.entry import Entry, Session
 from hotdesk.hands.websocket import carry
+from hotdesk.linux.sockets import accept, receive, send
 
 COOKIE = "desk"
 HANDLE = "desk."

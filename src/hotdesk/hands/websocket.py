@@ -13,7 +13,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from hotdesk.desk.sockets import receive, send
+from hotdesk.linux.sockets import receive, send
 
 MOST_MESSAGE = 1 << 20
 PLAIN = Subprotocol("binary")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from hotdesk.desk.background import Background
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, printable
 from hotdesk.event import HandedBack, Note, TookOver
 from hotdesk.hands.reader import BROWSER_PORT
 from hotdesk.hands.seat import DISPLAY, Seat
+from hotdesk.ipc.tasks import Background
 from hotdesk.tool import Observation
 
 LEASE = 90.0

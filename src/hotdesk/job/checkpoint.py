@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hotdesk.config import GIB
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HostError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 KEY = "checkpoint-key"
 FOLDER = "checkpoints"
@@ -47,9 +47,9 @@ class Checkpoints:
     def __init__(self, folder: Path, largest: int = LARGEST) -> None:
         self.folder = folder / FOLDER
         self.largest = largest
-        private.make_folder(self.folder)
+        private_files.make_folder(self.folder)
         if not (folder / KEY).exists():
-            private.write(folder, KEY, secrets.token_bytes(32), 0o600)
+            private_files.write(folder, KEY, secrets.token_bytes(32), 0o600)
         self.key = folder / KEY
         self.cipher = AESGCM(self.key.read_bytes())
 
@@ -59,7 +59,7 @@ class Checkpoints:
         made = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
         try:
-            with private.translated(made), os.fdopen(private_file(made), "wb") as file:
+            with private_files.translated(made), os.fdopen(private_file(made), "wb") as file:
                 async for sealed in self.sealed(archive(desk, self.largest)):
                     whole.update(sealed)
                     size += len(sealed)
@@ -77,7 +77,7 @@ class Checkpoints:
         process = await desk.start([TAR, "-xpf", "-", "-C", desk.home], timeout=SECONDS)
         done = None
         try:
-            with private.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
+            with private_files.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
                 whole = hashlib.sha256()
 
                 def read(size: int) -> bytes:

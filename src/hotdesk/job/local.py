@@ -20,8 +20,8 @@ from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox, Wheel
 from hotdesk.keys.certifying import certify
+from hotdesk.linux import private_files
 from hotdesk.tool import Hand, Tool, Vision
-from hotdesk.vault import private
 
 
 def free(desk: Desk) -> Wheel:
@@ -101,7 +101,7 @@ class LocalMachine:
 async def local_machine(settings: Config, make_wheel: Callable[[Desk], Wheel] = free) -> AsyncIterator[LocalMachine]:
     """Give a machine without walls; its desks burn with it."""
     folder = settings.lib / "keys"
-    private.make_folder(folder)
+    private_files.make_folder(folder)
     async with local_runtime() as runtime:
         journal = Journal(folder / FILE, load_signer(folder))
         try:

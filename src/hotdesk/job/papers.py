@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.errors import BriefError, HostError
 from hotdesk.job.pile import Pile
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 KEY = "key"
 ORDER = "order"
@@ -71,7 +71,7 @@ class Papers:
 
     def keep_order(self, data: bytes) -> None:
         """Keep what is carried out, on disk when it returns."""
-        private.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
+        private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
 
     def order(self) -> bytes:
         """Give what is carried out."""
@@ -83,12 +83,12 @@ class Papers:
 
 def create(jobs: Path, job: str) -> Papers:
     """Make a job's folder and its key."""
-    private.make_folder(jobs)
+    private_files.make_folder(jobs)
     folder = jobs / job
-    private.make_folder(folder)
-    private.make_folder(folder / "papers")
+    private_files.make_folder(folder)
+    private_files.make_folder(folder / "papers")
     key = secrets.token_bytes(32)
-    private.write(folder, KEY, key, 0o600)
+    private_files.write(folder, KEY, key, 0o600)
     return Papers(folder, key)
 
 

@@ -12,7 +12,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 NAME = 64
 """Characters of a name."""
@@ -44,7 +44,7 @@ class Pile:
         """Put a paper on the pile, whole or not at all."""
         path, begins = self.folder / self.own, self.known.get(self.own, 0)
         record = name.encode() + len(data).to_bytes(4, "big") + data
-        with private.translated(path):
+        with private_files.translated(path):
             fd = os.open(path, MAKE, 0o600)
             try:
                 if os.write(fd, record) != len(record):

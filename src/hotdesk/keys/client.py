@@ -16,12 +16,12 @@ import anyio
 from hotdesk.brief import Scope, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.keeper_client import ERRORS
-from hotdesk.desk.messages import Garbled, Messages, write
 from hotdesk.desk.seam import Spec
-from hotdesk.desk.sockets import receive, send
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError, HotdeskError, KeeperError
 from hotdesk.event import Event, as_dict
+from hotdesk.ipc.frames import Garbled, Messages, write
+from hotdesk.linux.sockets import receive, send
 
 SECONDS = 30.0
 """Beyond what any request takes: keys that are silent for so long are stopped or broken."""

@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from typing import Literal
 
-from hotdesk.desk.messages import Garbled, Messages, write
+from hotdesk.ipc.frames import Garbled, Messages, write
 
 READ = 1 << 16
 BACKLOG = 16 << 20

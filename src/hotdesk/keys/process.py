@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.brief import Grant, Scope, digest, grant_text, parse_rule, parse_scope, rule_text
-from hotdesk.desk import calls, cell
 from hotdesk.door import canary
 from hotdesk.door.policy import rule_texts
 from hotdesk.drive.journal import FILE, Journal
@@ -55,6 +54,7 @@ from hotdesk.keys.certifying import certify
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
 from hotdesk.keys.line import READ, Line
 from hotdesk.keys.reading import as_desk, as_list, bytes_of, event_of, values_of
+from hotdesk.linux import bpf, jail
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
 
@@ -516,6 +516,6 @@ def main() -> None:
     keeper.set_inheritable(False)
     tells = teller.start(settings["uid"])
     rehearse()
-    cell.enter(Path(settings["root"]), settings["uid"], calls.KEYS)
+    jail.enter(Path(settings["root"]), settings["uid"], bpf.KEYS)
     Keys(keeper, Path("/"), tells).serve()
     os._exit(0)  # all is on disk; the interpreter's own clearing up would keep the keeper waiting

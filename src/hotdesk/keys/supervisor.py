@@ -11,7 +11,6 @@ import anyio
 
 from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
 from hotdesk.config import Config
-from hotdesk.desk.background import Background
 from hotdesk.desk.image import find
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.pool import PROVEN_SECONDS
@@ -22,6 +21,7 @@ from hotdesk.door.canary import Canary
 from hotdesk.door.policy import beyond
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.event import Asked, Event, Proven
+from hotdesk.ipc.tasks import Background
 from hotdesk.keys.client import KeysClient
 
 

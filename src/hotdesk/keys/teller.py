@@ -8,7 +8,7 @@ import resource
 import socket
 import subprocess
 
-from hotdesk.desk import kernel
+from hotdesk.linux import syscalls
 
 SECONDS = 20.0
 LONGEST = 64 << 10
@@ -31,13 +31,13 @@ def start(uid: int) -> socket.socket:
 
 def serve(sock: socket.socket, uid: int) -> None:
     """Answer until keys hang up."""
-    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     os.chdir("/")
     while data := sock.recv(MESSAGE):
         asked = json.loads(data)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from hotdesk.errors import BriefError, HostError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 from hotdesk.vault.kinds import Secret
 
 Source: TypeAlias = Literal["file", "passphrase", "keyring"]
@@ -68,8 +68,8 @@ def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[
     key = secrets.token_bytes(SIZE)
     text = base64.b64encode(key).decode()
     if source == "file":
-        before = (private.read(folder, FILE) or b"").decode()
-        private.write(folder, FILE, f"{before}{root.id} {text}\n".encode())
+        before = (private_files.read(folder, FILE) or b"").decode()
+        private_files.write(folder, FILE, f"{before}{root.id} {text}\n".encode())
     else:
         keyring("set_password", SERVICE, root.id, text)
     return root, Secret(key)
@@ -107,7 +107,7 @@ def find(folder: Path, root: Root, unlock: Unlock = no_passphrase) -> Secret:
 
 def in_file(folder: Path) -> dict[str, str]:
     """Read the keys of the file, by id."""
-    lines = (private.read(folder, FILE) or b"").decode(errors="replace").splitlines()
+    lines = (private_files.read(folder, FILE) or b"").decode(errors="replace").splitlines()
     return {name: text for name, _, text in (line.partition(" ") for line in lines)}
 
 
@@ -125,9 +125,9 @@ def decode(text: str | None, otherwise: str) -> Secret:
 def keep_only(folder: Path, kept: Root, old: Root) -> None:
     """Forget every root key but the one that is used."""
     if kept.source == "file":
-        private.write(folder, FILE, f"{kept.id} {in_file(folder)[kept.id]}\n".encode())
+        private_files.write(folder, FILE, f"{kept.id} {in_file(folder)[kept.id]}\n".encode())
     else:
-        private.remove(folder, FILE)
+        private_files.remove(folder, FILE)
     if old.source == "keyring":
         keyring("delete_password", SERVICE, old.id)
 

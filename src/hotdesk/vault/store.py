@@ -15,7 +15,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.errors import BriefError, HostError
-from hotdesk.vault import private, root
+from hotdesk.linux import private_files
+from hotdesk.vault import root
 from hotdesk.vault.kinds import Public, Secret, check_name, check_public, check_value, kind_of, load_public
 from hotdesk.vault.root import Root, Source, Unlock, no_passphrase
 
@@ -79,9 +80,9 @@ class Vault:
         cls, folder: Path, source: Source = "file", unlock: Unlock = no_passphrase, owner: int | None = None
     ) -> Vault:
         """Make an empty vault; where the folder is missing root makes it for `owner`."""
-        private.make_folder(folder, owner)
-        with private.locked(folder, LOCK):
-            if private.read(folder, FILE) is not None:
+        private_files.make_folder(folder, owner)
+        with private_files.locked(folder, LOCK):
+            if private_files.read(folder, FILE) is not None:
                 raise BriefError(f"there is a vault at {folder / FILE}")
             described, key = root.make(folder, source, unlock)
             name = secrets.token_hex(16)
@@ -134,7 +135,7 @@ class Vault:
 
         The new key is kept first and the old forgotten last, so that a crash between leaves a vault that opens.
         """
-        with private.locked(self.folder, LOCK):
+        with private_files.locked(self.folder, LOCK):
             before = self._load()
             described, key = root.make(self.folder, source, unlock)
             sealed = seal(key, self._key.bytes(), bound_key(self.id, described))
@@ -158,7 +159,7 @@ class Vault:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Kept]]:
-        with private.locked(self.folder, LOCK):
+        with private_files.locked(self.folder, LOCK):
             contents = self._load()
             entries = dict(contents.entries)
             yield entries
@@ -174,7 +175,7 @@ class Vault:
 
 def ls(folder: Path) -> list[Entry]:
     """List what a vault holds, as its file says, without its key: nothing of it is checked."""
-    if not folder.exists() or private.read(folder, FILE) is None:
+    if not folder.exists() or private_files.read(folder, FILE) is None:
         return []
     return [kept.entry for _, kept in sorted(load(folder).entries.items())]
 
@@ -186,7 +187,7 @@ def source_of(folder: Path) -> Source:
 
 def exists(folder: Path) -> bool:
     """Say whether there is a vault."""
-    return folder.exists() and private.read(folder, FILE) is not None
+    return folder.exists() and private_files.read(folder, FILE) is not None
 
 
 def missing(name: str) -> BriefError:
@@ -233,7 +234,7 @@ def save(folder: Path, contents: Contents) -> None:
         "key": encode(contents.key),
         "entries": {name: tell(kept) for name, kept in sorted(contents.entries.items())},
     }
-    private.write(folder, FILE, json.dumps(told, indent=1).encode() + b"\n")
+    private_files.write(folder, FILE, json.dumps(told, indent=1).encode() + b"\n")
 
 
 def tell(kept: Kept) -> dict[str, object]:
@@ -251,7 +252,7 @@ def tell(kept: Kept) -> dict[str, object]:
 
 def load(folder: Path) -> Contents:
     """Read the file strictly."""
-    data = private.read(folder, FILE)
+    data = private_files.read(folder, FILE)
     if data is None:
         raise BriefError(f"there is no vault at {folder}; `hotdesk vault init` makes one")
     try:

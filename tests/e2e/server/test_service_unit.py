@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.api.keys import Keys
-from hotdesk.desk import uids
+from hotdesk.linux import uids
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM
 from tests.leftovers import cmdline

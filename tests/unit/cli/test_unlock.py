@@ -11,7 +11,8 @@ from hotdesk.brief import CLOSED, Scope, parse_grant, parse_rule
 from hotdesk.cli.unlock import find
 from hotdesk.config import Config
 from hotdesk.errors import BriefError
-from hotdesk.vault import Secret, Token, Vault, private
+from hotdesk.linux import private_files
+from hotdesk.vault import Secret, Token, Vault
 
 SCOPE = Scope((parse_rule("erp.test"),), (parse_grant("erp-token@erp.test"),))
 WORDS = b"correct horse battery staple"
@@ -33,7 +34,7 @@ def test_a_scope_without_secrets_needs_no_vault(place: Config) -> None:
 
 
 def test_keys_find_a_key_in_a_file_themselves(place: Config) -> None:
-    private.make_folder(place.lib / "keys", None)
+    private_files.make_folder(place.lib / "keys", None)
     Vault.make(place.lib / "keys", "file")
     assert find(place, SCOPE) == ""
 

@@ -17,15 +17,17 @@ from typing import Any
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import disk, filesystem
+from hotdesk.desk import disk
 from hotdesk.errors import HostError
+from hotdesk.linux import filesystem
 
 pytestmark = pytest.mark.container
 
 SCRIPT = """
 import json, os, sys, time
 from pathlib import Path
-from hotdesk.desk import disk, kernel
+from hotdesk.desk import disk
+from hotdesk.linux import syscalls as kernel
 
 kind, folder, size = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 kernel.unshare(kernel.CLONE_NEWNS)

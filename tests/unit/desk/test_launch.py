@@ -15,7 +15,8 @@ GUARDED = """
 import errno, json, os, subprocess, sys
 from pathlib import Path
 from hotdesk.config import Config
-from hotdesk.desk import kernel, launch
+from hotdesk.linux import syscalls as kernel
+from hotdesk.desk import launch
 
 kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)

@@ -16,7 +16,8 @@ from hotdesk.errors import BriefError, DeskError
 SCRIPT = """
 import json, os, sys
 from pathlib import Path
-from hotdesk.desk import disk, kernel
+from hotdesk.desk import disk
+from hotdesk.linux import syscalls as kernel
 
 kind, folder, code = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 kernel.unshare(kernel.CLONE_NEWNS)

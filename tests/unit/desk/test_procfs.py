@@ -8,7 +8,7 @@ import pytest
 
 from hotdesk.config import GIB, MIB
 from hotdesk.desk import processors, procfs
-from hotdesk.desk.cgroup import TICKS, CpuTimes, MemoryUse
+from hotdesk.linux.cgroup import TICKS, CpuTimes, MemoryUse
 
 X86 = """processor\t: {0}
 vendor_id\t: GenuineIntel

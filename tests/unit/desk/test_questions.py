@@ -11,13 +11,13 @@ from typing import cast
 
 import pytest
 
-from hotdesk.desk.background import background
 from hotdesk.desk.control import Control, controlled
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.event import Asked
+from hotdesk.ipc.tasks import background
 
 pytestmark = pytest.mark.anyio
 ASKED = Asked("i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET a.test/x", "GET", "a.test", "/x", 41.0, "please")

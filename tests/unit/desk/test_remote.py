@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from hotdesk.desk.remote import read_answer
-from hotdesk.desk.sockets import receive
+from hotdesk.linux.sockets import receive
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: hotdesk-stream\r\n\r\n"
 SPOKEN = b"RFB 003.008\n"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import spared, uids
+from hotdesk.desk import spared
+from hotdesk.linux import uids
 
 BASE = 5_000_000
 NAME = "usr/bin/openbox"

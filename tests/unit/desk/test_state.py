@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import GIB, Config
-from hotdesk.desk import state, uids
-from hotdesk.desk.cgroup import here
+from hotdesk.desk import state
 from hotdesk.desk.disk import Memory
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import HostError, KeeperError
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import here
 
 
 @pytest.fixture

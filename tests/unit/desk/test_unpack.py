@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk import layout
-from hotdesk.desk.beneath import Root
 from hotdesk.desk.blobs import Folder, Wrapped, kind_of, plain
 from hotdesk.desk.tidy import FILES, find_python, furnish, strip
 from hotdesk.desk.untar import Budget, Limits, unpack, whiteout
 from hotdesk.desk.unwrap import squash
 from hotdesk.errors import ImageError
+from hotdesk.linux.openat2 import Root
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hotdesk.config import GIB, MIB, Config
-from hotdesk.desk import uids
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls, inside, life, limits, machine, outside
 from hotdesk.doctor.life import Ended, Frozen
@@ -19,6 +18,7 @@ from hotdesk.doctor.machine import Confined, Facts, Stores
 from hotdesk.doctor.measure import SEEN, Check, Finding, Measure, Silent, judge
 from hotdesk.doctor.probes import Told, heard
 from hotdesk.doctor.view import MASKED, NAMESPACES, NODES, Process, Rooted, View, read_limits, read_mounts
+from hotdesk.linux import uids
 
 BASE = uids.FIRST + 7 * uids.WIDTH
 USER = str(BASE + uids.USER)

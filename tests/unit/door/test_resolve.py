@@ -258,7 +258,7 @@ LIVE = """
 import asyncio, json, os, socket, subprocess, sys, threading, time
 from ipaddress import ip_network
 from pathlib import Path
-from hotdesk.desk import kernel
+from hotdesk.linux import syscalls as kernel
 from hotdesk.door.resolve import Resolver, Unresolved, start_resolver
 
 uid, folder = int(sys.argv[1]), Path(sys.argv[2])

@@ -14,7 +14,7 @@ from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Burnt, Opened, RootAct, as_dict
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 DESK = "i" + "a" * 20
 
@@ -22,7 +22,7 @@ DESK = "i" + "a" * 20
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     """Give a journal whose outbox is beside it."""
-    private.make_folder(tmp_path / "keys")
+    private_files.make_folder(tmp_path / "keys")
     return Journal(tmp_path / "keys" / FILE, load_signer(tmp_path / "keys"))
 
 

@@ -10,11 +10,11 @@ from struct import pack
 import anyio
 import pytest
 
-from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Strange
 from hotdesk.hands.reader.relay import PIXELS
 from hotdesk.hands.reader.view import MOST_VIEWERS, View
+from hotdesk.linux.sockets import receive, send
 
 VERSION = b"RFB 003.008\n"
 GREETING = VERSION + b"\x01\x01" + bytes(4) + pack(">HH", 1280, 800) + bytes(20)

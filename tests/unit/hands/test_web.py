@@ -15,11 +15,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import DeskGone
 from hotdesk.hands.entry import Entry
 from hotdesk.hands.web import BODY_LIMIT, File, Web
 from hotdesk.hands.websocket import Browser, show
+from hotdesk.linux.sockets import receive, send
 
 
 class Script:

@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.desk.background import background
 from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.event import Event, HandedBack, TookOver
 from hotdesk.hands.reader import Told
 from hotdesk.hands.wheel import Wheel, differences, share
+from hotdesk.ipc.tasks import background
 
 ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
 

@@ -20,7 +20,7 @@ from hotdesk.job.allowed import allowed
 from hotdesk.job.local import LocalMachine
 from hotdesk.job.past import Past
 from hotdesk.job.steps import Steps
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 pytestmark = pytest.mark.anyio
 BEFORE, OTHER, NOW = "i" + "b" * 20, "i" + "o" * 20, "i" + "n" * 20
@@ -55,7 +55,7 @@ class Doorkeeper(LocalMachine):
 async def machine(tmp_path: Path) -> AsyncIterator[Doorkeeper]:
     """Give a machine whose door only takes notes."""
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
-    private.make_folder(settings.lib / "keys")
+    private_files.make_folder(settings.lib / "keys")
     journal = Journal(settings.lib / "keys" / FILE, load_signer(settings.lib / "keys"))
     async with local_runtime() as runtime:
         yield Doorkeeper(settings, runtime, journal)

@@ -66,7 +66,7 @@ def test_the_group_is_that_of_who_called_by_sudo_where_the_folder_is_theirs(
 CONFINED = """
 import os
 from pathlib import Path
-from hotdesk.desk.confine import confine
+from hotdesk.linux.landlock import confine
 from hotdesk.job.out import Out
 with Out(Path("out/job"), ["a", "deep/b"]) as out:
     confine([out.folder], any_owner=True)

@@ -11,8 +11,8 @@ from hotdesk.drive.signing import load_signer
 from hotdesk.event import Acted, Event, Observed, Summed
 from hotdesk.job import papers
 from hotdesk.job.recalled import notes_of
+from hotdesk.linux import private_files
 from hotdesk.tool import Call, Observation
-from hotdesk.vault import private
 
 JOB = "i" + "j" * 20
 
@@ -30,7 +30,7 @@ def test_what_was_seen_noted_and_summed_up_before_is_found_again(tmp_path: Path)
         Acted(JOB, "look", 3, "shell", noted),
         Summed(JOB, "look", kept.write("forty herons were counted")),
     ]
-    private.make_folder(tmp_path / "keys")
+    private_files.make_folder(tmp_path / "keys")
     journal = Journal(tmp_path / "keys" / FILE, load_signer(tmp_path / "keys"))
     for event in events:
         journal.add(JOB, "owner", event)

@@ -20,7 +20,6 @@ from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import Model, Reply
 from hotdesk.brief.reading import parse_job
 from hotdesk.config import Config
-from hotdesk.desk.background import Background, background
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Desk, DeskId
 from hotdesk.door.scope import scope_of
@@ -41,6 +40,7 @@ from hotdesk.event import (
 )
 from hotdesk.hands.reader import Told
 from hotdesk.hands.wheel import Wheel
+from hotdesk.ipc.tasks import Background, background
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.plan import OURS, Plan, Step, to_json
 from hotdesk.tool import Call

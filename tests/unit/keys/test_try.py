@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, scope_json
-from hotdesk.desk.messages import Messages, write
+from hotdesk.ipc.frames import Messages, write
 from hotdesk.keys import teller
 from hotdesk.keys.process import Keys
-from hotdesk.vault import Basic, Command, Token, Totp, Vault, argv_value, private
+from hotdesk.linux import private_files
+from hotdesk.vault import Basic, Command, Token, Totp, Vault, argv_value
 
 VALUES = ("the-token-itself", "the-password-itself", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", "printed-by-a-program")
 
@@ -24,7 +25,7 @@ VALUES = ("the-token-itself", "the-password-itself", "JBSWY3DPEHPK3PXPJBSWY3DPEH
 def owner(tmp_path: Path) -> Iterator[socket.socket]:
     """Give an owner's line to keys that have a vault."""
     folder = tmp_path / "keys"
-    private.make_folder(folder, None)
+    private_files.make_folder(folder, None)
     vault = Vault.make(folder, "file")
     vault.put("token", Token(), VALUES[0].encode())
     vault.put("login", Basic("me"), VALUES[1].encode())

@@ -32,7 +32,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import HostError, HotdeskError
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 FOLDER = "left"
 SECONDS = 60.0
@@ -115,7 +115,7 @@ class Left:
         """Have one sandbox found, unless its time is up."""
         until = min(record.until, record.started + self.longest)
         if until <= time.time() or record.id in self.sandboxes.known:
-            private.remove(folder(tenant), file_of(record.id))
+            private_files.remove(folder(tenant), file_of(record.id))
             return
         same = {**record.model_dump(include=set(SAME)), "until": until}
         spec = self.sandboxes.spec(record.image, record.env)
@@ -169,7 +169,7 @@ class Left:
         """Remove a sandbox's record; its image goes when nothing stands on it."""
         if (found := self.known.pop(sandbox.id, None)) is not None:
             found[1].free()
-            await anyio.to_thread.run_sync(private.remove, folder(sandbox.tenant), file_of(sandbox.id))
+            await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), file_of(sandbox.id))
         if sandbox.spec.image.startswith(PREFIX):
             self.snapshots.deleted.set()
 
@@ -258,7 +258,7 @@ def read(place: Path) -> Iterator[Record]:
     """Read records; what is none, or was not written to its end, is removed."""
     for name in sorted(os.listdir(place))[:MOST] if place.is_dir() else []:
         try:
-            record = Record.model_validate_json(private.read(place, name) or b"")
+            record = Record.model_validate_json(private_files.read(place, name) or b"")
             if name == file_of(record.id):
                 yield record
                 continue
@@ -266,13 +266,13 @@ def read(place: Path) -> Iterator[Record]:
             pass
         log(HostError(f"{place / name} is no record of a sandbox, or a damaged one; it is removed"))
         with suppress(HotdeskError):
-            private.remove(place, name)
+            private_files.remove(place, name)
 
 
 def write(place: Path, name: str, data: bytes) -> None:
     """Write a record."""
-    private.make_folder(place)
-    private.write(place, name, data)
+    private_files.make_folder(place)
+    private_files.write(place, name, data)
 
 
 def say(line: str) -> None:

@@ -17,8 +17,8 @@ import anyio.lowlevel
 from starlette.types import Receive, Send
 
 from hotdesk.api.e2b.heads import Inward, outward, switched
-from hotdesk.desk.sockets import receive, send
 from hotdesk.door.framing import LAST, BodyReader, Broken, Response, chunk, find_end, parse_response
+from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10
 INTERIM = 16

@@ -20,7 +20,7 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image import NAME_SHAPE, record_path
 from hotdesk.desk.seam import ALPHABET
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 FILE = "snapshots.json"
 PREFIX = "snapshot-"
@@ -202,12 +202,12 @@ def read(place: Path) -> list[Snapshot]:
     if not place.is_dir():
         return []
     try:
-        return RECORDS.validate_json(private.read(place, FILE) or b"[]")
+        return RECORDS.validate_json(private_files.read(place, FILE) or b"[]")
     except ValidationError:
         raise HostError(f"{place / FILE} is damaged; mend it, or move it away to forget every snapshot") from None
 
 
 def write(place: Path, data: bytes) -> None:
     """Write a tenant's snapshots down."""
-    private.make_folder(place)
-    private.write(place, FILE, data)
+    private_files.make_folder(place)
+    private_files.write(place, FILE, data)

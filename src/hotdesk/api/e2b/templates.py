@@ -9,8 +9,8 @@ import anyio
 from hotdesk.api.e2b.answers import Refusal
 from hotdesk.desk.oci import READY
 from hotdesk.desk.seam import Desk
-from hotdesk.desk.sockets import receive, send
 from hotdesk.errors import DeskError
+from hotdesk.linux.sockets import receive, send
 
 IMAGES = {"desktop": "e2b-desktop"}
 """Templates whose image has another name: E2B's desktop is not ours."""

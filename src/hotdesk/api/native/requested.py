@@ -18,7 +18,7 @@ from hotdesk.brief.job import Deliverable, Size
 from hotdesk.config import Config
 from hotdesk.errors import printable
 from hotdesk.job.verifying import most_at_once
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 BRIEF = "brief"
 REQUEST = "request.json"
@@ -71,7 +71,7 @@ class Jobs:
     async def remember(self, tenant: str, settings: Config, request: Request) -> None:
         """Write down what is asked for; in a thread, because the disk may take long."""
         folder, text = folder_of(settings, request.job), json.dumps(asdict(request)).encode()
-        await anyio.to_thread.run_sync(private.write, folder, REQUEST, text, 0o600)
+        await anyio.to_thread.run_sync(private_files.write, folder, REQUEST, text, 0o600)
         self.requests(tenant, settings)[request.job] = request
 
     def forget(self, tenant: str, settings: Config, job: str) -> None:
@@ -91,7 +91,7 @@ def make_folder(settings: Config, job: str) -> Path:
     """Make a job's folder, and that of its brief; give the latter."""
     folder = folder_of(settings, job)
     for each in (folder.parent, folder, folder / BRIEF):
-        private.make_folder(each)
+        private_files.make_folder(each)
     return folder / BRIEF
 
 

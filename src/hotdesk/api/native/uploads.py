@@ -20,7 +20,7 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.shapes import Model
 from hotdesk.config import MIB, Config
 from hotdesk.drive.names import check_name
-from hotdesk.vault import private
+from hotdesk.linux import private_files
 
 router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413, 507))
 FOLDER = ("serve", "uploads")
@@ -59,7 +59,7 @@ def folder_of(settings: Config) -> Path:
     folder = settings.lib
     for part in FOLDER:
         folder = folder / part
-        private.make_folder(folder)
+        private_files.make_folder(folder)
     return folder
 
 

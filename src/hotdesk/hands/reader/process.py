@@ -18,10 +18,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from hotdesk.desk import calls, cell
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import PARTS, Strange, Told
 from hotdesk.hands.reader.wire import Frames, Garbled, write
+from hotdesk.linux import bpf, jail
 
 MEMORY = 1 << 30
 """Bytes of address space: a picture of the screen takes four million, a page's tree a few more."""
@@ -187,7 +187,7 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
     kinds = {name: load(path) for name, path in parts.items()}
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
-    cell.enter(Path(settings["root"]), int(settings["uid"]), calls.READER, leashed=True)
+    jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.READER, leashed=True)
     gc.freeze()
     asyncio.run(Reader(line, hand, kinds, float(settings["stuck"])).run())
     os._exit(0)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
-from hotdesk.desk import sockets
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, Told
 from hotdesk.hands.reader.relay import Acts, DeskSide, Side, ViewerSide
+from hotdesk.linux import sockets
 
 GREETING = 10.0
 """Seconds both sides have for their greetings."""

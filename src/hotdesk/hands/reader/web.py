@@ -16,8 +16,8 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
 
-from hotdesk.desk import sockets
 from hotdesk.hands.reader import BROWSER_PORT, Strange
+from hotdesk.linux import sockets
 
 LONGEST_MESSAGE = 32 << 20
 LONGEST_HEAD = 16 << 10

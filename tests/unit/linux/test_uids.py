@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import uids
-from hotdesk.desk.uids import FIRST, SLOTS, WIDTH
 from hotdesk.errors import HostError
+from hotdesk.linux import uids
+from hotdesk.linux.uids import FIRST, SLOTS, WIDTH
 
 END = FIRST + WIDTH * SLOTS
 LAST = SLOTS - 2

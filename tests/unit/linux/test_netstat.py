@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk.traffic import outgoing
+from hotdesk.linux.netstat import outgoing
 
 OLD = """Ip: Forwarding OutRequests OutNoRoutes
 Ip: 2 90 3

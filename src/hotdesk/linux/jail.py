@@ -17,12 +17,13 @@ import ssl
 from collections.abc import Collection
 from pathlib import Path
 
-from hotdesk.desk import calls, confine, kernel, rlimits
+from hotdesk.desk import rlimits
+from hotdesk.linux import bpf, landlock, syscalls
 
 CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
 MODULES = ("_strptime", "linecache", "stringprep", "traceback")
 """What the standard library imports only when it is first used."""
-FILES = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | confine.TRUNCATE
+FILES = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | landlock.TRUNCATE
 """What may be done in the folder: read, write, list, remove and make plain files."""
 RING = "anon_inode:[io_uring]"
 SET_MODE_FILTER = 1
@@ -45,10 +46,10 @@ def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, 
     preload()
     wall_in(root, uid, dials=dials)
     if leashed:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would undo it
         if os.getppid() != parent:
             os._exit(1)
-    install(calls.program(platform.machine(), names, os.getpid()))
+    install(bpf.program(platform.machine(), names, os.getpid()))
 
 
 def refuse_rings() -> None:
@@ -72,25 +73,25 @@ def wall_in(root: Path, uid: int, *, dials: bool) -> None:
     os.chroot(root)
     os.chdir("/")
     lose_privilege(uid)
-    confine.restrict([Path("/")], FILES, reads=confine.READS, tcp=confine.BIND if dials else confine.TCP)
+    landlock.restrict([Path("/")], FILES, reads=landlock.READS, tcp=landlock.BIND if dials else landlock.TCP)
 
 
 def lose_privilege(uid: int) -> None:
     """Become a user that owns nothing, can become nobody else, and whose memory nobody reads."""
-    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     rlimits.set_core_limit()
     rlimits.raise_open_files()
     if os.geteuid() == 0:
-        confine.bound_capabilities(set())
+        landlock.bound_capabilities(set())
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
 
 
 def install(program: bytes) -> None:
     """Give this process, and all its threads, a seccomp filter."""
     wanted = Program(len(program) // 8, program)
     number = SYS_SECCOMP[platform.machine()]
-    result = kernel.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(wanted))
-    kernel.check(result, "seccomp")
+    result = syscalls.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(wanted))
+    syscalls.check(result, "seccomp")

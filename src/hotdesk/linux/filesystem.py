@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hotdesk.desk import kernel
 from hotdesk.errors import HostError
+from hotdesk.linux import syscalls
 
-FLAGS = kernel.MS_NODEV | kernel.MS_NOSUID | kernel.MS_NOATIME
+FLAGS = syscalls.MS_NODEV | syscalls.MS_NOSUID | syscalls.MS_NOATIME
 """How every writable layer is mounted."""
 
 

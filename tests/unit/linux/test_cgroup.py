@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.cgroup import NEEDED, Cgroup, Limits, detect, here
 from hotdesk.errors import HostError
+from hotdesk.linux.cgroup import NEEDED, Cgroup, Limits, detect, here
 
 
 def mounted(*controllers: str, at: str = "/sys/fs/cgroup") -> str:

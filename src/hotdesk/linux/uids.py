@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hotdesk.desk.lock import locked
 from hotdesk.errors import HostError
+from hotdesk.linux.filelock import locked
 
 FIRST = 0x70000000
 """Start of the range systemd's uid plan leaves unused; containers of others (LXD, nspawn, podman) lie elsewhere."""

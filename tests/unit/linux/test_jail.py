@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hotdesk.desk import calls
+from hotdesk.linux import bpf
 
 pytestmark = pytest.mark.container
 
@@ -26,8 +26,8 @@ ENTER = """
 import asyncio, ctypes, errno, fcntl, json, mmap, os, resource, signal, socket, sqlite3, ssl, sys, threading
 from pathlib import Path
 import uvloop
-from hotdesk.desk import kernel
-from hotdesk.desk import calls, cell
+from hotdesk.linux import syscalls as kernel
+from hotdesk.linux import bpf as calls, jail as cell
 from hotdesk.door import ca
 
 root, uid, kind, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -376,8 +376,8 @@ def test_nobody_of_the_same_user_reads_its_memory(root: Path) -> None:
 @pytest.mark.parametrize(("machine", "column"), [("aarch64", 0), ("x86_64", 1)])
 def test_every_call_has_its_number(machine: str, column: int) -> None:
     library = ctypes.CDLL("libseccomp.so.2")
-    architecture = ctypes.c_uint32(calls.ARCHITECTURES[machine])
-    for name, numbers in calls.TABLE.items():
+    architecture = ctypes.c_uint32(bpf.ARCHITECTURES[machine])
+    for name, numbers in bpf.TABLE.items():
         number = library.seccomp_syscall_resolve_name_arch(architecture, name.encode())
         assert numbers[column] == (number if number >= 0 else None), name
 
@@ -387,8 +387,8 @@ def test_a_call_of_another_architecture_ends_the_process(foreign: str) -> None:
     other = foreign != platform.machine()
     script = f"""
 import os
-from hotdesk.desk import kernel
-from hotdesk.desk import calls, cell
+from hotdesk.linux import syscalls as kernel
+from hotdesk.linux import bpf as calls, jail as cell
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 cell.install(calls.program({foreign!r}, calls.DOOR, os.getpid()))
 os._exit(0)
@@ -399,11 +399,11 @@ os._exit(0)
 
 
 def test_the_other_numbering_of_x86_is_refused() -> None:
-    code = calls.program("x86_64", calls.DOOR, 1)
-    assert verdict(code, 0xC000003E, 0) == calls.ALLOW
-    assert verdict(code, 0xC000003E, 0x40000000) == calls.REFUSE
-    assert verdict(code, 0xC000003E, 59) == calls.REFUSE
-    assert verdict(code, 0x40000003, 3) == calls.KILL
+    code = bpf.program("x86_64", bpf.DOOR, 1)
+    assert verdict(code, 0xC000003E, 0) == bpf.ALLOW
+    assert verdict(code, 0xC000003E, 0x40000000) == bpf.REFUSE
+    assert verdict(code, 0xC000003E, 59) == bpf.REFUSE
+    assert verdict(code, 0x40000003, 3) == bpf.KILL
 
 
 def verdict(code: bytes, architecture: int, number: int) -> int:
@@ -413,11 +413,11 @@ def verdict(code: bytes, architecture: int, number: int) -> int:
         kind, if_so, if_not, operand = struct.unpack_from("=HBBI", code, at * 8)
         at += 1
         match kind:
-            case calls.LOAD:
+            case bpf.LOAD:
                 value = {0: number, 4: architecture}.get(operand, 0)
-            case calls.AND:
+            case bpf.AND:
                 value &= operand
-            case calls.EQUAL:
+            case bpf.EQUAL:
                 at += if_so if value == operand else if_not
-            case calls.RETURN:
+            case bpf.RETURN:
                 return int(operand)

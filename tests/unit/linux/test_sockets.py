@@ -9,7 +9,7 @@ import pytest
 
 from hotdesk.api.starter import spawn
 from hotdesk.config import Config
-from hotdesk.desk.sockets import is_answered, listen, listens_in
+from hotdesk.linux.sockets import is_answered, listen, listens_in
 
 
 def test_only_a_socket_at_which_a_process_listens_is_answered(tmp_path: Path) -> None:
