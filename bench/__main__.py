@@ -44,7 +44,7 @@ from bench.peers import Peers, secluded
 
 from hotdesk import config
 from hotdesk.config import Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.host import Host
 
 Part = Callable[[Host, Peers, Path, Book, argparse.Namespace], Awaitable[None]]

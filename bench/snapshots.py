@@ -21,7 +21,7 @@ from bench.crowd import burn_all, together
 from bench.start import ready
 
 from hotdesk.config import Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
 from hotdesk.linux import syscalls

@@ -10,7 +10,7 @@ from pathlib import Path
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.brief.job import Budget, Deliverable, Job, Wanted
 from hotdesk.config import Config
-from hotdesk.desk import image, sterilize
+from hotdesk.desk.image import image, sterilize
 from hotdesk.desk.seam import Desk, new_id
 from hotdesk.event import Event, Verified
 from hotdesk.host import Host

@@ -17,7 +17,8 @@ import anyio
 from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, state
+from hotdesk.desk import state
+from hotdesk.desk.image import guest_code, image
 from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import SESSION, ContainerRuntime, bury, container_runtime
@@ -59,7 +60,7 @@ LENDING = "hotdesk.hands.lending"
 """What lets other processes use desks' tools."""
 WATCHING = "hotdesk.hands.watching"
 """What serves people who look at a desk, and drive it."""
-STERILIZE = "hotdesk.desk.sterilize"
+STERILIZE = "hotdesk.desk.image.sterilize"
 """What makes images' copies for verifying: once for an image."""
 
 
@@ -309,15 +310,15 @@ class Host:
     async def seal(self, name: str) -> None:
         """Open a desk from an image, prove that it works, and keep the guest as its own Python compiled it."""
         picture = image.find(self.config.images, name)
-        source = guestlib.sources()
-        if guestlib.folder(self.config.images, picture.digest, source).exists():
+        source = guest_code.sources()
+        if guest_code.folder(self.config.images, picture.digest, source).exists():
             return
         async with self.open_desk(Spec(image=name)) as desk:
-            done = await desk.run([picture.python, "-I", "-c", guestlib.COMPILE], timeout=60)
+            done = await desk.run([picture.python, "-I", "-c", guest_code.COMPILE], timeout=60)
             if not done.ok:
                 raise ImageError(f"image {name!r} opens, but its Python does not work: {done.stderr[-300:]!r}")
-            compiled = {name: await desk.read(name, limit=1 << 20) for name in guestlib.SEALED}
-        guestlib.keep(self.config.images, picture.digest, source, compiled)
+            compiled = {name: await desk.read(name, limit=1 << 20) for name in guest_code.SEALED}
+        guest_code.keep(self.config.images, picture.digest, source, compiled)
 
 
 def part(name: str) -> Callable[..., contextlib.AbstractAsyncContextManager[Any]]:

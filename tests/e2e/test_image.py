@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from hotdesk import config
-from hotdesk.desk import recipe, store
-from hotdesk.desk.build import build
-from hotdesk.desk.image import Image, find
-from hotdesk.desk.unpack import import_image
+from hotdesk.desk.image import recipe, store
+from hotdesk.desk.image.build import build
+from hotdesk.desk.image.image import Image, find
+from hotdesk.desk.image.importer import import_image
 from hotdesk.errors import BriefError, ImageError
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(600)]
@@ -159,7 +159,7 @@ def test_a_killed_build_leaves_nothing_that_stays(base: Image, images: Path, fre
     name = fresh()
     program = f"""
 from pathlib import Path
-from hotdesk.desk import build, recipe
+from hotdesk.desk.image import build, recipe
 recipe = recipe.parse('from = "base"\\nrun = ["sleep 1000"]', {name!r})
 build.build(Path({str(images)!r}), recipe, lambda line: print(line, flush=True))
 """

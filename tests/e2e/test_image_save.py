@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import saving, store
-from hotdesk.desk.image import Image, find
+from hotdesk.desk import saving
+from hotdesk.desk.image import store
+from hotdesk.desk.image.image import Image, find
 from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
 from tests.e2e.conftest import Hotdesk

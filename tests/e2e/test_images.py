@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.oci import SESSION
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host

@@ -19,7 +19,8 @@ import pytest
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import MIB, Config
-from hotdesk.desk import image, state
+from hotdesk.desk import state
+from hotdesk.desk.image import image
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Spec

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, state
+from hotdesk.desk import state
+from hotdesk.desk.image import guest_code, image
 from hotdesk.hands import novnc
 from hotdesk.linux import uids
 
@@ -72,8 +73,8 @@ def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None
     done = hotdesk(home, shelf, "setup")
     assert "proven anew" in done.stdout, done.stderr
     (made,) = image.ls(shelf)
-    assert sorted(guestlib.load(shelf, made.digest, guestlib.sources())) == sorted(guestlib.SEALED)
-    (guestlib.folder(shelf, made.digest, guestlib.sources()) / "modules").unlink()
+    assert sorted(guest_code.load(shelf, made.digest, guest_code.sources())) == sorted(guest_code.SEALED)
+    (guest_code.folder(shelf, made.digest, guest_code.sources()) / "modules").unlink()
     assert "proven anew" in hotdesk(home, shelf, "setup").stdout
     assert "there" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
 

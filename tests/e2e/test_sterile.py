@@ -15,7 +15,8 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image, state, sterile, sterilize
+from hotdesk.desk import state
+from hotdesk.desk.image import image, sterile, sterilize
 from hotdesk.desk.oci import container_runtime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import ImageError

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image
 from hotdesk.desk.channel import SILENCE
+from hotdesk.desk.image import image
 from hotdesk.desk.link import SILENT_SECONDS, Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.oci import ContainerRuntime

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.desk import guestlib
+from hotdesk.desk.image import guest_code
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Size, new_id
@@ -32,7 +32,7 @@ class RealGuest:
         self.listener.listen(1)
         self.listener.setblocking(False)
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-c", START, str(guestlib.SOURCE.parent), str(folder / "link.sock")],
+            [sys.executable, "-I", "-S", "-B", "-c", START, str(guest_code.SOURCE.parent), str(folder / "link.sock")],
             env={"PATH": os.defpath, "HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.oci import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Process, Spec
 from tests.origins import Origin

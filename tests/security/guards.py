@@ -1136,7 +1136,7 @@ CLEAN = (
     ),
     Guard(
         "a look at a copy after an oops",
-        (Removal("hotdesk/desk/sterile.py", "                verify(fd, file)\n", "                pass\n"),),
+        (Removal("hotdesk/desk/image/sterile.py", "                verify(fd, file)\n", "                pass\n"),),
         ("test_sterile_attacks.py::test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on",),
     ),
 )

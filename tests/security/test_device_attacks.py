@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Open, Rows
 

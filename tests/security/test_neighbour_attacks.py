@@ -19,8 +19,8 @@ import pytest
 
 from hotdesk.brief import Grant, Scope
 from hotdesk.config import Config
-from hotdesk.desk import image
 from hotdesk.desk.control import controlled
+from hotdesk.desk.image import image
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.remote import remote_runtime
 from hotdesk.desk.seam import Desk, Spec

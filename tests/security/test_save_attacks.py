@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import saving, seed, store
-from hotdesk.desk.copy import Limits
-from hotdesk.desk.image import Image, find, ls
+from hotdesk.desk import saving, seed
+from hotdesk.desk.image import store
+from hotdesk.desk.image.copy import Limits
+from hotdesk.desk.image.image import Image, find, ls
 from hotdesk.door import ca
 from hotdesk.errors import ImageError
 from hotdesk.linux import syscalls

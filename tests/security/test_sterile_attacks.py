@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import image, state, sterile, sterilize
+from hotdesk.desk import state
+from hotdesk.desk.image import image, sterile, sterilize
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Craft, Owning
 
@@ -20,7 +21,7 @@ WORKING, VERIFYING = Spec(image="judged"), Spec(image="judged", sterile=True)
 AFTER_AN_OOPS = """
 import sys
 from pathlib import Path
-from hotdesk.desk.sterile import Sterile
+from hotdesk.desk.image.sterile import Sterile
 from hotdesk.errors import ImageError
 try:
     at = Sterile(Path(sys.argv[1]), Path(sys.argv[2])).mount(sys.argv[3], 128)

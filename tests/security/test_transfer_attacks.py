@@ -16,8 +16,8 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import image
 from hotdesk.desk.control import controlled
+from hotdesk.desk.image import image
 from hotdesk.desk.oci import ContainerRuntime
 from hotdesk.desk.seam import Desk, Entry, Kind, Spec
 from hotdesk.desk.transfer import Fetch, get, put

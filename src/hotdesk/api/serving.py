@@ -15,7 +15,7 @@ from hotdesk.api.quotas import Limits
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
 from hotdesk.config import Read, known_settings, number, one_of
-from hotdesk.desk.image import as_name
+from hotdesk.desk.image.image import as_name
 from hotdesk.errors import BriefError, printable
 
 PORT = 3700

@@ -29,7 +29,7 @@ from hotdesk.checks.asked import checks_of
 from hotdesk.cli import early, unlock
 from hotdesk.cli.run import show
 from hotdesk.config import Config
-from hotdesk.desk import image, sterilize
+from hotdesk.desk.image import image, sterilize
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive

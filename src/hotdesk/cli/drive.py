@@ -17,7 +17,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned, run_interruptible, write_all
-from hotdesk.desk.build import require_root
+from hotdesk.desk.image.build import require_root
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.certificate import SUFFIX

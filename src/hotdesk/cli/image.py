@@ -18,10 +18,11 @@ from hotdesk.cli.ids import find_desk
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, image, recipe, state, sterilize, store
-from hotdesk.desk.build import build as build_image
-from hotdesk.desk.image import Image
-from hotdesk.desk.unpack import import_image
+from hotdesk.desk import state
+from hotdesk.desk.image import guest_code, image, recipe, sterilize, store
+from hotdesk.desk.image.build import build as build_image
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.image.importer import import_image
 from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, printable
 from hotdesk.host import Host, borrow
 from hotdesk.linux.landlock import confine
@@ -211,7 +212,7 @@ def seal(settings: Config, made: Image) -> bool:
     False when all that was done.
     """
     copied = sterilize.make(settings.images, made, say)
-    place = guestlib.folder(settings.images, made.digest, guestlib.sources())
+    place = guest_code.folder(settings.images, made.digest, guest_code.sources())
     if store.serves(place, settings.images, [made]):
         return copied
     if shutil.which(settings.runtime) is None:

@@ -16,7 +16,7 @@ from hotdesk.cli.parser import seconds
 from hotdesk.cli.run import asks, show
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import image, sterilize
+from hotdesk.desk.image import image, sterilize
 from hotdesk.drive.identity import described, me
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import ImageError

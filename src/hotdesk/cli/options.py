@@ -10,7 +10,7 @@ from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cli import early
 from hotdesk.cli.parser import COMMAND, seconds
 from hotdesk.config import parse_size
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.seam import Spec, written
 from hotdesk.errors import BriefError, ImageError
 

@@ -19,12 +19,13 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.image import found, say, seal
 from hotdesk.config import Config
-from hotdesk.desk import image as images
-from hotdesk.desk import machine, recipe, state
-from hotdesk.desk.build import build, passes
-from hotdesk.desk.image import Image
-from hotdesk.desk.machine import Machine
-from hotdesk.desk.recipe import Recipe
+from hotdesk.desk import state
+from hotdesk.desk.image import image as images
+from hotdesk.desk.image import recipe, requirements
+from hotdesk.desk.image.build import build, passes
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.image.recipe import Recipe
+from hotdesk.desk.image.requirements import Machine
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.hands import novnc
 from hotdesk.linux import uids
@@ -62,8 +63,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk setup --no-image
       hotdesk setup --image base --image ./figures.toml
     """
-    here = machine.look()
-    if warning := machine.require_supported(here, os.environ):
+    here = requirements.look()
+    if warning := requirements.require_supported(here, os.environ):
         say(warning)
     wanted = [] if arguments.no_image else [recipe.load(name) for name in arguments.image or ["base"]]
     settings = config.load()
@@ -82,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
 def prepare(settings: Config, here: Machine, wanted: Sequence[Recipe]) -> Iterator[Step]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
     yield check_kernel()
-    yield install(machine.packages(here))
+    yield install(requirements.packages(here))
     yield add_account()
     yield reserve()
     yield make_folders(settings)
@@ -96,8 +97,8 @@ def prepare(settings: Config, here: Machine, wanted: Sequence[Recipe]) -> Iterat
 
 def missing(here: Machine) -> list[str]:
     """Say what an ordinary user can see is missing."""
-    lacking = machine.unfit()
-    if packages := machine.missing_packages(machine.packages(here)):
+    lacking = requirements.unfit()
+    if packages := requirements.missing_packages(requirements.packages(here)):
         lacking.append(f"packages {', '.join(packages)}")
     if not has_account():
         lacking.append(f"the account {ACCOUNT!r}")
@@ -125,22 +126,22 @@ def become_root(lacking: Sequence[str]) -> None:
 
 def check_kernel() -> Step:
     """Refuse a kernel on which no desk could open."""
-    if lacking := machine.unfit():
+    if lacking := requirements.unfit():
         raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
     return Step("kernel", f"{os.uname().release}, fit", False)
 
 
 def install(wanted: Sequence[str]) -> Step:
     """Install the Debian packages that are not there."""
-    lacking = machine.missing_packages(wanted)
-    if lacking or not machine.has_apt_lists():
+    lacking = requirements.missing_packages(wanted)
+    if lacking or not requirements.has_apt_lists():
         say("packages: fetching lists")
         apt("update")
     if not lacking:
         return Step("packages", "all there", False)
     say(f"packages: installing {', '.join(lacking)}")
     apt("install", "--yes", "--no-install-recommends", *lacking)
-    if still := machine.missing_packages(wanted):
+    if still := requirements.missing_packages(wanted):
         raise HostError(f"apt-get installed, yet {', '.join(still)} are missing; look at `dpkg --audit`")
     return Step("packages", f"{', '.join(lacking)} installed", True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hotdesk.desk import seed
 from hotdesk.desk.disk import Disk
-from hotdesk.desk.image import Image
+from hotdesk.desk.image.image import Image
 from hotdesk.desk.seam import SNAPSHOTS
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import syscalls

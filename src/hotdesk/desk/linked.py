@@ -16,7 +16,7 @@ import anyio
 from hotdesk.config import MIB
 from hotdesk.desk.answers import as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
-from hotdesk.desk.image import as_name
+from hotdesk.desk.image.image import as_name
 from hotdesk.desk.link import Link, stopped
 from hotdesk.desk.linked_process import LATE, LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.linked_watch import LinkedWatch

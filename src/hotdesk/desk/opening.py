@@ -6,15 +6,16 @@ import os
 import time
 
 from hotdesk.config import Config
-from hotdesk.desk import guestlib, launch, proof, state
+from hotdesk.desk import launch, proof, state
 from hotdesk.desk.burning import Burning
 from hotdesk.desk.disk import Disk, Memory, choose
 from hotdesk.desk.filters import Filters
 from hotdesk.desk.held import Held, now
-from hotdesk.desk.image import Image, Known
+from hotdesk.desk.image import guest_code
+from hotdesk.desk.image.image import Image, Known
+from hotdesk.desk.image.sterile import Sterile
 from hotdesk.desk.request import Request
 from hotdesk.desk.room import Room, limits_of
-from hotdesk.desk.sterile import Sterile
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
@@ -33,7 +34,7 @@ class Opening:
         self.owner = owner
         self.burning = burning
         self.hierarchies = here()
-        self.guest_sources = guestlib.sources()
+        self.guest_sources = guest_code.sources()
         self.images = Known(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}
         """Guests as images' own Pythons compiled them, by the image's digest."""
@@ -99,7 +100,7 @@ class Opening:
     def guest(self, picture: Image) -> dict[str, bytes]:
         """Give the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
         if picture.digest not in self.guests:
-            found = guestlib.load(self.settings.images, picture.digest, self.guest_sources)
+            found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
             if found is self.guest_sources:
                 return found
             self.guests[picture.digest] = found

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.image import Known
+from hotdesk.desk.image.image import Known
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError, ImageError

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
-from hotdesk.desk.image import as_name
+from hotdesk.desk.image.image import as_name
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
 

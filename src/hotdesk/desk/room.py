@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hotdesk.desk import bundle, filters, furniture, processors, procfs, seed, trust
 from hotdesk.desk.disk import Disk
-from hotdesk.desk.image import Image
+from hotdesk.desk.image.image import Image
 from hotdesk.desk.layers import Layers
 from hotdesk.desk.seam import Spec
 from hotdesk.linux import syscalls, sysctl, uids

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from hotdesk.config import Config
 from hotdesk.desk.held import Held
-from hotdesk.desk.image import Image
+from hotdesk.desk.image.image import Image
 from hotdesk.desk.request import Request
 from hotdesk.desk.roots import Teller
 from hotdesk.errors import DeskGone, HotdeskError, ImageError

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.desk import bundle, trust
-from hotdesk.desk.copy import Limits, copy
-from hotdesk.desk.image import Image, as_name, find
-from hotdesk.desk.store import disk_usage, publish, writing
-from hotdesk.desk.tidy import FILES
+from hotdesk.desk.image.copy import Limits, copy
+from hotdesk.desk.image.image import Image, as_name, find
+from hotdesk.desk.image.normalise import FILES
+from hotdesk.desk.image.store import disk_usage, publish, writing
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly
 

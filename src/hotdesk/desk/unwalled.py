@@ -16,7 +16,7 @@ from typing import Protocol
 
 import anyio
 
-from hotdesk.desk import guestlib
+from hotdesk.desk.image import guest_code
 from hotdesk.desk.link import Link
 from hotdesk.desk.loopback import call_port
 from hotdesk.desk.outside import Unheld
@@ -62,7 +62,7 @@ class Unwalled(Unheld):
         """Start a guest here; nothing of it is left when it does not greet."""
         with listen(self.folder / "link.sock") as listener:
             self.guest = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", str(guestlib.GUEST / "start.py"), str(self.folder)],
+                [sys.executable, "-I", "-S", "-B", str(guest_code.GUEST / "start.py"), str(self.folder)],
                 env={**self.environment(), **self.spec.env},
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.desk import sterile
+from hotdesk.desk.image import sterile
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, untested
 
 MENDED = {(6, 18): 29, (7, 0): 6}

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
-from hotdesk.desk import bundle, machine, state
+from hotdesk.desk import bundle, state
+from hotdesk.desk.image import requirements
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
@@ -110,7 +111,7 @@ class Stores:
 
 def look(settings: Config) -> Facts:
     """Look at this machine."""
-    here = machine.look()
+    here = requirements.look()
     program = shutil.which(settings.runtime, path=bundle.PATH)
     try:
         hierarchies, error = cgroup.here(), ""
@@ -121,8 +122,8 @@ def look(settings: Config) -> Facts:
         name=here.name,
         arch=here.arch,
         kernel=os.uname().release,
-        unsupported=machine.refusal(here),
-        lacking=tuple(machine.lacks(machine.look_at_kernel())),
+        unsupported=requirements.refusal(here),
+        lacking=tuple(requirements.lacks(requirements.look_at_kernel())),
         runtime=settings.runtime,
         version=version_of(program) if program else (),
         built=os.stat(program).st_mtime if program else 0.0,

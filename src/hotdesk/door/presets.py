@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
-from hotdesk.desk import sources
+from hotdesk.desk.image import sources
 from hotdesk.door.lookups import LOOKUPS, Lookups
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hotdesk.checks.written import Seen
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.drive.certificate import LARGEST, canonical
 from hotdesk.errors import BriefError, ImageError
 from hotdesk.job.verifying import Made

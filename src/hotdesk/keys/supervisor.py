@@ -11,7 +11,7 @@ import anyio
 
 from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
 from hotdesk.config import Config
-from hotdesk.desk.image import find
+from hotdesk.desk.image.image import find
 from hotdesk.desk.keeper_client import KeeperClient
 from hotdesk.desk.pool import PROVEN_SECONDS
 from hotdesk.desk.request import Request

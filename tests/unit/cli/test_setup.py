@@ -14,9 +14,9 @@ import pytest
 from hotdesk.cli import setup
 from hotdesk.cli.setup import Step
 from hotdesk.config import Config
-from hotdesk.desk import recipe, store
-from hotdesk.desk.image import Image
-from hotdesk.desk.machine import Machine
+from hotdesk.desk.image import recipe, store
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.image.requirements import Machine
 from hotdesk.errors import HostError
 
 DEBIAN = Machine("debian", "12", "bookworm", "Debian 12", os.uname().machine)

@@ -15,7 +15,7 @@ import anyio.abc
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk import guestlib
+from hotdesk.desk.image import guest_code
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.seam import new_id
@@ -35,7 +35,7 @@ class Guest:
         self.listener.listen(1)
         self.listener.setblocking(False)
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-c", START, str(guestlib.SOURCE.parent), str(folder / "link.sock")],
+            [sys.executable, "-I", "-S", "-B", "-c", START, str(guest_code.SOURCE.parent), str(folder / "link.sock")],
             env={"PATH": os.defpath, "HOME": str(folder)},
             stdin=subprocess.DEVNULL,
         )

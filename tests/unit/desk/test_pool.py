@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.brief import CLOSED, Scope, parse_rule
 from hotdesk.config import MIB, Config
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.desk.link import Link
 from hotdesk.desk.linked import LinkedDesk
 from hotdesk.desk.pool import MOST, Pool

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import bundle, saving, seed, store, trust
-from hotdesk.desk.image import Image, find
-from hotdesk.desk.tidy import FILES
+from hotdesk.desk import bundle, saving, seed, trust
+from hotdesk.desk.image import store
+from hotdesk.desk.image.image import Image, find
+from hotdesk.desk.image.normalise import FILES
 from hotdesk.door import ca
 from hotdesk.errors import BriefError, ImageError
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from hotdesk.api.e2b.answers import Refusal, answer, done
 from hotdesk.api.e2b.snapshots import Snapshots
 from hotdesk.api.tenants import Tenant
-from hotdesk.desk import image
+from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
 
 NOT_OFFERED = {

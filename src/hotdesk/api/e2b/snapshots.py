@@ -17,7 +17,7 @@ from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.starter import Starter
 from hotdesk.api.tenants import Tenant
-from hotdesk.desk.image import NAME_SHAPE, record_path
+from hotdesk.desk.image.image import NAME_SHAPE, record_path
 from hotdesk.desk.seam import ALPHABET
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 from hotdesk.linux import private_files

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import machine
-from hotdesk.desk.machine import Kernel, Machine
+from hotdesk.desk.image import requirements
+from hotdesk.desk.image.requirements import Kernel, Machine
 from hotdesk.errors import HostError
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\nID=debian\n'
@@ -16,11 +16,11 @@ FIT = Kernel("6.1.0-18-arm64", "nodev\tproc\nnodev\toverlay\n\text4\n", "", "963
 
 
 def make(distro: str, release: str, arch: str = "x86_64") -> Machine:
-    return machine.describe(f"ID={distro}\nVERSION_ID={release}\n", arch)
+    return requirements.describe(f"ID={distro}\nVERSION_ID={release}\n", arch)
 
 
 def test_an_os_release_is_read_with_its_quotes() -> None:
-    found = machine.describe(DEBIAN, "aarch64")
+    found = requirements.describe(DEBIAN, "aarch64")
     assert found == Machine("debian", "12", "bookworm", "Debian GNU/Linux 12 (bookworm)", "aarch64")
 
 
@@ -28,7 +28,7 @@ def test_an_os_release_is_read_with_its_quotes() -> None:
     "text", ["", "no equals", 'ID="unclosed', "ID=\nVERSION_ID=", "=", "PRETTY_NAME='\x1b]0;x\x07'"]
 )
 def test_a_broken_os_release_is_refused_without_harm(text: str) -> None:
-    why = machine.refusal(machine.describe(text, "x86_64"))
+    why = requirements.refusal(requirements.describe(text, "x86_64"))
     assert why is not None
     assert why.isprintable()
 
@@ -47,49 +47,49 @@ def test_a_broken_os_release_is_refused_without_harm(text: str) -> None:
     ],
 )
 def test_only_what_is_promised_is_supported(distro: str, release: str, arch: str, supported: bool) -> None:
-    assert (machine.refusal(make(distro, release, arch)) is None) is supported
+    assert (requirements.refusal(make(distro, release, arch)) is None) is supported
 
 
 def test_a_refusal_says_what_this_is_what_would_do_and_what_to_do_instead() -> None:
     with pytest.raises(HostError) as caught:
-        machine.require_supported(make("fedora", "42"), {})
+        requirements.require_supported(make("fedora", "42"), {})
     for part in ("fedora 42", "x86_64", "Debian 12", "Ubuntu 24.04", "hotdesk serve", "HOTDESK_ANY_HOST=1"):
         assert part in str(caught.value)
 
 
 def test_the_brave_get_a_warning_instead() -> None:
-    warning = machine.require_supported(make("fedora", "42"), {"HOTDESK_ANY_HOST": "1"})
+    warning = requirements.require_supported(make("fedora", "42"), {"HOTDESK_ANY_HOST": "1"})
     assert warning is not None
     assert "not supported" in warning
-    assert machine.require_supported(make("debian", "12"), {}) is None
+    assert requirements.require_supported(make("debian", "12"), {}) is None
 
 
 def test_the_keyring_is_the_distributions_own() -> None:
-    assert machine.packages(make("debian", "13"))[-1] == "debian-archive-keyring"
-    assert machine.packages(make("ubuntu", "24.04"))[-1] == "ubuntu-keyring"
+    assert requirements.packages(make("debian", "13"))[-1] == "debian-archive-keyring"
+    assert requirements.packages(make("ubuntu", "24.04"))[-1] == "ubuntu-keyring"
 
 
 def test_a_package_counts_only_when_it_is_wholly_installed() -> None:
     told = "crun installed\nmount config-files\nutil-linux half-configured\nbtrfs-progs not-installed\n\n"
-    assert machine.installed_of(told) == {"crun"}
+    assert requirements.installed_of(told) == {"crun"}
 
 
 def test_this_machine_knows_dpkg_but_no_invented_package() -> None:
-    assert machine.missing_packages(["dpkg", "hotdesk-no-such-package"]) == ["hotdesk-no-such-package"]
+    assert requirements.missing_packages(["dpkg", "hotdesk-no-such-package"]) == ["hotdesk-no-such-package"]
 
 
 def test_apt_without_lists_is_noticed(tmp_path: Path) -> None:
-    assert not machine.has_apt_lists(tmp_path / "absent")
+    assert not requirements.has_apt_lists(tmp_path / "absent")
     (tmp_path / "lock").touch()
-    assert not machine.has_apt_lists(tmp_path)
+    assert not requirements.has_apt_lists(tmp_path)
     (tmp_path / "mirror_dists_trixie_main_binary-arm64_Packages.lz4").touch()
-    assert machine.has_apt_lists(tmp_path)
+    assert requirements.has_apt_lists(tmp_path)
 
 
 def test_a_fit_kernel_lacks_nothing() -> None:
-    assert machine.lacks(FIT) == []
+    assert requirements.lacks(FIT) == []
     unloaded = replace(FIT, filesystems="", modules="kernel/fs/overlayfs/overlay.ko.xz:\n")
-    assert machine.lacks(unloaded) == []
+    assert requirements.lacks(unloaded) == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_fit_kernel_lacks_nothing() -> None:
     ],
 )
 def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: Kernel, told: str) -> None:
-    (only,) = machine.lacks(kernel)
+    (only,) = requirements.lacks(kernel)
     assert told in only
 
 
@@ -114,4 +114,4 @@ def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: Kernel, told: str) 
     [("6.18.44-fc-v445", (6, 18)), ("5.19", (5, 19)), ("6.1.0-18-arm64", (6, 1)), ("10", (10,)), ("odd", ())],
 )
 def test_a_kernels_version_is_its_first_two_numbers(release: str, version: tuple[int, ...]) -> None:
-    assert machine.version_of(release) == version
+    assert requirements.version_of(release) == version

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hotdesk.desk import sources, wheels
-from hotdesk.desk.tidy import find_python, furnish
+from hotdesk.desk.image import pip_tags, sources
+from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError
 from hotdesk.linux.openat2 import Root
 
@@ -238,7 +238,7 @@ def install_wheels(task: Task, root: Path) -> None:
     with Root(root) as inside:
         python = find_python(inside, f"image {task.name!r}")
     say(task, f"installing {len(task.pip)} Python packages and what they need")
-    probe = ["unshare", "--net", "chroot", str(root), python, "-c", wheels.PROBE]
+    probe = ["unshare", "--net", "chroot", str(root), python, "-c", pip_tags.PROBE]
     found = subprocess.run(probe, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
     folder = root / "tmp/wheels"
     folder.mkdir()
@@ -249,7 +249,7 @@ def install_wheels(task: Task, root: Path) -> None:
 def download(found: str, folder: Path, wanted: Sequence[str]) -> list[str]:
     """Give the command that fetches wheels for the Python a probe found."""
     pip = [sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", "--no-cache-dir"]
-    return [*pip, "--dest", str(folder), *wheels.platform_options(found), *wanted]
+    return [*pip, "--dest", str(folder), *pip_tags.platform_options(found), *wanted]
 
 
 if __name__ == "__main__":

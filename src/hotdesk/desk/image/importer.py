@@ -10,11 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from hotdesk.desk.build import passes, require_root
-from hotdesk.desk.image import Image, as_name
-from hotdesk.desk.store import Progress, disk_usage, publish, writing
-from hotdesk.desk.tidy import PYTHONS
-from hotdesk.desk.untar import Limits
+from hotdesk.desk.image.build import passes, require_root
+from hotdesk.desk.image.image import Image, as_name
+from hotdesk.desk.image.normalise import PYTHONS
+from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
+from hotdesk.desk.image.untar import Limits
 from hotdesk.errors import BriefError, ImageError, printable
 
 RIGHTS = "-all,+chown,+dac_override,+fowner"
@@ -85,7 +85,7 @@ def unwrap(archive: int, tree: Path, limits: Limits, timeout: float, lock: int) 
     """Run the program that unpacks; give what the archive was, and the path of its Python."""
     mortal = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net"]
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]
-    program = [sys.executable, "-P", "-m", "hotdesk.desk.unwrap"]
+    program = [sys.executable, "-P", "-m", "hotdesk.desk.image.unwrap"]
     task = [str(archive), str(tree), os.uname().machine, str(limits.entries), str(limits.size)]
     env = {key: value for key, value in os.environ.items() if passes(key)}
     try:

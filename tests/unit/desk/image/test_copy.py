@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.desk.content import WINDOW
-from hotdesk.desk.copy import Limits, copy
+from hotdesk.desk.image.content import WINDOW
+from hotdesk.desk.image.copy import Limits, copy
 from hotdesk.errors import ImageError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="making hostile trees needs root")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.desk.sources import FORMAT, Target, distribution, keyrings, lines, parse, public, settings
+from hotdesk.desk.image.sources import FORMAT, Target, distribution, keyrings, lines, parse, public, settings
 from hotdesk.errors import ImageError
 
 KEYS = ["/usr/share/keyrings/debian-archive-keyring.gpg"]

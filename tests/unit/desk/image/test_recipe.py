@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import recipe as recipes
 from hotdesk.desk import trust
-from hotdesk.desk.recipe import Recipe, digest, load, parse
+from hotdesk.desk.image import recipe as recipes
+from hotdesk.desk.image.recipe import Recipe, digest, load, parse
 from hotdesk.errors import BriefError
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import store as stores
-from hotdesk.desk.image import Image, find, ls, record_path
+from hotdesk.desk.image import store as stores
+from hotdesk.desk.image.image import Image, find, ls, record_path
 from hotdesk.errors import BriefError, ImageError, printable
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
@@ -123,7 +123,7 @@ def test_a_second_writer_waits_and_says_so(tmp_path: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from hotdesk.desk.store import writing
+from hotdesk.desk.image.store import writing
 with writing(Path({str(tmp_path)!r}), print):
     print("in", flush=True)
     sys.stdin.read()
@@ -153,7 +153,7 @@ def test_publishing_again_replaces_the_name_at_once(tmp_path: Path) -> None:
 
 def test_an_import_of_image_is_light() -> None:
     heavy = {"subprocess", "tomllib", "rich", "asyncio", "shutil", "tempfile"}
-    program = "import sys; import hotdesk.desk.image; print(*sys.modules)"
+    program = "import sys; import hotdesk.desk.image.image; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     empty = [sys.executable, "-c", "import sys; print(*sys.modules)"]
     bare = subprocess.run(empty, capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from hotdesk.desk.image import NAME_SHAPE, as_name
+from hotdesk.desk.image.image import NAME_SHAPE, as_name
 from hotdesk.errors import BriefError, printable
 from hotdesk.ipc.child import SOURCE
 

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.desk.image import Image
+from hotdesk.desk.image.image import Image
 from hotdesk.errors import ImageError
 from hotdesk.linux import loopdev, syscalls
 

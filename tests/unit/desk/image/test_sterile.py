@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import sterile, sterilize, store
-from hotdesk.desk.image import Image, dump
+from hotdesk.desk.image import sterile, sterilize, store
+from hotdesk.desk.image.image import Image, dump
 from hotdesk.errors import HostError, ImageError
 
 pytestmark = pytest.mark.container
@@ -23,8 +23,8 @@ OOPSED = 128
 MOUNT = """
 import sys
 from pathlib import Path
-from hotdesk.desk import sterilize
-from hotdesk.desk.sterile import Sterile, forget
+from hotdesk.desk.image import sterilize
+from hotdesk.desk.image.sterile import Sterile, forget
 from hotdesk.errors import ImageError
 store, private, digest = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 sterile = Sterile(store, private)

@@ -15,10 +15,10 @@ from contextlib import closing
 from io import BufferedReader
 from lzma import LZMAError
 
-from hotdesk.desk.blobs import Folder, Kind, Wrapped, compressed, kind_of, plain, verify, whole
-from hotdesk.desk.layout import docker_layers, oci_layers
-from hotdesk.desk.tidy import find_python, furnish
-from hotdesk.desk.untar import Budget, Limits, unpack, whiteout
+from hotdesk.desk.image.archive import Folder, Kind, Wrapped, compressed, kind_of, plain, verify, whole
+from hotdesk.desk.image.manifests import docker_layers, oci_layers
+from hotdesk.desk.image.normalise import find_python, furnish
+from hotdesk.desk.image.untar import Budget, Limits, unpack, whiteout
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import Root
 

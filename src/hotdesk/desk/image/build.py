@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk import recipe as recipes
-from hotdesk.desk import sources
-from hotdesk.desk.chroot import Task
-from hotdesk.desk.image import Image, find
-from hotdesk.desk.recipe import Recipe
-from hotdesk.desk.store import Progress, disk_usage, publish, writing
-from hotdesk.desk.tidy import find_python, strip
+from hotdesk.desk.image import recipe as recipes
+from hotdesk.desk.image import sources
+from hotdesk.desk.image.chroot import Task
+from hotdesk.desk.image.image import Image, find
+from hotdesk.desk.image.normalise import find_python, strip
+from hotdesk.desk.image.recipe import Recipe
+from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.linux.openat2 import Root
 
@@ -138,7 +138,7 @@ def enclosed(argv: Sequence[str]) -> list[str]:
 def carry_out(task: Task, lock: int, progress: Progress) -> None:
     """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
     log = Path(task.work) / "log"
-    argv = enclosed([sys.executable, "-P", "-m", "hotdesk.desk.chroot"])
+    argv = enclosed([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
     env = {key: value for key, value in os.environ.items() if passes(key)} | {"TMPDIR": task.work}
     with log.open("wb") as file:
         pipe = subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Make sterile copies of image layers: `python -m hotdesk.desk.sterilize`, in a mount namespace of its own.
+"""Make sterile copies of image layers: `python -m hotdesk.desk.image.sterilize`, in a mount namespace of its own.
 
 A copy is kept only when this kernel mounts it and shows it with other owners, as a desk needs it: erofs where that
 works, ext4 where it does not.
@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hotdesk.config import MIB
-from hotdesk.desk import sterile
-from hotdesk.desk.image import Image
+from hotdesk.desk.image import sterile
+from hotdesk.desk.image.image import Image
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.linux import loopdev, syscalls, uids
 from hotdesk.linux.filelock import locked
@@ -53,7 +53,7 @@ def make(
 def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
     """Copy one layer in a process that dies with this one, and its mounts with it."""
     alone = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private"]
-    argv = [*alone, sys.executable, "-P", "-m", "hotdesk.desk.sterilize", str(store), digest, *kinds]
+    argv = [*alone, sys.executable, "-P", "-m", "hotdesk.desk.image.sterilize", str(store), digest, *kinds]
     env = {"PATH": TOOLS} | {name: value for name in ("PYTHONPATH",) if (value := os.environ.get(name))}
     try:
         done = subprocess.run(

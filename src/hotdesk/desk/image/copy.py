@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.desk.content import pour
+from hotdesk.desk.image.content import pour
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import layout
-from hotdesk.desk.blobs import Folder, Wrapped, kind_of, plain
-from hotdesk.desk.tidy import FILES, find_python, furnish, strip
-from hotdesk.desk.untar import Budget, Limits, unpack, whiteout
-from hotdesk.desk.unwrap import squash
+from hotdesk.desk.image import manifests
+from hotdesk.desk.image.archive import Folder, Wrapped, kind_of, plain
+from hotdesk.desk.image.normalise import FILES, find_python, furnish, strip
+from hotdesk.desk.image.untar import Budget, Limits, unpack, whiteout
+from hotdesk.desk.image.unwrap import squash
 from hotdesk.errors import ImageError
 from hotdesk.linux.openat2 import Root
 
@@ -328,7 +328,7 @@ def unpack_layout(layout_folder: Path, tree: Path, machine: str = "aarch64") -> 
     try:
         parts = Folder(fd)
         with Root(tree) as root:
-            squash(root, parts.open, layout.oci_layers(parts, machine), Limits())
+            squash(root, parts.open, manifests.oci_layers(parts, machine), Limits())
         parts.close()
     finally:
         os.close(fd)
@@ -361,7 +361,7 @@ def test_an_image_for_another_machine_is_refused(tree: Path, tmp_path: Path) -> 
 )
 def test_only_a_sha256_becomes_a_path(digest: str) -> None:
     with pytest.raises(ImageError, match="no sha256") as caught:
-        layout.blob_name({"digest": digest})
+        manifests.blob_name({"digest": digest})
     assert str(caught.value).isprintable()
 
 
@@ -395,7 +395,7 @@ def unpack_docker(data: bytes, tree: Path, tmp_path: Path) -> None:
     path.write_bytes(data)
     with path.open("rb") as source, Root(tree) as root:
         parts = Wrapped(source.fileno())
-        squash(root, parts.open, layout.docker_layers(parts, "aarch64"), Limits(), of_content=True)
+        squash(root, parts.open, manifests.docker_layers(parts, "aarch64"), Limits(), of_content=True)
 
 
 def test_a_docker_archive_is_squashed_into_one_tree(tree: Path, tmp_path: Path) -> None:

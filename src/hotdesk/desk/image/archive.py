@@ -15,7 +15,7 @@ import tarfile
 from collections.abc import Callable
 from typing import IO, Literal
 
-from hotdesk.desk.untar import Limits, headers, opened
+from hotdesk.desk.image.untar import Limits, headers, opened
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import Root
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hotdesk.desk import guestlib, sterile
-from hotdesk.desk.image import Image, as_name, dump, find, ls, parse, record_path
+from hotdesk.desk.image import guest_code, sterile
+from hotdesk.desk.image.image import Image, as_name, dump, find, ls, parse, record_path
 from hotdesk.errors import HostError, ImageError
 
 Progress = Callable[[str], None]
@@ -165,9 +165,9 @@ def read_record(store: Path, path: Path) -> Image:
 
 def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
     """Say whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
-    source = guestlib.sources()
-    wanted = {guestlib.folder(store, image.digest, source) for image in images}
-    return folder in wanted and all((folder / name).is_file() for name in guestlib.SEALED)
+    source = guest_code.sources()
+    wanted = {guest_code.folder(store, image.digest, source) for image in images}
+    return folder in wanted and all((folder / name).is_file() for name in guest_code.SEALED)
 
 
 def is_free(layer: Path) -> bool:
