@@ -14,7 +14,7 @@ from bench.book import Book, available_memory, busy_seconds, memory_of
 from bench.peers import Peers, clear_cgroups
 from bench.start import ready
 
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import HotdeskError
 from hotdesk.host import Host

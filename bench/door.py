@@ -21,7 +21,7 @@ from tests.upstream import make_certificates
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
 from hotdesk.linux import private_files, syscalls, uids

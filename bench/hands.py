@@ -10,7 +10,7 @@ from bench.book import Book, timed
 from bench.start import ready
 
 from hotdesk.config import MIB
-from hotdesk.desk.oci import SESSION
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.hands.screen import Screen
 from hotdesk.hands.seat import DISPLAY

@@ -22,7 +22,7 @@ from typing import Literal
 
 from bench.book import Book, seconds
 
-from hotdesk.desk import seccomp
+from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import syscalls
 
 UNIFIED = "/sys/fs/cgroup/unified"

@@ -14,8 +14,8 @@ from bench.hands import DESKTOP
 
 from hotdesk import config
 from hotdesk.config import Config
-from hotdesk.desk.kept import Kept
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.keeper_handle import Kept
 from hotdesk.hands.seat import DeskSeat
 from hotdesk.host import Host
 

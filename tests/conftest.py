@@ -16,7 +16,7 @@ import pytest
 
 from hotdesk.brain.models import allowed
 from hotdesk.config import Config
-from hotdesk.desk.local import SWITCH
+from hotdesk.desk.wall.local.runtime import SWITCH
 from tests.leftovers import keepers, loops, settle, things
 from tests.origins import ORIGINS, Origin, turn
 
@@ -24,7 +24,7 @@ PLACEHOLDER = re.compile(r"otdesk.{1,3}secret|Basic [A-Za-z0-9+/]{60}")
 LIST_POOL = """
 import sys
 from pathlib import Path
-from hotdesk.desk import disk
+from hotdesk.desk.room import disk
 from hotdesk.linux import syscalls as kernel
 kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Spec
 
 Origin: TypeAlias = Callable[[ContainerRuntime], ContainerRuntime]

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk import Host, Spec, config
-from hotdesk.desk.transfer import put
+from hotdesk.desk.owner.transfer import put
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -17,14 +17,14 @@ import anyio
 from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import guest_code, image
-from hotdesk.desk.keeper_client import BURN_SECONDS, KeeperClient
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import SESSION, ContainerRuntime, bury, container_runtime
-from hotdesk.desk.pool import Pool
+from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.spawn import Started, missing_privilege
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient
+from hotdesk.desk.owner.pool import Pool
+from hotdesk.desk.owner.runtime import SESSION, ContainerRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
-from hotdesk.desk.spawn import Started, missing_privilege
 from hotdesk.drive.identity import described
 from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
@@ -34,7 +34,7 @@ from hotdesk.linux.cgroup import Cgroup, here
 from hotdesk.linux.sockets import is_answered
 
 if TYPE_CHECKING:
-    from hotdesk.desk.remote import Lent
+    from hotdesk.desk.owner.remote import Lent
     from hotdesk.hands.lending import Lending
     from hotdesk.hands.seat import DeskSeat
     from hotdesk.hands.seats import Seats
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from hotdesk.tool import Tool, Vision
 
 PARTS = {
-    "remote": "hotdesk.desk.remote:remote_runtime",
-    "control": "hotdesk.desk.control:controlled",
+    "remote": "hotdesk.desk.owner.remote:remote_runtime",
+    "control": "hotdesk.desk.owner.control:controlled",
 }
 """What only some owners need, by name: their HTTP would cost every other one 20 ms."""
 DOORS = "hotdesk.keys.supervisor"

@@ -12,9 +12,9 @@ import pytest
 from tests.origins import SLOW, Origin
 
 from hotdesk.config import Config
-from hotdesk.desk.local import local_runtime
-from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.seam import Desk, Runtime, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 
 WATCHING = """
 test_a_deadline_burns_the_desk

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hotdesk.checks import CHECKS, find
 from hotdesk.checks.patch import STEPS
 from hotdesk.checks.seam import Check, Evidence, Page
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 
 SAMPLES: dict[str, dict[str, object]] = {
     "docx": {},

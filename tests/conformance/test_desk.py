@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec, new_id
 from hotdesk.errors import BriefError, DeskGone
 

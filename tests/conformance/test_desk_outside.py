@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Process, Runtime, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone
 

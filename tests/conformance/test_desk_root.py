@@ -15,7 +15,7 @@ import pytest
 from tests.origins import Origin
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.oci import ContainerRuntime, container_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Size, Spec
 from hotdesk.errors import BriefError, DeskError, FileError, LinkError
 from hotdesk.event import Event, RootAct, RootActEnded, chain_of

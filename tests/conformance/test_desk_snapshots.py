@@ -13,8 +13,8 @@ from tests.conformance.conftest import WALLS, Open
 from tests.trees import OWN, differences, tree
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
-from hotdesk.desk.layers import SNAPSHOTS
+from hotdesk.desk.keeper import state
+from hotdesk.desk.room.rootfs import SNAPSHOTS
 from hotdesk.desk.seam import Desk, DeskId, Process, Runtime, SnapshotId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 

@@ -25,7 +25,7 @@ import anyio
 from hotdesk.cli.carrying import Chosen, brain_of, read_chosen
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
-from hotdesk.desk.unwalled import programs_at, strike
+from hotdesk.desk.wall.local.handle import programs_at, strike
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.errors import HotdeskError

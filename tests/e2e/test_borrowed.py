@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
-from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
 from hotdesk.drive.audit import verify
 from hotdesk.drive.journal import FILE, read

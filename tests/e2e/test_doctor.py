@@ -20,7 +20,7 @@ from hotdesk.doctor.examination import MEASURES
 pytestmark = pytest.mark.container
 
 SOURCE = Path(hotdesk.__file__).parents[1]
-PROOF = ("desk/proof.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+PROOF = ("desk/wall/container/prove.py", "while wrong := flaws(", "while wrong := [] and flaws(")
 """The keeper itself refuses some broken walls; without its proof doctor gets to see them."""
 
 
@@ -40,34 +40,39 @@ def loss(red: str, *edits: tuple[str, str, str]) -> Loss:
 QUICK = {
     "a refused call": loss(
         "unneeded-calls",
-        ("desk/seccomp.py", "adjtimex bpf chroot", "adjtimex chroot"),
-        ("desk/seccomp.py", "accept accept4", "bpf accept accept4"),
+        ("desk/wall/container/seccomp.py", "adjtimex bpf chroot", "adjtimex chroot"),
+        ("desk/wall/container/seccomp.py", "accept accept4", "bpf accept accept4"),
     ),
     "nodev": loss(
         "mount-flags",
-        ("desk/bundle.py", 'mount("/dev/shm", "tmpfs", "shm", *plain', 'mount("/dev/shm", "tmpfs", "shm", "nosuid"'),
+        (
+            "desk/wall/container/bundle.py",
+            'mount("/dev/shm", "tmpfs", "shm", *plain',
+            'mount("/dev/shm", "tmpfs", "shm", "nosuid"',
+        ),
     ),
     "the limit of socket buffers": loss(
         "socket-buffers",
         ("linux/cgroup.py", '"memory.kmem.tcp.limit_in_bytes", KERNEL_TCP', '"memory.kmem.tcp.limit_in_bytes", -1'),
     ),
     "the limit of processes": loss("processes", ("linux/cgroup.py", '"pids.max", limits.pids', '"pids.max", "max"')),
-    "a verifying desk's copy": loss("own-superblock", ("desk/layers.py", "self.shown.get(layer, layer)", "layer")),
-    "the limit of terminals": loss("terminals", ("desk/bundle.py", '            "max=64",\n', "")),
+    "a verifying desk's copy": loss("own-superblock", ("desk/room/rootfs.py", "self.shown.get(layer, layer)", "layer")),
+    "the limit of terminals": loss("terminals", ("desk/wall/container/bundle.py", '            "max=64",\n', "")),
 }
 """Those that a normal run of the tests can afford."""
 SLOW = {
-    "a mask": loss("proc-masks", ("desk/bundle.py", "modules locks partitions", "modules partitions")),
+    "a mask": loss("proc-masks", ("desk/wall/container/bundle.py", "modules locks partitions", "modules partitions")),
     "the network namespace": loss(
         "namespaces root-inside loopback-only gate-inside gate-refuses gate-stays no-way-out host-sockets",
-        ("desk/bundle.py", '                {"type": "network", "path": room.netns},\n', ""),
+        ("desk/wall/container/bundle.py", '                {"type": "network", "path": room.netns},\n', ""),
         PROOF,
     ),
     "the ipc namespace": loss(
-        "namespaces root-inside", ("desk/bundle.py", '"pid", "ipc", "uts"', '"pid", "uts"'), PROOF
+        "namespaces root-inside", ("desk/wall/container/bundle.py", '"pid", "ipc", "uts"', '"pid", "uts"'), PROOF
     ),
     "own device nodes": loss(
-        "device-nodes", ("desk/bundle.py", 'mount("/dev", "bind", room.dev', 'mount("/dev", "bind", "/dev"')
+        "device-nodes",
+        ("desk/wall/container/bundle.py", 'mount("/dev", "bind", room.dev', 'mount("/dev", "bind", "/dev"'),
     ),
     "the memory limit": loss(
         "memory",
@@ -76,10 +81,14 @@ SLOW = {
     ),
     "the core limit": loss(
         "resource-limits",
-        ("desk/bundle.py", "for name, most in LIMITS.items()", 'for name, most in {**LIMITS, "CORE": 0}.items()'),
+        (
+            "desk/wall/container/bundle.py",
+            "for name, most in LIMITS.items()",
+            'for name, most in {**LIMITS, "CORE": 0}.items()',
+        ),
     ),
     "the disk's limit": loss(
-        "disk", ("desk/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0", "LIMIT_MAX_REFERENCED, most * 99, 0")
+        "disk", ("desk/room/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0", "LIMIT_MAX_REFERENCED, most * 99, 0")
     ),
     "the CPU quota": loss(
         "cpu",
@@ -88,45 +97,55 @@ SLOW = {
     ),
     "the freezer": loss("freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
     "the deadline": loss(
-        "deadline", ("desk/keeper.py", "if at <= now():", "if at <= now() and self.held[desk].runtime:")
+        "deadline", ("desk/keeper/keeper.py", "if at <= now():", "if at <= now() and self.held[desk].runtime:")
     ),
     "no new privileges": loss(
         "no-new-privileges root-inside",
-        ("desk/bundle.py", '"noNewPrivileges": True', '"noNewPrivileges": False'),
+        ("desk/wall/container/bundle.py", '"noNewPrivileges": True', '"noNewPrivileges": False'),
         PROOF,
     ),
     "an owner for the user namespace": loss(
-        "own-charges signals", ("desk/room.py", "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)")
+        "own-charges signals",
+        ("desk/room/room.py", "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)"),
     ),
-    "own sys": loss("own-sys", ("desk/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')),
+    "own sys": loss(
+        "own-sys", ("desk/wall/container/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')
+    ),
     "a read-only /proc/sys": loss(
-        "read-only", ("desk/bundle.py", '"readonlyPaths": ["/proc/sys"]', '"readonlyPaths": []')
+        "read-only", ("desk/wall/container/bundle.py", '"readonlyPaths": ["/proc/sys"]', '"readonlyPaths": []')
     ),
     "an own boot id": loss(
         "own-identity",
         (
-            "desk/bundle.py",
+            "desk/wall/container/bundle.py",
             'mount("/proc/sys/kernel/random/boot_id", "bind"',
             'mount("/run/boot_id", "bind"',
         ),
     ),
     "an own machine id": loss(
         "own-identity",
-        ("desk/seed.py", 'f"{os.urandom(16).hex()}\\n".encode()', 'Path("/etc/machine-id").read_bytes()'),
+        ("desk/room/identity.py", 'f"{os.urandom(16).hex()}\\n".encode()', 'Path("/etc/machine-id").read_bytes()'),
     ),
     "an own host name": loss(
-        "host-name", ("desk/bundle.py", '"hostname": room.desk[:12]', '"hostname": __import__("os").uname().nodename')
+        "host-name",
+        (
+            "desk/wall/container/bundle.py",
+            '"hostname": room.desk[:12]',
+            '"hostname": __import__("os").uname().nodename',
+        ),
     ),
-    "a clean environment": loss("environment", ("desk/bundle.py", '"USER": "user",', '"USER": "user", "SECRET": "x",')),
+    "a clean environment": loss(
+        "environment", ("desk/wall/container/bundle.py", '"USER": "user",', '"USER": "user", "SECRET": "x",')
+    ),
     "pipes for the runtime": loss(
         "open-files",
         (
-            "desk/launch.py",
+            "desk/wall/container/crun.py",
             "((stdin_r, 0), (console_w, 1)",
             '((os.open(room.folder / "bundle/config.json", os.O_RDONLY), 0), (console_w, 1)',
         ),
     ),
-    "neutral paths": loss("host-paths", ("desk/layers.py", "upperdir=w/up,", "upperdir={self.folder}/w/up,")),
+    "neutral paths": loss("host-paths", ("desk/room/rootfs.py", "upperdir=w/up,", "upperdir={self.folder}/w/up,")),
     "flags on layers": loss(
         "layer-flags", ("linux/syscalls.py", "attributes | ATTR_NOSUID | ATTR_NODEV |", "attributes | ATTR_NOSUID |")
     ),
@@ -135,12 +154,16 @@ SLOW = {
     ),
     "splice refused": loss(
         "unneeded-calls page-cache-flaws",
-        ("desk/seccomp.py", 'refuse("splice tee vmsplice", errno.EINVAL)', 'allow("splice tee vmsplice")'),
+        (
+            "desk/wall/container/seccomp.py",
+            'refuse("splice tee vmsplice", errno.EINVAL)',
+            'allow("splice tee vmsplice")',
+        ),
     ),
     "namespaces of clone refused": loss(
         "namespace-calls page-cache-flaws",
         (
-            "desk/seccomp.py",
+            "desk/wall/container/seccomp.py",
             "NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000,",
             "NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000,",
         ),
@@ -148,16 +171,16 @@ SLOW = {
     "socket families refused": loss(
         "socket-families page-cache-flaws",
         (
-            "desk/seccomp.py",
+            "desk/wall/container/seccomp.py",
             "for test in all_but(0, [UNIX, INET, INET6, NETLINK])]",
             "for test in all_but(0, [UNIX, INET, INET6, NETLINK, 38])] + [allow('socket', equal(0, 38))]",
         ),
     ),
-    "socket options refused": loss("socket-options", ("desk/seccomp.py", "TCP: (31,),", "TCP: (99,),")),
+    "socket options refused": loss("socket-options", ("desk/wall/container/seccomp.py", "TCP: (31,),", "TCP: (99,),")),
     "pid 1 untraced": loss(
         "call-arguments",
         (
-            "desk/seccomp.py",
+            "desk/wall/container/seccomp.py",
             '        refuse("ptrace", errno.EPERM, equal(1, 1)),\n',
             '        allow("ptrace", equal(1, 1)),\n',
         ),
@@ -168,7 +191,11 @@ SLOW = {
     ),
     "a bound on capabilities": loss(
         "capabilities root-inside",
-        ("desk/bundle.py", '{**held, "inheritable": []', '{**held, "bounding": ["CAP_SYS_ADMIN"], "inheritable": []'),
+        (
+            "desk/wall/container/bundle.py",
+            '{**held, "inheritable": []',
+            '{**held, "bounding": ["CAP_SYS_ADMIN"], "inheritable": []',
+        ),
         PROOF,
     ),
     "any core limit": loss("core-dumps resource-limits", ("desk/rlimits.py", "CORE_LIMIT = 1", "CORE_LIMIT = 1 << 40")),
@@ -178,7 +205,7 @@ SLOW = {
     "a whole burn": loss(
         "burnt",
         (
-            "desk/burning.py",
+            "desk/keeper/burn.py",
             "state.clear_runtime(self.settings, held.room.desk) + held.room.clear()",
             "held.room.clear()",
         ),
@@ -186,24 +213,36 @@ SLOW = {
     "any filter": loss(
         "filter root-inside namespace-calls unneeded-calls call-arguments socket-families socket-options "
         "page-cache-flaws 32-bit-calls",
-        ("desk/bundle.py", '{"annotations": {room.annotation: room.filter}} if room.filter else {}', "{}"),
-        ("desk/bundle.py", '            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),\n', ""),
+        (
+            "desk/wall/container/bundle.py",
+            '{"annotations": {room.annotation: room.filter}} if room.filter else {}',
+            "{}",
+        ),
+        (
+            "desk/wall/container/bundle.py",
+            '            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),\n',
+            "",
+        ),
         PROOF,
     ),
     "one architecture": loss(
         "32-bit-calls",
         (
-            "desk/seccomp.py",
+            "desk/wall/container/seccomp.py",
             "[ARCHITECTURES[machine]]",
             '[ARCHITECTURES[machine], {"aarch64": "SCMP_ARCH_ARM", "x86_64": "SCMP_ARCH_X86"}[machine]]',
         ),
     ),
     "the whole filter": loss(
         "namespace-calls unneeded-calls call-arguments socket-families socket-options page-cache-flaws",
-        ("desk/seccomp.py", '        "defaultAction": "SCMP_ACT_ERRNO",', '        "defaultAction": "SCMP_ACT_ALLOW",'),
-        ("desk/seccomp.py", '        "defaultErrnoRet": errno.ENOSYS,\n', ""),
         (
-            "desk/seccomp.py",
+            "desk/wall/container/seccomp.py",
+            '        "defaultAction": "SCMP_ACT_ERRNO",',
+            '        "defaultAction": "SCMP_ACT_ALLOW",',
+        ),
+        ("desk/wall/container/seccomp.py", '        "defaultErrnoRet": errno.ENOSYS,\n', ""),
+        (
+            "desk/wall/container/seccomp.py",
             '"syscalls": [*rules, refuse(REFUSED, errno.EPERM)],',
             '"syscalls": [refuse("nfsservctl", 1)],',
         ),
@@ -211,7 +250,7 @@ SLOW = {
     "the link's end": loss(
         "one-caller",
         (
-            "desk/keeper.py",
+            "desk/keeper/keeper.py",
             "        room.hang_up()\n        os.close(held.console)\n",
             "        os.close(held.console)\n",
         ),

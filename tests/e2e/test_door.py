@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
 from hotdesk.linux import uids

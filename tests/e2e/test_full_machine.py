@@ -16,10 +16,10 @@ import anyio.lowlevel
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.keeper_client import KeeperClient
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.keeper.spawn import Started, encode_settings
+from hotdesk.desk.owner.keeper_client import KeeperClient
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.desk.spawn import Started, encode_settings
 from hotdesk.errors import DeskGone, HostError, HotdeskError
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
@@ -31,7 +31,7 @@ import itertools, sys, time
 real, turns = time.time, itertools.count()
 time.time = lambda: real() + (-1) ** next(turns) * 1e8
 sys.path.insert(0, sys.argv[2])
-from hotdesk.desk import keeper
+from hotdesk.desk.keeper import keeper
 keeper.main()
 """
 

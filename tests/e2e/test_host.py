@@ -16,10 +16,10 @@ import pytest
 import hotdesk
 from hotdesk import blocking
 from hotdesk.config import Config
-from hotdesk.desk import state
-from hotdesk.desk.control import controlled
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.remote import remote_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec, as_id, new_id
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.host import Host, borrow, burn, control_path

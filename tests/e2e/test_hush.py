@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.kept import hush
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.keeper_handle import hush
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, FileError
 from hotdesk.host import Host

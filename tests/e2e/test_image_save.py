@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import saving
 from hotdesk.desk.image import store
 from hotdesk.desk.image.image import Image, find
+from hotdesk.desk.keeper import capture
 from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
 from tests.e2e.conftest import Hotdesk
@@ -80,7 +80,7 @@ def test_a_saved_image_shows_what_its_desk_saw(settings: Config, name: str, tmp_
     over(base, tmp_path / "desk", CHANGE)
     fd = os.open(tmp_path / "desk/up", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        saving.save(settings, fd, base, name, "i" + "a" * 20)
+        capture.save(settings, fd, base, name, "i" + "a" * 20)
     finally:
         os.close(fd)
     image = find(settings.images, name)

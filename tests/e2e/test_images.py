@@ -10,7 +10,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.image import image
-from hotdesk.desk.oci import SESSION
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.host import Host
 

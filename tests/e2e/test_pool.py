@@ -19,10 +19,10 @@ import pytest
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
 from hotdesk.desk.image import image
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import remote_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, ImageError
 from hotdesk.host import Host, borrow, control_path
@@ -434,6 +434,6 @@ BURY = """
 import anyio, sys
 from pathlib import Path
 from hotdesk.config import Config
-from hotdesk.desk.oci import bury
+from hotdesk.desk.owner.runtime import bury
 anyio.run(bury, Config(run=Path(sys.argv[1]), lib=Path(sys.argv[2]), images=Path(sys.argv[3])))
 """

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.container
 LEAVE_A_LAYER = """
 import sys
 from pathlib import Path
-from hotdesk.desk import disk
+from hotdesk.desk.room import disk
 from hotdesk.linux import syscalls as kernel
 kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import state
-from hotdesk.desk.remote import RemoteRuntime, remote_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, SnapshotId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.host import Host, borrow, control_path

@@ -23,7 +23,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.unwalled import programs_at, strike
+from hotdesk.desk.wall.local.handle import programs_at, strike
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import (
     Acted,

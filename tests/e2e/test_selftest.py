@@ -60,7 +60,7 @@ class Loss:
     edits: tuple[tuple[str, str, str], ...]
 
 
-PROOF = ("desk/proof.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+PROOF = ("desk/wall/container/prove.py", "while wrong := flaws(", "while wrong := [] and flaws(")
 """The keeper itself refuses a desk without a network of its own; without its proof the canaries get to see one."""
 REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
 LOOPBACK = "    syscalls.raise_loopback()\n"
@@ -70,7 +70,7 @@ QUICK = {
         "raw-ip dns ipv6 udp-443 metadata another-desk",
         (
             (
-                "desk/room.py",
+                "desk/room/room.py",
                 LOOPBACK,
                 LOOPBACK + '    for version in ("-4", "-6"):\n'
                 '        argv = ["ip", version, "route", "add", "local", "default", "dev", "lo"]\n'
@@ -81,7 +81,7 @@ QUICK = {
     "a network of its own": Loss(
         "metadata host-loopback host-sockets connect-loopback connect-unlisted another-sni another-host swapped "
         "scrubbed",
-        (("desk/bundle.py", '                {"type": "network", "path": room.netns},\n', ""), PROOF),
+        (("desk/wall/container/bundle.py", '                {"type": "network", "path": room.netns},\n', ""), PROOF),
     ),
     "no CONNECT to loopback": Loss(
         "connect-loopback", (("door/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "127.0.0.1":'),)
@@ -106,14 +106,16 @@ SLOW = {
         "dns",
         (
             (
-                "desk/room.py",
+                "desk/room/room.py",
                 LOOPBACK,
                 LOOPBACK + "    global resolver\n    resolver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
                 '    resolver.bind(("127.0.0.1", 53))\n',
             ),
         ),
     ),
-    "no names": Loss("dns", (("desk/seed.py", "\\n::1 localhost\\n", "\\n::1 localhost\\n192.0.2.7 example.com\\n"),)),
+    "no names": Loss(
+        "dns", (("desk/room/identity.py", "\\n::1 localhost\\n", "\\n::1 localhost\\n192.0.2.7 example.com\\n"),)
+    ),
     "only what is listed": Loss(
         "metadata connect-loopback connect-unlisted", (("door/policy.py", REACHABLE, "        if host:"),)
     ),
@@ -132,7 +134,7 @@ SLOW = {
     ),
     "the door's certificate": Loss(
         "another-host swapped scrubbed",
-        (("desk/seed.py", 'believed + b"\\n" + ca.encode()', 'believed + b"\\n"'),),
+        (("desk/room/identity.py", 'believed + b"\\n" + ca.encode()', 'believed + b"\\n"'),),
     ),
     "the canaries' number": Loss(
         ALL, (("../hotdesk_guest/canaries.py", '"nonce":"{nonce}"', '"nonce":"{nonce[1:]}"'),)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import guest_code, image
+from hotdesk.desk.keeper import state
 from hotdesk.hands import novnc
 from hotdesk.linux import uids
 

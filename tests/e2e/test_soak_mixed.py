@@ -15,8 +15,8 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
-from hotdesk.desk.oci import ContainerRuntime, bury
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.runtime import ContainerRuntime, bury
 from hotdesk.desk.seam import Desk, SnapshotId, Spec
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk.host import Host

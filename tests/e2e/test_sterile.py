@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import image, sterile, sterilize
-from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import ImageError
 from hotdesk.host import Host

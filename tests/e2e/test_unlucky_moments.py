@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.channel import SILENCE
 from hotdesk.desk.image import image
-from hotdesk.desk.link import SILENT_SECONDS, Link
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.link.channel import SILENCE
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import SILENT_SECONDS, Link
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk.host import Host

@@ -15,9 +15,9 @@ import pytest
 from asyncvnc import Client, UpdateType, connect
 
 from hotdesk.config import Config
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import SESSION
-from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.remote import RemoteRuntime
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import BriefError

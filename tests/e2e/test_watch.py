@@ -17,8 +17,8 @@ import pytest
 from hotdesk import config
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.kept import Kept
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.keeper_handle import Kept
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
 from hotdesk.hands.seat import DeskSeat

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 
 from hotdesk.desk.image import guest_code
-from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import Size, new_id
 from hotdesk.linux.sockets import accept, send
 from hotdesk_guest import wire

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.relay import relay
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.lend import relay
+from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.linux.sockets import receive, send

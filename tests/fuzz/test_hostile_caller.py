@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.remote import Lent, RemoteRuntime
+from hotdesk.desk.owner.remote import Lent, RemoteRuntime
 from hotdesk.desk.seam import Desk, Spec, Usage, new_id
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.host import Host, control_path

@@ -15,12 +15,12 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.channel import Channel
-from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.linked_process import LinkedProcess
+from hotdesk.desk.link.channel import Channel
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.link.process import LinkedProcess
+from hotdesk.desk.owner.transfer import Fetch
 from hotdesk.desk.seam import Change, Done, Entry, Running, Size, new_id
-from hotdesk.desk.transfer import Fetch
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk_guest import wire
 from tests.fuzz.conftest import Seeds

@@ -13,8 +13,8 @@ from random import Random
 import anyio
 import pytest
 
-from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.linux.sockets import receive, send

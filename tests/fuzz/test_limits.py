@@ -14,13 +14,13 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.control import BODY_LIMIT
-from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import container_runtime
-from hotdesk.desk.remote import ANSWER_LIMIT, RemoteRuntime
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.owner.control import BODY_LIMIT
+from hotdesk.desk.owner.remote import ANSWER_LIMIT, RemoteRuntime
+from hotdesk.desk.owner.runtime import container_runtime
+from hotdesk.desk.owner.transfer import BYTES, Fetch
 from hotdesk.desk.seam import Entry, Spec, new_id
-from hotdesk.desk.transfer import BYTES, Fetch
 from hotdesk.errors import BriefError, FileError, HotdeskError, KeeperError, LinkError
 from hotdesk.host import Host, control_path
 from hotdesk.ipc.tasks import background

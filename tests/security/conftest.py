@@ -18,7 +18,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.image import image
-from hotdesk.desk.oci import ContainerRuntime, container_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Process, Spec
 from tests.origins import Origin
 from tests.security import secret_room

@@ -41,16 +41,24 @@ def each(test: str, shape: str, values: Iterable[object]) -> tuple[str, ...]:
     return tuple(f"{test}[{shape.format(value)}]" for value in values)
 
 
-SECCOMP, BUNDLE, PROOF = "hotdesk/desk/seccomp.py", "hotdesk/desk/bundle.py", "hotdesk/desk/proof.py"
-ROOM, KEEPER, CGROUP = "hotdesk/desk/room.py", "hotdesk/desk/keeper.py", "hotdesk/linux/cgroup.py"
-TRANSFER, LINKED, OCI = "hotdesk/desk/transfer.py", "hotdesk/desk/linked.py", "hotdesk/desk/oci.py"
-KERNEL, UIDS, DISK = "hotdesk/linux/syscalls.py", "hotdesk/linux/uids.py", "hotdesk/desk/disk.py"
-BTRFS, LAYERS, SEED = "hotdesk/desk/btrfs.py", "hotdesk/desk/layers.py", "hotdesk/desk/seed.py"
-DOORMAN, DOOR, CONFINE = "hotdesk/desk/doorman.py", "hotdesk/door/process.py", "hotdesk/linux/landlock.py"
+SECCOMP, BUNDLE, PROOF = (
+    "hotdesk/desk/wall/container/seccomp.py",
+    "hotdesk/desk/wall/container/bundle.py",
+    "hotdesk/desk/wall/container/prove.py",
+)
+ROOM, KEEPER, CGROUP = "hotdesk/desk/room/room.py", "hotdesk/desk/keeper/keeper.py", "hotdesk/linux/cgroup.py"
+TRANSFER, LINKED, OCI = "hotdesk/desk/owner/transfer.py", "hotdesk/desk/link/desk.py", "hotdesk/desk/owner/runtime.py"
+KERNEL, UIDS, DISK = "hotdesk/linux/syscalls.py", "hotdesk/linux/uids.py", "hotdesk/desk/room/disk.py"
+BTRFS, LAYERS, SEED = "hotdesk/desk/room/btrfs.py", "hotdesk/desk/room/rootfs.py", "hotdesk/desk/room/identity.py"
+DOORMAN, DOOR, CONFINE = "hotdesk/desk/keeper/services.py", "hotdesk/door/process.py", "hotdesk/linux/landlock.py"
 CELL = "hotdesk/linux/jail.py"
-STATE, AGENT = "hotdesk/desk/state.py", "hotdesk_guest/agent.py"
-BURNING, LAUNCH, CHANNEL = "hotdesk/desk/burning.py", "hotdesk/desk/launch.py", "hotdesk/desk/channel.py"
-PROCESS = "hotdesk/desk/linked_process.py"
+STATE, AGENT = "hotdesk/desk/keeper/state.py", "hotdesk_guest/agent.py"
+BURNING, LAUNCH, CHANNEL = (
+    "hotdesk/desk/keeper/burn.py",
+    "hotdesk/desk/wall/container/crun.py",
+    "hotdesk/desk/link/channel.py",
+)
+PROCESS = "hotdesk/desk/link/process.py"
 
 CALL = "test_kernel_attacks.py::test_a_call_is_answered_as_the_rules_say"
 PRIVILEGE = "test_process_attacks.py::test_a_process_has_no_privilege"
@@ -507,7 +515,7 @@ PROCESSES = (
         "an end to every wait",
         (
             Removal(CHANNEL, "SILENCE = 60.0", "SILENCE = 600.0"),
-            Removal("hotdesk/desk/link.py", "SILENT_SECONDS = 60.0", "SILENT_SECONDS = 600.0"),
+            Removal("hotdesk/desk/link/link.py", "SILENT_SECONDS = 60.0", "SILENT_SECONDS = 600.0"),
         ),
         ("test_process_attacks.py::test_every_wait_for_a_stalled_guest_has_an_end",),
     ),
@@ -790,7 +798,11 @@ FILES = (
     ),
     Guard(
         "an empty environment",
-        (Removal("hotdesk/desk/spawn.py", '            {"PATH": os.defpath},\n', "            dict(os.environ),\n"),),
+        (
+            Removal(
+                "hotdesk/desk/keeper/spawn.py", '            {"PATH": os.defpath},\n', "            dict(os.environ),\n"
+            ),
+        ),
         (f"{FACTS}::test_no_variable_of_the_host_comes_in",),
     ),
     Guard(
@@ -827,7 +839,7 @@ LINK = (
         "a keeper that waits for no port",
         (
             Removal("hotdesk/desk/loopback.py", "poll.poll(0)", "poll.poll(10)"),
-            Removal("hotdesk/desk/kept.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
+            Removal("hotdesk/desk/owner/keeper_handle.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
         ),
         (f"{NEIGHBOUR}::test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting",),
     ),
@@ -840,7 +852,9 @@ LINK = (
         "a control socket for its owner's user",
         (
             Removal(
-                "hotdesk/desk/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if peer(sock):"
+                "hotdesk/desk/owner/control.py",
+                "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):",
+                "if peer(sock):",
             ),
         ),
         (f"{NEIGHBOUR}::test_an_owner_hangs_up_on_another_user_even_at_an_open_socket",),
@@ -849,7 +863,7 @@ LINK = (
         "what is the operator's, at a shared socket",
         (
             Removal(
-                "hotdesk/desk/control.py",
+                "hotdesk/desk/owner/control.py",
                 "if self.everyone and (scope.names or scope.grants or scope.anywhere):",
                 "if False:",
             ),
@@ -969,7 +983,7 @@ ENDS = (
     ),
     Guard(
         "an end by the next keeper",
-        (Removal("hotdesk/desk/reap.py", "for desk in state.orphans(settings):", "for desk in list[str]():"),),
+        (Removal("hotdesk/desk/keeper/reap.py", "for desk in state.orphans(settings):", "for desk in list[str]():"),),
         (f"{LIFE}::test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_keeper",),
     ),
     Guard(
@@ -1086,7 +1100,11 @@ COPIES = (
     ),
     Guard(
         "kinds that we know",
-        (Removal("hotdesk/desk/answers.py", '(str(value.get("kind")), "other")', '(str(value.get("kind")), "file")'),),
+        (
+            Removal(
+                "hotdesk/desk/link/replies.py", '(str(value.get("kind")), "other")', '(str(value.get("kind")), "file")'
+            ),
+        ),
         (*cases(LIE, "/odd"), "test_transfer_attacks.py::test_devices_of_an_image_do_not_come_out"),
     ),
     Guard(
@@ -1129,8 +1147,12 @@ CLEAN = (
     Guard(
         "a pool that knows who verifies",
         (
-            Removal("hotdesk/desk/pool.py", "image, spec.sterile, proven", "image, False, proven"),
-            Removal("hotdesk/desk/upkeep.py", "if request.spec.sterile != held.spec.sterile:", "if request.port < 0:"),
+            Removal("hotdesk/desk/owner/pool.py", "image, spec.sterile, proven", "image, False, proven"),
+            Removal(
+                "hotdesk/desk/keeper/operations.py",
+                "if request.spec.sterile != held.spec.sterile:",
+                "if request.port < 0:",
+            ),
         ),
         ("test_sterile_attacks.py::test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies",),
     ),

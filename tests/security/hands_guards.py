@@ -203,9 +203,9 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "programs while a person drives",
         (
             Removal(
-                "hotdesk/desk/upkeep.py",
-                "        room.cgroup.hush([pid for pid in room.cgroup.loud() if not spared.runs(pid, stays)])\n",
-                "        room.cgroup.hush([pid for pid in () if not spared.runs(pid, stays)])\n",
+                "hotdesk/desk/keeper/operations.py",
+                "        room.cgroup.hush([pid for pid in room.cgroup.loud() if not screen_programs.runs(pid, stays)])\n",
+                "        room.cgroup.hush([pid for pid in () if not screen_programs.runs(pid, stays)])\n",
             ),
         ),
         (f"{HANDS}::test_programs_stand_still_and_tools_are_refused_while_a_person_drives",),
@@ -219,7 +219,9 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "readers that are dismissed",
         (
             Removal(
-                "hotdesk/desk/readers.py", "            os.kill(self.pids[name], signal.SIGKILL)", "            pass"
+                "hotdesk/desk/keeper/readers.py",
+                "            os.kill(self.pids[name], signal.SIGKILL)",
+                "            pass",
             ),
         ),
         (f"{HANDS}::test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat",),

@@ -16,7 +16,7 @@ from tests.security.guards import (
 )
 
 ROOT, PAUSE = "test_root_attacks.py", "test_pause_attacks.py"
-ROOTS, LEDGER, UPKEEP = "hotdesk/desk/roots.py", "hotdesk/desk/root.py", "hotdesk/desk/upkeep.py"
+ROOTS, LEDGER, UPKEEP = "hotdesk/desk/keeper/root.py", "hotdesk/desk/owner/root.py", "hotdesk/desk/keeper/operations.py"
 ACTS = "hotdesk_guest/acts.py"
 WAYS = ("owner", "sudo")
 LIE = f"{ROOT}::test_a_lying_root_harms_only_itself"
@@ -91,8 +91,8 @@ GUARDS_OF_ROOT: tuple[Guard, ...] = (
         (
             Removal(
                 ROOTS,
-                "        try:\n            wrong = proof.flaws(",
-                '        try:\n            __import__("time").sleep(1)\n            wrong = proof.flaws(',
+                "        try:\n            wrong = prove.flaws(",
+                '        try:\n            __import__("time").sleep(1)\n            wrong = prove.flaws(',
             ),
         ),
         (f"{ROOT}::test_a_root_that_never_looks_right_keeps_nobody_waiting",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal, cases
 
 SAVE = "test_save_attacks.py"
-COPY, CONTENT, SAVING = "hotdesk/desk/image/copy.py", "hotdesk/desk/image/content.py", "hotdesk/desk/saving.py"
+COPY, CONTENT, SAVING = "hotdesk/desk/image/copy.py", "hotdesk/desk/image/content.py", "hotdesk/desk/keeper/capture.py"
 BENEATH = "hotdesk/linux/openat2.py"
 KEPT = f"{SAVE}::test_no_attribute_with_a_meaning_outside_is_kept"
 

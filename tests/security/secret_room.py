@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read

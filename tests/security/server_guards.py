@@ -287,7 +287,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "filters a keeper made",
-        "hotdesk/desk/filters.py",
+        "hotdesk/desk/wall/container/filter_cache.py",
         "            if os.fstat(file.fileno()).st_uid != uids.KEEPER:\n",
         "            if False:\n",
         f"{SERVER}a_filter_that_a_server_wrote_is_not_taken",

@@ -5,9 +5,13 @@ from __future__ import annotations
 from tests.security.guards import BTRFS, LAYERS, OCI, ROOM, SEED, Guard, Removal, each
 
 SNAPSHOT = "test_snapshot_attacks.py"
-BENEATH, REBOOTS, UPKEEP = "hotdesk/linux/openat2.py", "hotdesk/desk/reboots.py", "hotdesk/desk/upkeep.py"
-OPENING, POOL, REQUEST = "hotdesk/desk/opening.py", "hotdesk/desk/pool.py", "hotdesk/desk/request.py"
-CONTROL, KEPT = "hotdesk/desk/control.py", "hotdesk/desk/kept.py"
+BENEATH, REBOOTS, UPKEEP = (
+    "hotdesk/linux/openat2.py",
+    "hotdesk/desk/keeper/reboot.py",
+    "hotdesk/desk/keeper/operations.py",
+)
+OPENING, POOL, REQUEST = "hotdesk/desk/keeper/open.py", "hotdesk/desk/owner/pool.py", "hotdesk/desk/request.py"
+CONTROL, KEPT = "hotdesk/desk/owner/control.py", "hotdesk/desk/owner/keeper_handle.py"
 LINK = f"{SNAPSHOT}::test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere"
 PLACE = f"{SNAPSHOT}::test_whatever_is_in_the_place_of_a_forks_own_files_gives_way"
 BURIED = f"{SNAPSHOT}::test_what_is_in_the_way_keeps_no_keeper_waiting_and_harms_only_the_fork"
@@ -18,7 +22,7 @@ ANYTHING = Removal(
     REQUEST, "    if not isinstance(value, str) or not SNAPSHOT_SHAPE.fullmatch(value):\n", "    if value == 0:\n"
 )
 UNPLANTED = Removal(
-    LAYERS, "        seed.plant(upper, files)\n", "        seed.plant(upper, {} if source else files)\n"
+    LAYERS, "        identity.plant(upper, files)\n", "        identity.plant(upper, {} if source else files)\n"
 )
 OVERWRITTEN = (
     Removal(

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError
 from tests.security.conftest import Attack, Open

@@ -22,7 +22,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.door import framing, target
 from hotdesk.door.exchange import Forward, Place

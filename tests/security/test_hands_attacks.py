@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.hands import packages

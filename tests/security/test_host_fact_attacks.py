@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import trust
+from hotdesk.desk import door_files
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Init, Open
 
@@ -128,9 +128,9 @@ async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: A
 
 async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
-    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *trust.closed_environment()}
+    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *door_files.closed_environment()}
     assert set(told["environ"]) - standard <= {"HOTDESK_PROCESS", "PWD", "LC_CTYPE"}
-    assert trust.closed_environment().items() <= told["environ"].items()
+    assert door_files.closed_environment().items() <= told["environ"].items()
     first = Path(f"/proc/{init(settings, desk)}/environ").read_bytes().split(b"\0")
     assert {pair.partition(b"=")[0].decode() for pair in first if pair} == standard
     keeper = parent(init(settings, desk))

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux import uids
@@ -33,7 +33,7 @@ import json, sys
 import anyio
 from pathlib import Path
 from hotdesk.config import Config
-from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import HotdeskError
 

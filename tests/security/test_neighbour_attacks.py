@@ -19,10 +19,10 @@ import pytest
 
 from hotdesk.brief import Grant, Scope
 from hotdesk.config import Config
-from hotdesk.desk.control import controlled
 from hotdesk.desk.image import image
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import remote_runtime
+from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.remote import remote_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.host import Host, control_path

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.linux import uids
 from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows

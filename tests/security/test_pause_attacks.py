@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux.cgroup import Cgroup, here

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
 from hotdesk.linux import uids

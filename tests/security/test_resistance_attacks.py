@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here

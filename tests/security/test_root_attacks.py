@@ -17,8 +17,8 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import root as roots
-from hotdesk.desk.oci import ContainerRuntime, container_runtime
+from hotdesk.desk.owner import root as roots
+from hotdesk.desk.owner.runtime import ContainerRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Event, RootActEnded, to_json

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import saving, seed
 from hotdesk.desk.image import store
 from hotdesk.desk.image.copy import Limits
 from hotdesk.desk.image.image import Image, find, ls
+from hotdesk.desk.keeper import capture
+from hotdesk.desk.room import identity
 from hotdesk.door import ca
 from hotdesk.errors import ImageError
 from hotdesk.linux import syscalls
@@ -48,7 +49,7 @@ def saved(upper: Path) -> Save:
     def save() -> Image:
         fd = os.open(upper, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            saving.save(config, fd, "base", "mine", DESK)
+            capture.save(config, fd, "base", "mine", DESK)
         finally:
             os.close(fd)
         return find(images, "mine")
@@ -164,7 +165,7 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
     def save() -> Image:
         fd = os.open(upper, os.O_RDONLY)
         try:
-            saving.save(config, fd, "base", "mine", DESK)
+            capture.save(config, fd, "base", "mine", DESK)
         finally:
             os.close(fd)
         return find(config.images, "mine")
@@ -184,7 +185,7 @@ def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, s
 
 def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:
     authority = ca.new_authority(DESK, ca.utc_now()).certificate_pem.decode()
-    for path, data in (seed.trusting(authority) | {"etc/machine-id": b"0" * 32}).items():
+    for path, data in (identity.trusting(authority) | {"etc/machine-id": b"0" * 32}).items():
         (upper / path).parent.mkdir(parents=True, exist_ok=True)
         (upper / path).write_bytes(data)
     assert [path for path in saved().layers[0].rglob("*") if not path.is_dir()] == []

@@ -26,7 +26,7 @@ import pytest
 import zstandard
 
 from hotdesk.brief import scope_json
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError
 from hotdesk.linux import uids

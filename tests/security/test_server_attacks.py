@@ -32,7 +32,7 @@ from hotdesk.api.starter import spawn, started
 from hotdesk.api.starting import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
 from hotdesk.cli.carrying import Chosen
 from hotdesk.config import Config, for_tenant
-from hotdesk.desk.filters import Filters
+from hotdesk.desk.wall.container.filter_cache import Filters
 from hotdesk.errors import BriefError
 from hotdesk.job import papers
 from hotdesk.linux import private_files

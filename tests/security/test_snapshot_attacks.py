@@ -12,10 +12,10 @@ import pytest
 
 from hotdesk.brief import CLOSED
 from hotdesk.config import MIB, Config
-from hotdesk.desk.control import controlled
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import RemoteRuntime, remote_runtime
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.remote import RemoteRuntime, remote_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import image, sterile, sterilize
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Craft, Owning
 

@@ -16,11 +16,11 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.control import controlled
 from hotdesk.desk.image import image
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.transfer import Fetch, get, put
 from hotdesk.desk.seam import Desk, Entry, Kind, Spec
-from hotdesk.desk.transfer import Fetch, get, put
 from hotdesk.errors import BriefError, FileError
 from hotdesk.host import control_path
 from tests.security.conftest import Attack, Command, Craft, Launch, Owning

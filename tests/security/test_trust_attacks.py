@@ -16,7 +16,7 @@ import anyio
 import pytest
 from cryptography import x509
 
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked

@@ -30,8 +30,8 @@ from hotdesk.cli.approve import card as card_of
 from hotdesk.cli.board import Board
 from hotdesk.cli.board.words import target
 from hotdesk.config import Ceiling, Config
-from hotdesk.desk.local import LocalRuntime, local_runtime
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.door.policy import Policy
 from hotdesk.door.scope import scope_of
 from hotdesk.door.target import Target

@@ -19,8 +19,8 @@ from hotdesk.api.e2b.answers import log
 from hotdesk.api.starting import SOCKET, file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
-from hotdesk.desk.control import Control
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.control import Control
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.errors import HotdeskError
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from hotdesk.api.quotas import QuotaError, Quotas, Taken
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.spawn import Started
 from hotdesk.desk.seam import Desk, DeskId, SnapshotId, Spec
-from hotdesk.desk.spawn import Started
 from hotdesk.host import Host
 
 

@@ -16,7 +16,7 @@ import anyio
 from hotdesk.api.quotas import Taken
 from hotdesk.api.starting import LINE, SOCKET, file_identity
 from hotdesk.config import Config
-from hotdesk.desk.spawn import MESSAGE, Started, encode_settings, pair
+from hotdesk.desk.keeper.spawn import MESSAGE, Started, encode_settings, pair
 from hotdesk.errors import BriefError, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import SOURCE, START, send_now
 

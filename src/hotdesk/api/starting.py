@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hotdesk.api import orders
 from hotdesk.config import Config, for_tenant
-from hotdesk.desk.spawn import MESSAGE, decode_settings, launch
+from hotdesk.desk.keeper.spawn import MESSAGE, decode_settings, launch
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.ipc.child import SOURCE, send_now
 from hotdesk.linux import syscalls

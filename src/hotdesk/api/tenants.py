@@ -14,7 +14,7 @@ from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.starter import Starter
 from hotdesk.config import Config, for_tenant
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.errors import HostError, HotdeskError
 
 PAUSE, LONG_PAUSE = 1.0, 30.0

@@ -7,7 +7,7 @@ import argparse
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.errors import BriefError
 from hotdesk.host import burn
 

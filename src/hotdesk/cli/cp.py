@@ -10,8 +10,8 @@ from hotdesk import config
 from hotdesk.cli.ids import begin_with, find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.desk.owner.transfer import get, put
 from hotdesk.desk.seam import ID_SHAPE, DeskId
-from hotdesk.desk.transfer import get, put
 from hotdesk.errors import BriefError
 from hotdesk.host import borrow
 from hotdesk.linux.landlock import confine

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hotdesk import config
 from hotdesk.config import Config
-from hotdesk.desk.spawn import Started, start
+from hotdesk.desk.keeper.spawn import Started, start
 
 _started: list[tuple[Config, Started]] = []
 

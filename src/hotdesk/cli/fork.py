@@ -7,7 +7,7 @@ import json
 
 from hotdesk.cli import options
 from hotdesk.cli.pause import each
-from hotdesk.desk.outside import Outside
+from hotdesk.desk.link.handle import Outside
 
 
 def add(parser: argparse.ArgumentParser) -> None:

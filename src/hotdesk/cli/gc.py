@@ -13,10 +13,10 @@ from hotdesk.cli.forget import forget_all
 from hotdesk.cli.image import say
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import store
 from hotdesk.desk.image.build import require_root
-from hotdesk.desk.oci import bury as bury_orphans
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.runtime import bury as bury_orphans
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
 from hotdesk.job.forgetting import destroy, due, strays

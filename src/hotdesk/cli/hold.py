@@ -14,8 +14,8 @@ import anyio
 from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import Unanswered, remote_runtime
+from hotdesk.desk.owner.remote import Unanswered, remote_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server

@@ -18,11 +18,11 @@ from hotdesk.cli.ids import find_desk
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned, run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import guest_code, image, recipe, sterilize, store
 from hotdesk.desk.image.build import build as build_image
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.importer import import_image
+from hotdesk.desk.keeper import state
 from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, printable
 from hotdesk.host import Host, borrow
 from hotdesk.linux.landlock import confine

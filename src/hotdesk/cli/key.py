@@ -17,7 +17,7 @@ from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import DEFAULT_TENANT, parse_seconds
-from hotdesk.desk.outbox import Outbox
+from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import raw
 from hotdesk.drive.identity import described as described_user

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.desk.outside import Outside
+from hotdesk.desk.link.handle import Outside
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 

@@ -13,8 +13,8 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant, tenant_names
-from hotdesk.desk import state
-from hotdesk.desk.remote import NotAdmitted, remote_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import NotAdmitted, remote_runtime
 from hotdesk.errors import HostError
 from hotdesk.host import server
 

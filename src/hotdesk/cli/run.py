@@ -17,8 +17,8 @@ from hotdesk.cli import FAILED, early, options
 from hotdesk.cli.parser import MAX_SECONDS
 from hotdesk.cli.terminal import follow, run_interruptible
 from hotdesk.config import Config
+from hotdesk.desk.owner.transfer import get, put
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.desk.transfer import get, put
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.event import Asked
 from hotdesk.host import Host, control_path

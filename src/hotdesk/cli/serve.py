@@ -21,8 +21,8 @@ from hotdesk.api.serving import PORT, SETTINGS, Serving
 from hotdesk.cli.shipped import shipped
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import image
+from hotdesk.desk.keeper import state
 from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"

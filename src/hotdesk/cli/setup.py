@@ -19,13 +19,13 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.image import found, say, seal
 from hotdesk.config import Config
-from hotdesk.desk import state
 from hotdesk.desk.image import image as images
 from hotdesk.desk.image import recipe, requirements
 from hotdesk.desk.image.build import build, passes
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import Machine
+from hotdesk.desk.keeper import state
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.hands import novnc
 from hotdesk.linux import uids

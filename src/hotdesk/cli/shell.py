@@ -20,8 +20,8 @@ from hotdesk.cli import options, unlock
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.run import fresh_desk
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
+from hotdesk.desk.door_files import NO_EGRESS
 from hotdesk.desk.seam import Desk, Process, Size
-from hotdesk.desk.trust import NO_EGRESS
 from hotdesk.errors import BriefError, printable
 from hotdesk.host import borrow
 from hotdesk.linux.landlock import confine

@@ -9,8 +9,8 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.pause import each
-from hotdesk.desk import state
-from hotdesk.desk.outside import Outside
+from hotdesk.desk.keeper import state
+from hotdesk.desk.link.handle import Outside
 from hotdesk.errors import DeskGone
 
 

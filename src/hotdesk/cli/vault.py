@@ -15,7 +15,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.terminal import aligned
-from hotdesk.desk.outbox import Outbox
+from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.identity import described as described_user
 from hotdesk.errors import BriefError, HostError

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.doctor import cache, inside, life, limits, machine, outside, view
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces

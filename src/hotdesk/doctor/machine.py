@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
-from hotdesk.desk import bundle, state
 from hotdesk.desk.image import requirements
+from hotdesk.desk.keeper import state
+from hotdesk.desk.wall.container import bundle
 from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable

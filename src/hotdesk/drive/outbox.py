@@ -1,11 +1,11 @@
-"""Takes what waits in the journal's outbox into its chains (`desk/outbox.py` says what, and why)."""
+"""Takes what waits in the journal's outbox into its chains (`desk/keeper/outbox.py` says what, and why)."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from hotdesk.desk.outbox import is_empty, taken
+from hotdesk.desk.keeper.outbox import is_empty, taken
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Burnt, Event, chain_of, from_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 
-from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.hands.watching import PROTOCOL
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotdesk.desk.oci import SESSION
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.errors import FileError
 from hotdesk.event import Note
 from hotdesk.hands.browser import Browser

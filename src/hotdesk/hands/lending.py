@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hotdesk.desk.control import NOTHING, respond
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.owner.control import NOTHING, respond
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError
 from hotdesk.hands.toolbox import Toolbox

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import anyio
 import anyio.lowlevel
 
-from hotdesk.desk.oci import SESSION
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
 from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, Told

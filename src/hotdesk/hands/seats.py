@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
-from hotdesk.desk.keeper_client import KeeperClient
+from hotdesk.desk.owner.keeper_client import KeeperClient
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, new_id
 from hotdesk.errors import HotdeskError

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import anyio
 
-from hotdesk.desk.clock import Clock
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.clock import Clock
+from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Desk, Process
 from hotdesk.errors import DeskError
 from hotdesk.hands.output import Said

@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hotdesk.desk.control import NOTHING, named, parse_behind, respond, switch
-from hotdesk.desk.kept import Kept, hush
-from hotdesk.desk.linked import LinkedDesk
-from hotdesk.desk.relay import join
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.lend import join
+from hotdesk.desk.owner.control import NOTHING, named, parse_behind, respond, switch
+from hotdesk.desk.owner.keeper_handle import Kept, hush
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, HotdeskError
 from hotdesk.event import Note

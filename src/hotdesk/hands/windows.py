@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import anyio
 
-from hotdesk.desk.oci import SESSION
+from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Done
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.seat import Seat

@@ -12,9 +12,9 @@ import anyio
 
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.brief.job import DRIVE, Job, placed
-from hotdesk.desk.keeper_client import BURN_SECONDS
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS
+from hotdesk.desk.owner.transfer import put
 from hotdesk.desk.seam import Desk, Entry, Spec
-from hotdesk.desk.transfer import put
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import DeskError, FileError

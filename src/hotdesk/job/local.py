@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.local import LocalRuntime, local_runtime
 from hotdesk.desk.seam import Desk, DeskId, Spec
+from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Event, Note, chain_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk.config import Config
-from hotdesk.desk.remote import Unanswered, remote_runtime
+from hotdesk.desk.owner.remote import Unanswered, remote_runtime
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked
 from hotdesk.host import server

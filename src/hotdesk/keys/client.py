@@ -15,7 +15,7 @@ import anyio
 
 from hotdesk.brief import Scope, scope_json
 from hotdesk.config import Config
-from hotdesk.desk.keeper_client import ERRORS
+from hotdesk.desk.owner.keeper_client import ERRORS
 from hotdesk.desk.seam import Spec
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError, HotdeskError, KeeperError

@@ -12,8 +12,8 @@ import anyio
 from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
 from hotdesk.config import Config
 from hotdesk.desk.image.image import find
-from hotdesk.desk.keeper_client import KeeperClient
-from hotdesk.desk.pool import PROVEN_SECONDS
+from hotdesk.desk.owner.keeper_client import KeeperClient
+from hotdesk.desk.owner.pool import PROVEN_SECONDS
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
 from hotdesk.door import selftest

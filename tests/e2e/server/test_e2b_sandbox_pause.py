@@ -10,7 +10,7 @@ import pytest
 from e2b import AsyncSandbox, Sandbox, SandboxState
 from e2b.exceptions import SandboxException, SandboxNotFoundException
 
-from hotdesk.desk.state import facts
+from hotdesk.desk.keeper.state import facts
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.test_e2b_sandbox import made, wait_for
 

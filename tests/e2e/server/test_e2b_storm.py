@@ -18,7 +18,7 @@ import httpx
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from hotdesk.desk.state import facts
+from hotdesk.desk.keeper.state import facts
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.envd_raw import envelope
 

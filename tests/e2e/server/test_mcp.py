@@ -23,8 +23,8 @@ from mcp_types import CallToolResult, ImageContent
 from PIL import Image
 
 from hotdesk.config import Config
-from hotdesk.desk.control import controlled
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.drive.keep import Drive
 from hotdesk.host import Host
 from tests.e2e.conftest import PROGRAM, environment

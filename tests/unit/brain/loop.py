@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.brain.models.seam import Item, Model, Request, Results, Told
-from hotdesk.desk.local import LocalRuntime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import LocalRuntime
 from hotdesk.event import ignore
 from hotdesk.hands.exact import Exact
 from hotdesk.hands.files import Files

@@ -19,8 +19,8 @@ from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Item, Request, Results, Told
 from hotdesk.brain.models.turned import widest
 from hotdesk.brain.seam import Task
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 from hotdesk.event import ignore
 from hotdesk.hands.files import Files

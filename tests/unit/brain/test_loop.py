@@ -16,8 +16,8 @@ from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.room import SHARE
 from hotdesk.brain.seam import Ended
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import DeskError
 from hotdesk.event import ignore
 from hotdesk.hands.files import Files

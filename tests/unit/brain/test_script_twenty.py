@@ -17,8 +17,8 @@ from tests.unit.brain.loop import Loop
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.seam import Task
 from hotdesk.checks import find
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 
 FOLDER = Path(pdfs.__file__).parent
 BOOK = "Reconciliation.xlsx"

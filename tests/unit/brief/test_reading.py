@@ -19,7 +19,7 @@ from hotdesk.brief.reserved import OPERATOR_ONLY, SWITCH
 from hotdesk.cli import options
 from hotdesk.cli.parser import Parser
 from hotdesk.config import GIB
-from hotdesk.desk import local
+from hotdesk.desk.wall.local import runtime
 from hotdesk.door.scope import scope_of
 from hotdesk.errors import BriefError
 
@@ -419,7 +419,7 @@ def test_an_input_is_a_file_or_a_folder(folder: Path) -> None:
 
 def test_without_the_switch_there_is_no_local_wall(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'wall = "local"\n{LEAST}'
-    assert SWITCH == local.SWITCH
+    assert SWITCH == runtime.SWITCH
     monkeypatch.setenv(SWITCH, "1")
     assert parse_job(text.encode(), folder, scope_of).wall == "local"
     for value in ("", "0", "yes"):

@@ -7,8 +7,8 @@ import pytest
 from hotdesk.checks import find, runs
 from hotdesk.checks.command import CommandCheck
 from hotdesk.checks.runs import Run
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 
 EXPECT: dict[str, object] = {"run": ["python3", "-m", "json.tool", "{file}"], "contains": ["total"]}

@@ -13,8 +13,8 @@ from hotdesk.checks import find, runs
 from hotdesk.checks.custom import CustomCheck
 from hotdesk.checks.runs import Run
 from hotdesk.checks.seam import Verdict
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 
 CHECK = CustomCheck.expecting({"file": "checks/lines.py", "given": {"least": 2}})

@@ -14,8 +14,8 @@ from hotdesk.checks.evidence import MOST_FAULTS
 from hotdesk.checks.patch import PatchCheck, is_any
 from hotdesk.checks.runs import Run
 from hotdesk.checks.seam import Evidence, Verdict
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 
 EXPECT: dict[str, object] = {

@@ -14,8 +14,8 @@ from hotdesk.checks import find, runs
 from hotdesk.checks.program import ProgramCheck
 from hotdesk.checks.runs import Run
 from hotdesk.checks.seam import Evidence, Verdict
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 
 EXPECT: dict[str, object] = {"args": ["5"], "stdin": "7", "output": "35", "makes": ["out.txt"], "seconds": 20}

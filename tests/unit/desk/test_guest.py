@@ -16,8 +16,8 @@ import pytest
 
 from hotdesk.config import MIB
 from hotdesk.desk.image import guest_code
-from hotdesk.desk.link import Link
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import new_id
 from hotdesk.errors import DeskGone, FileError
 

@@ -22,10 +22,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.oci import container_runtime
+from hotdesk.desk.keeper.spawn import MESSAGE, Started, start
+from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.request import TYPES, Request, Verb, parse, write
 from hotdesk.desk.seam import Spec, new_id
-from hotdesk.desk.spawn import MESSAGE, Started, start
 from hotdesk.errors import BriefError
 
 DESK = "i" + "a1" * 10

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from hotdesk.desk.channel import Channel, Data, Reply, Told
-from hotdesk.desk.link import Link
-from hotdesk.desk.root import NOTED, Ledger, supervise
+from hotdesk.desk.link.channel import Channel, Data, Reply, Told
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.owner.root import NOTED, Ledger, supervise
 from hotdesk.errors import DeskGone, HostError, LinkError
 from hotdesk.event import Event, RootAct
 from hotdesk_guest import wire

@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
-from hotdesk.desk.control import Control, controlled
-from hotdesk.desk.oci import ContainerRuntime
-from hotdesk.desk.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
+from hotdesk.desk.owner.control import Control, controlled
+from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.event import Asked

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk.outbox import FILE as OUTBOX
-from hotdesk.desk.outbox import Outbox, is_empty, taken
+from hotdesk.desk.keeper.outbox import FILE as OUTBOX
+from hotdesk.desk.keeper.outbox import Outbox, is_empty, taken
 from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import load_signer

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 
 
 @pytest.fixture(scope="module")

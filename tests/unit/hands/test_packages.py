@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hotdesk.desk.door_files import NO_EGRESS
 from hotdesk.desk.seam import Done
-from hotdesk.desk.trust import NO_EGRESS
 from hotdesk.hands.packages import SHAPES, check, summary, why_not
 from hotdesk.tool import Wrong
 

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.event import Event, HandedBack, TookOver
 from hotdesk.hands.reader import Told

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import DeskId
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.errors import BriefError

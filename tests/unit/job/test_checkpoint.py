@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk.local import LocalRuntime, local_runtime
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.errors import HostError
 from hotdesk.job import papers
 from hotdesk.job.checkpoint import KEY, PIECE, Checkpoints

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Entry, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import DeskError, FileError
 from hotdesk.job.desks import MOST, below, carry
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hotdesk.desk.local import local_runtime
 from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.event import ignore
 from hotdesk.hands.screen_tools import TOOLS
 from hotdesk.hands.toolbox import Free, Toolbox

@@ -20,7 +20,7 @@ from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import Model, Reply
 from hotdesk.brief.reading import parse_job
 from hotdesk.config import Config
-from hotdesk.desk.linked import LinkedDesk
+from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Desk, DeskId
 from hotdesk.door.scope import scope_of
 from hotdesk.drive.receipt import Receipt

@@ -22,7 +22,7 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.api.serving import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
-from hotdesk.desk.oci import ContainerRuntime
+from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 

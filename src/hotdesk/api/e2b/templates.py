@@ -7,7 +7,7 @@ import json
 import anyio
 
 from hotdesk.api.e2b.answers import Refusal
-from hotdesk.desk.oci import READY
+from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError
 from hotdesk.linux.sockets import receive, send

@@ -26,7 +26,7 @@ from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.front import Aim, name_of, own_names
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.serving import Serving
-from hotdesk.desk.room import GATE
+from hotdesk.desk.room.room import GATE
 from hotdesk.door.framing import Broken
 from hotdesk.errors import DeskError, DeskGone, HotdeskError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import KeeperError
 from hotdesk.tool import Observation

@@ -12,8 +12,8 @@ from hotdesk.api.mcp.deliver import DELIVER, Delivering
 from hotdesk.api.mcp.lent import LentTools, tools_from
 from hotdesk.api.mcp.policy import Policy
 from hotdesk.api.mcp.results import Answer
-from hotdesk.desk.keeper_client import BURN_SECONDS
-from hotdesk.desk.remote import RemoteRuntime
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS
+from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskGone, HotdeskError, printable
 from hotdesk.host import Host

@@ -21,8 +21,8 @@ from hotdesk.api.native.shapes import After, DeskName, Limit, Model, Page, clean
 from hotdesk.api.resolving import in_thread
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
-from hotdesk.desk import state
-from hotdesk.desk.remote import RemoteRuntime, Unanswered, remote_runtime
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.scope import scope_of
 from hotdesk.errors import DeskGone

@@ -15,7 +15,7 @@ from hotdesk.api.native.problems import documented
 from hotdesk.api.native.shapes import Model
 from hotdesk.api.native.told import JobLine, line
 from hotdesk.api.tenants import Tenant
-from hotdesk.desk import state
+from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import HotdeskError
 from hotdesk.job.cases import JOBS

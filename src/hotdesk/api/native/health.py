@@ -14,8 +14,8 @@ from hotdesk.api.native.measures import labels, values_of
 from hotdesk.api.native.problems import Problem, ProblemBody, documented
 from hotdesk.api.native.shapes import Model
 from hotdesk.api.tenants import Tenants
-from hotdesk.desk import state
 from hotdesk.desk.image import image
+from hotdesk.desk.keeper import state
 from hotdesk.errors import HotdeskError
 from hotdesk.job.cases import JOBS
 from hotdesk.job.held import is_held

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.desk import trust
+from hotdesk.desk import door_files
 from hotdesk.desk.image import recipe as recipes
 from hotdesk.desk.image.recipe import Recipe, digest, load, parse
 from hotdesk.errors import BriefError
@@ -56,7 +56,7 @@ def test_the_desktop_of_e2b_has_no_screen_of_ours() -> None:
 
 
 def test_no_image_takes_the_place_of_the_policy_a_door_gives_the_browser() -> None:
-    assert f"/etc/chromium/{trust.BROWSER_POLICY}" not in load("desktop").files
+    assert f"/etc/chromium/{door_files.BROWSER_POLICY}" not in load("desktop").files
     ours = json.loads(load("desktop").files["/etc/chromium/policies/managed/desktop.json"])
     assert not {"CACertificates", "ProxyMode", "ProxyServer", "ProxySettings"} & set(ours)
 

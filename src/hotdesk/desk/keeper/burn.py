@@ -1,0 +1,120 @@
+"""Desks that are ending: struck, emptied, cleared away, step by step, so that one that resists keeps nobody waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hotdesk.config import Config
+from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.linux import uids
+
+FIRST_LOOK, LAST_LOOK = 0.001, 0.05
+"""Seconds between two looks at a desk that is ending."""
+PATIENCE = 5.0
+"""Seconds until a desk is called stuck."""
+RETRY = 2.0
+"""Seconds between two tries at a desk that is stuck."""
+TURN = 0.005
+"""Seconds of one turn, so that a hundred desks that end together keep no opening waiting."""
+
+Ended = Callable[["Fire", list[str]], None]
+
+
+@dataclass(slots=True)
+class Fire:
+    """One desk's end."""
+
+    held: Held
+    why: str
+    since: float
+    look: float
+    pause: float = FIRST_LOOK
+    asked: list[int] = field(default_factory=list)
+    """Numbers of the requests that wait for it."""
+    children: set[int] = field(default_factory=set)
+    """Processes of it that are the keeper's to reap: a zombie still has the desk's user id."""
+    stuck: bool = False
+
+
+class Burning:
+    """Every desk that is ending. `ended` is called when one is gone, or known to resist."""
+
+    def __init__(self, settings: Config, ended: Ended) -> None:
+        self.settings = settings
+        self.ended = ended
+        self.fires: dict[str, Fire] = {}
+
+    def begin(self, held: Held, why: str, asked: int | None = None) -> None:
+        """Begin to end a desk."""
+        fire = Fire(held, why, now(), now(), asked=[] if asked is None else [asked], children=held.children())
+        self.fires[held.room.desk] = fire
+        self.advance(fire)
+
+    def wait_for(self, desk: str, asked: int) -> bool:
+        """Have a request answered when a desk is gone; False when it is not ending, or resists."""
+        fire = self.fires.get(desk)
+        if fire is None or fire.stuck:
+            return False
+        fire.asked.append(asked)
+        return True
+
+    def reaped(self, pid: int) -> None:
+        """Look again at once at the desk whose first process has just ended."""
+        for fire in self.fires.values():
+            if pid in fire.children:
+                fire.children.discard(pid)
+                fire.look = now()
+
+    def patience(self) -> float | None:
+        """Give seconds until the next look; None when nothing burns."""
+        return max(0.0, min(fire.look for fire in self.fires.values()) - now()) if self.fires else None
+
+    def turn(self) -> None:
+        """Look at what is due, the longest due first, and at no more than a turn has time for."""
+        start = now()
+        due = [fire for fire in self.fires.values() if fire.look <= start]
+        for fire in sorted(due, key=lambda fire: fire.look):
+            self.advance(fire)
+            if now() - start > TURN:
+                return
+
+    def advance(self, fire: Fire) -> None:
+        """Take one more step; a desk that resists for long is told of, and tried again now and then."""
+        left = self.clear(fire)
+        if not left:
+            del self.fires[fire.held.room.desk]
+            if not fire.stuck:
+                self.ended(fire, left)
+            return
+        fire.pause = min(fire.pause * 1.5, LAST_LOOK) if not fire.stuck else RETRY
+        fire.look = now() + fire.pause
+        if fire.pause == LAST_LOOK:
+            self.note(fire, "burning", left)
+        if not fire.stuck and now() - fire.since > PATIENCE:
+            fire.stuck = True
+            self.note(fire, "stuck", left)
+            self.ended(fire, left)
+
+    def note(self, fire: Fire, condition: str, left: list[str]) -> None:
+        """Write down that a desk takes its time, for whoever lists desks."""
+        with suppress(OSError):
+            fire.held.record.note(state=condition, why=fire.why, left=left)
+
+    def clear(self, fire: Fire) -> list[str]:
+        """Kill a desk's processes and remove everything of it; say what is left for now."""
+        held = fire.held
+        try:
+            if pids := held.room.cgroup.strike() | fire.children:
+                return [f"processes {sorted(pids)[:20]} resist"]
+            if held.busy:
+                return ["a snapshot is being taken"]
+            left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
+            if not left:
+                held.record.leave()
+                uids.release(held.room.base, held.record.folder)
+        except OSError as e:
+            return [str(e)]
+        return left

@@ -1,0 +1,160 @@
+"""Keep what a desk wrote as an image: its writable layer, copied, on the layers of the image it was opened from.
+
+Run in a child of the keeper: standard library only, and imported there, as most keepers never save.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.desk import door_files
+from hotdesk.desk.image.copy import Limits, copy
+from hotdesk.desk.image.image import Image, as_name, find
+from hotdesk.desk.image.normalise import FILES
+from hotdesk.desk.image.store import disk_usage, publish, writing
+from hotdesk.desk.wall.container import bundle
+from hotdesk.errors import ImageError, printable
+from hotdesk.linux.openat2 import open_strictly
+
+DEFAULTS = Limits()
+MOST_LAYERS = 64
+"""Each costs every desk a mount."""
+SEEDED = frozenset(
+    (
+        *FILES,
+        *(
+            path.lstrip("/").encode()
+            for path in (
+                door_files.CERTIFICATE,
+                door_files.JAVA_STORE,
+                door_files.NODE_PRELOAD,
+                door_files.APT_SETTINGS,
+                *(f"{folder}/{door_files.BROWSER_POLICY}" for folder in door_files.BROWSERS),
+            )
+        ),
+    )
+)
+"""What makes a desk itself: every desk is given its own, so whatever lies there is left out."""
+SUDO = bundle.SUDO.encode()
+BUNDLE = door_files.BUNDLE.lstrip("/").encode()
+HASHED = re.compile(rb"etc/ssl/certs/[0-9a-f]{8}\.[0-9]")
+CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]{1,16384})-----END CERTIFICATE-----")
+AUTHORITY = b"hotdesk door of "
+"""How every desk's authority is named."""
+MOST = 4 << 20
+"""Bytes a bundle of certificates may have to be looked into."""
+
+
+def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_id: str) -> None:
+    """Make an image of an upper directory that nobody writes to, on `source`, the image its desk was opened from.
+
+    Give `source` itself where it is known: its name may be another image's by now.
+    """
+    as_name(name)
+    store = settings.images
+    with writing(store, lambda line: None) as (work, _):
+        below = find(store, source) if isinstance(source, str) else source
+        check(below)
+        tree, links = work / "tree", work / "links"
+        tree.mkdir(0o755)
+        links.mkdir(0o700)
+        limits = replace(DEFAULTS, size=min(DEFAULTS.size, room(settings)))
+        digest = copy(layer_fd, tree, links, partial(is_seeded, below.python), partial(shows, below.layers), limits)
+        layer = store / "layers" / digest
+        image = Image(
+            name=name,
+            digest=whole_digest(digest, below),
+            layers=(layer, *below.layers),
+            python=below.python,
+            arch=below.arch,
+            built=time.time(),
+            size=disk_usage(tree) + below.size,
+            source=printable(f"desk {desk_id}"),
+        )
+        publish(store, image, layer if layer.exists() else tree)
+
+
+def check(below: Image) -> None:
+    """Make sure that an image can be stood on."""
+    if len(below.layers) >= MOST_LAYERS:
+        remedy = "save from a desk of an image with fewer"
+        raise ImageError(f"image {below.name!r} has {len(below.layers)} layers, and {MOST_LAYERS} are most: {remedy}")
+    for layer in below.layers:
+        if not layer.is_dir():
+            raise ImageError(f"image {below.name!r} has lost its layer {layer}: `hotdesk image build {below.name}`")
+
+
+def room(settings: Config) -> int:
+    """Give the bytes an image may take: what shares its blocks in a desk takes each of them in a copy."""
+    free = os.statvfs(settings.images)
+    return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
+
+
+def whole_digest(digest: str, below: Image) -> str:
+    """Tell a layer on one image from the same on another: their Pythons may compile in different ways."""
+    parts = (digest, *(layer.name for layer in below.layers), below.python, below.arch)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def is_seeded(python: str, folder: int, path: bytes) -> bool:
+    """Say whether a path holds what its desk was given to be itself."""
+    if path in SEEDED:
+        return True
+    if path == SUDO:
+        return text_of(folder, path) == bundle.sudo(python).encode()
+    if path == BUNDLE or HASHED.fullmatch(path):
+        return names_authority(text_of(folder, path))
+    return False
+
+
+def text_of(folder: int, path: bytes) -> bytes:
+    """Read a small regular file of an open directory; nothing of any other kind."""
+    with suppress(OSError):
+        fd = open_strictly(folder, path.rpartition(b"/")[2], os.O_RDONLY)
+        try:
+            return os.read(fd, MOST) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        finally:
+            os.close(fd)
+    return b""
+
+
+def names_authority(text: bytes) -> bool:
+    """Say whether a certificate of a desk's own is among these."""
+    for found in CERTIFICATE.finditer(text):
+        with suppress(ValueError):
+            if AUTHORITY in base64.b64decode(found.group(1)):
+                return True
+    return False
+
+
+def shows(layers: Sequence[Path], folder: int, path: bytes) -> bool:
+    """Say whether the topmost layer that knows a path has something there."""
+    for layer in layers:
+        root = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = open_strictly(root, path, os.O_PATH)
+        except FileNotFoundError:
+            continue
+        except OSError as e:
+            if e.errno in (errno.ENOTDIR, errno.ELOOP):
+                return False
+            raise
+        finally:
+            os.close(root)
+        try:
+            return not stat.S_ISCHR(os.fstat(fd).st_mode)
+        finally:
+            os.close(fd)
+    return False

@@ -1,0 +1,447 @@
+"""The keeper: the one small privileged child of an owner. It prepares rooms, calls the OCI runtime, and burns.
+
+It answers a fixed vocabulary over a socketpair and reads no byte a guest wrote. When the owner is gone it burns
+every desk at once; deadlines hold even while the owner is stopped. Standard library only, so that it starts fast.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from hotdesk import config
+from hotdesk.desk import rlimits
+from hotdesk.desk.keeper import operations, reap, socket_buffers, state
+from hotdesk.desk.keeper.burn import Burning, Fire
+from hotdesk.desk.keeper.namespace import seclude
+from hotdesk.desk.keeper.open import Opening
+from hotdesk.desk.keeper.outbox import Outbox
+from hotdesk.desk.keeper.poller import Ears
+from hotdesk.desk.keeper.queue import Queue, Waiting
+from hotdesk.desk.keeper.readers import Readers
+from hotdesk.desk.keeper.reboot import Reboots
+from hotdesk.desk.keeper.root import Roots
+from hotdesk.desk.keeper.save import Saves
+from hotdesk.desk.keeper.services import Doorman
+from hotdesk.desk.keeper.snapshot import Snapshots, require_idle
+from hotdesk.desk.keeper.spawn import MESSAGE, decode_settings
+from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.desk.request import Request, number_of, parse
+from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.ipc.child import send_now
+from hotdesk.linux import syscalls, uids
+
+AT_ONCE = 2 * (os.cpu_count() or 1)
+"""Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
+AT_A_TIME = 256
+"""Requests taken before deadlines are looked at."""
+TURN = 0.05
+"""Seconds requests may take before deadlines are looked at."""
+ENDING = 10.0
+"""Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
+LEAVING = 3.0
+"""Seconds door and keys may take to end once they are no longer needed."""
+LONGEST = 3600.0
+"""Seconds of one poll; the call takes no more than 24 days."""
+
+
+class Keeper:
+    """Serves one owner until it is gone."""
+
+    def __init__(self, settings: config.Config, owner: socket.socket) -> None:
+        self.settings = settings
+        self.owner = owner
+        self.queue = Queue()
+        self.held: dict[str, Held] = {}
+        self.early: set[int] = set()
+        """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
+        self.roots = Roots(settings, self.held, self.early, self)
+        self.burning = Burning(settings, self.ended)
+        self.opening = Opening(settings, self.burning, credentials(owner)[0])
+        self.saves = Saves(settings, self.held, self)
+        self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
+        self.reboots = Reboots(self.held, self.opening, self, self.burn)
+        self.doorman = Doorman(settings)
+        self.outbox = Outbox(settings.lib)
+        self.readers = Readers(settings)
+        self.buffers = socket_buffers.Watch(self.held)
+        self.open_for_business = True
+        self.ears = Ears()
+        self.nearest = 0.0
+        """Before this no desk's time is up; in the past when one must be looked for."""
+
+    # -- the loop ---------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Answer until the owner is gone, then burn what is left."""
+        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        self.snapshots.wake = wake_w
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.signalled)
+        self.warm()
+        try:
+            while self.open_for_business:
+                heard = self.listen(wake_r)
+                if wake_r in heard:
+                    os.read(wake_r, 4096)
+                if self.owner.fileno() in heard:
+                    self.receive_some()
+                self.answer_calls(heard)
+                self.reap()
+                self.snapshots.turn()
+                self.roots.turn()
+                self.reboots.turn()
+                operations.keep_hushed(self.held.values())
+                self.burn_due()
+                self.burn_flooded()
+                self.burning.turn()
+                self.open_next()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Burn every desk; what resists stays listed, for the next keeper."""
+        for desk in list(self.held):
+            self.burn(desk, "owner gone")
+        end = now() + ENDING
+        while self.burning.fires and now() < end:
+            time.sleep(min(0.01, self.burning.patience() or 0.0))
+            self.reap()
+            self.snapshots.turn()
+            self.burning.turn()
+        self.doorman.close()
+        self.readers.close()
+        self.see_off()
+
+    def see_off(self) -> None:
+        """Wait for what ends by itself now: door, keys and their children; whoever waits for us finds nothing left."""
+        end = now() + LEAVING
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0] or now() < end:
+                time.sleep(0.002)
+
+    def warm(self) -> None:
+        """Clear up and mount the pool while the owner gets ready; what fails here is told when it is needed."""
+        try:
+            reap.collect(self.settings, self.opening.hierarchies, self.opening.disk)
+            self.opening.disk()
+        except (OSError, HostError):
+            pass
+
+    def listen(self, wake: int) -> set[int]:
+        """Wait for the owner, a signal, a deadline, or a first call at a gate or of `sudo`; no call is ever read."""
+        own = {self.owner.fileno(): self.owner, wake: self}
+        self.ears.turn_to({**own, **self.doorman.waiting(), **self.knocking()})
+        return self.ears.hear(self.patience())
+
+    def knocking(self) -> dict[int, Held]:
+        """Give the desks whose root is not up yet, by the socket at which `sudo` would call."""
+        return {fd: held for held in self.held.values() if (fd := held.knocks()) is not None}
+
+    def answer_calls(self, heard: set[int]) -> None:
+        """Start the door on a first call at a gate; tell the owner of a first call of `sudo`."""
+        if heard.intersection(self.doorman.waiting()):
+            with suppress(OSError):
+                self.doorman.start()
+        for fd, held in self.knocking().items():
+            if fd in heard:
+                held.knocked = True
+                self.send({"event": "knock", "desk": held.room.desk})
+
+    def signalled(self, number: int, _frame: object) -> None:
+        """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
+        if number == signal.SIGTERM:
+            self.open_for_business = False
+
+    def patience(self) -> float:
+        """Give seconds until something is due."""
+        waits = [self.nearest - now()] if self.held else []
+        waits += [*self.roots.patience(), *self.reboots.patience(), *operations.patience(self.held.values())]
+        waits += self.buffers.patience()
+        if (fire := self.burning.patience()) is not None:
+            waits.append(fire)
+        if self.queue.waiting and self.has_hands():
+            waits.append(0.0)
+        if self.doorman.resting():
+            waits.append(1.0)
+        return max(0.0, min([LONGEST, *waits]))
+
+    def receive_some(self) -> None:
+        """Take what is asked before deadlines: among it may be that a desk is in use. But no flood stops a deadline."""
+        end = now() + TURN
+        for _ in range(AT_A_TIME):
+            if not self.receive() or now() > end:
+                return
+
+    def receive(self) -> bool:
+        """Take one request and answer it, if there is one; an owner that hung up ends the service."""
+        try:
+            data = self.owner.recv(MESSAGE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.open_for_business = False
+            return False
+        try:
+            number, request = parse(data)
+        except HotdeskError as e:
+            self.refuse(number_of(data), e)
+        else:
+            self.attempt(number, request, self.answer)
+        return True
+
+    def attempt(self, number: int, request: Request, work: Callable[[int, Request], None]) -> None:
+        """Carry a request out, or say why not."""
+        if request.verb != "touch":
+            self.nearest = 0.0
+        try:
+            work(number, request)
+        except HotdeskError as e:
+            self.refuse(number, e)
+        except OSError as e:
+            self.refuse(number, KeeperError(str(e)))
+        except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
+            self.refuse(number, KeeperError(f"the keeper failed at it: {e!r}"))
+
+    def answer(self, number: int, request: Request) -> None:
+        """Carry out one request of the vocabulary."""
+        match request.verb:
+            case "open":
+                self.queue.add(number, request)
+            case "burn":
+                self.burn(request.desk, "asked", number)
+            case "touch":
+                if held := self.held.get(request.desk):
+                    operations.touch(held)
+            case "root":
+                self.reap()  # an earlier root may have ended a moment ago
+                self.roots.begin(number, self.find(request.desk))
+            case "keys":
+                talk, wait = self.doorman.meet()
+                with talk, wait:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), wait.fileno())
+            case "door":
+                self.doorman.be_ready()
+            case "reader":
+                talk, hand = self.readers.start(request.desk)
+                with talk, hand:
+                    self.send({"re": number, "ok": {}}, talk.fileno(), hand.fileno())
+            case "dismiss":
+                self.readers.dismiss(request.desk)
+                self.send({"re": number, "ok": {}})
+            case "snapshot":
+                self.snapshots.begin(number, self.find(request.desk, idle=True))
+            case "halt":
+                self.reboots.halt(number, self.find(request.desk, idle=True), request.snapshot)
+            case "boot":
+                self.reboots.boot(number, self.find(request.desk, idle=True), request.snapshot)
+            case "save":
+                self.saves.begin(number, self.find(request.desk), request)
+            case "dial":
+                with operations.dial(self.find(request.desk), request.port) as caller:
+                    self.send({"re": number, "ok": {}}, caller.fileno())
+            case verb:
+                held = self.find(request.desk, idle=verb != "usage")
+                self.send({"re": number, "ok": operations.ACTS[verb](held, request)})
+                if verb == "claim":
+                    operations.note_claim(held)
+                    held.scoped = bool(request.ca)
+                    self.note_opened(held)
+
+    def find(self, desk: str, idle: bool = False) -> Held:
+        """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
+        held = self.held.get(desk)
+        if held is not None and held.runtime and held.ends < math.inf:
+            raise DeskError(f"desk {desk} is starting anew; try again")
+        if held is None or not (held.init or held.down):
+            raise DeskGone(f"desk {desk} is not open here")
+        if idle:
+            require_idle(held)
+        return held
+
+    def send(self, message: dict[str, object], *fds: int) -> None:
+        """Tell the owner; one that does not listen is gone."""
+        try:
+            send_now(self.owner, json.dumps(message).encode(), fds)
+        except OSError:  # also when its queue is full: an owner that never reads must not stop the deadlines of others
+            self.open_for_business = False
+
+    def refuse(self, number: int, error: HotdeskError) -> None:
+        """Answer a request with what went wrong."""
+        self.send({"re": number, "error": {"code": error.code, "text": str(error)}})
+
+    # -- opening ----------------------------------------------------------------------------------------------
+
+    def has_hands(self) -> bool:
+        """Say whether one more desk may be started now."""
+        return sum(1 for held in self.held.values() if held.runtime) < AT_ONCE
+
+    def open_next(self) -> None:
+        """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""
+        if self.has_hands() and (turn := self.queue.take()) is not None:
+            self.attempt(turn.number, turn.request, lambda number, request: self.begin(turn))
+
+    def begin(self, turn: Waiting) -> None:
+        """Start a desk; `finish` answers when it is up."""
+        turn.check()
+        request = turn.request
+        origin = self.held.get(request.origin)
+        if request.origin and origin is None:
+            raise DeskGone(f"desk {request.origin} is not open here")
+        held = self.opening.begin(turn.number, request, origin.room if origin else None)
+        held.scoped = bool(request.ca)
+        self.held[request.desk] = held
+
+    def finish(self, held: Held, status: int) -> None:
+        """Tell the owner how opening went."""
+        held.runtime = 0
+        self.nearest = 0.0
+        try:
+            self.opening.prove(held, status, self.early)
+            self.hand_over(held)
+        except (OSError, ValueError, KeeperError) as e:
+            self.burn(held.room.desk, "did not start")
+            self.refuse(held.asked, KeeperError(str(e)))
+
+    def hand_over(self, held: Held) -> None:
+        """Give the owner what it needs to talk to a desk."""
+        desk, room = held.room.desk, held.room
+        assert room.listener is not None
+        assert room.gate is not None
+        self.doorman.add(desk, room.gate)
+        reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER, "image": room.image.digest}
+        self.send({"re": held.asked, "ok": reply}, room.listener.fileno(), held.console)
+        room.hang_up()
+        os.close(held.console)
+        held.console = -1
+        if not held.spare:
+            self.note_opened(held)
+
+    def note_opened(self, held: Held) -> None:
+        """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
+        if not held.scoped and not held.noted:
+            held.noted = True
+            by = held.spec.by or "uid {1} pid {0}".format(*credentials(self.owner))
+            told = {"desk": held.room.desk, "scope": "", "rules": [], "grants": [], "by": by, "image": held.spec.image}
+            self.outbox.add("keeper", "Opened", told)
+
+    # -- ending -----------------------------------------------------------------------------------------------
+
+    def reap(self) -> None:
+        """Collect exits: a runtime that finished starting, a desk whose pid 1 died, orphans of either."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self.doorman.ended(pid) or self.readers.ended(pid):
+                continue
+            if self.saves.ended(pid, os.waitstatus_to_exitcode(status)):
+                continue
+            self.early.add(pid)
+            for held in list(self.held.values()):
+                self.note_exit(held, pid, os.waitstatus_to_exitcode(status))
+            self.burning.reaped(pid)
+            if not any(held.is_starting() for held in self.held.values()):
+                self.early.clear()
+
+    def note_exit(self, held: Held, pid: int, status: int) -> None:
+        """Take an exit that may be one of a desk's."""
+        if pid == held.runtime:
+            self.finish(held, status)
+        elif pid == held.init and held.down:
+            held.init = 0
+        elif pid == held.init:
+            self.burn(held.room.desk, "out of memory" if held.ran_out_of_memory() else "its first process ended")
+        else:
+            self.roots.ended(held, pid, status)
+
+    def burn_due(self) -> None:
+        """Burn desks whose time is up. Use only puts an end off, so nothing is due before the nearest end known."""
+        if self.nearest > now():
+            return
+        for desk, held in list(self.held.items()):
+            at, why = held.due()
+            if at <= now():
+                self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
+        self.nearest = min((held.due()[0] for held in self.held.values()), default=math.inf)
+
+    def burn_flooded(self) -> None:
+        """Burn desks whose sockets have more unread than they may."""
+        for desk in self.buffers.over():
+            self.burn(desk, socket_buffers.WHY)
+
+    def burn(self, desk: str, why: str, asked: int | None = None) -> None:
+        """End a desk and everything of it; one that is not ours is no error."""
+        if queued := self.queue.drop(desk):
+            self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it opened"))
+        held = self.held.pop(desk, None)
+        if held is None:
+            if asked is not None and not self.burning.wait_for(desk, asked):
+                self.send({"re": asked, "ok": {}})
+            return
+        self.doorman.remove(desk)
+        if held.console >= 0:
+            os.close(held.console)
+            held.console = -1
+        if held.runtime and held.ends == math.inf:
+            self.refuse(held.asked, KeeperError(f"desk {desk} was burnt while it opened: {why}"))
+        elif held.runtime or held.down == "halting":
+            self.refuse(held.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
+        if held.root is not None and not held.root.proven:
+            self.refuse(held.root.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
+        self.burning.begin(held, why, asked)
+
+    def ended(self, fire: Fire, left: list[str]) -> None:
+        """Tell the owner that a desk is gone, or what is left of it."""
+        if fire.held.noted:
+            self.outbox.add("keeper", "Burnt", {"desk": fire.held.room.desk, "why": fire.why})
+        if fire.held.init or fire.held.runtime or fire.held.ends < math.inf:
+            self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
+        for number in fire.asked:
+            self.send({"re": number, "ok": {}})
+
+
+def credentials(owner: socket.socket) -> tuple[int, int]:
+    """Give pid and user of the owner, who made the socketpair; our parent may be one that starts keepers for it."""
+    pid, uid, _ = struct.unpack("=iII", owner.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def main() -> None:
+    """Serve the owner at descriptor 3."""
+    os.umask(0o022)
+    owner = socket.socket(fileno=3)
+    owner.set_inheritable(False)
+    settings = decode_settings(sys.argv[1])
+    complain: Callable[[str], object] = lambda text: owner.send(json.dumps({"event": "unfit", "why": text}).encode())  # noqa: E731
+    try:
+        syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+        rlimits.set_core_limit()
+        rlimits.raise_open_files()
+        rlimits.raise_file_table()
+        state.prepare(settings)
+        seclude(settings)
+        keeper = Keeper(settings, owner)
+    except (OSError, HostError) as e:
+        complain(str(e))
+        return
+    gc.collect()
+    gc.freeze()  # what is there now is never looked at again, so that a forked child copies little
+    keeper.serve()
+    os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting

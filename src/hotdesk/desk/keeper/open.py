@@ -1,0 +1,138 @@
+"""How a desk comes to be: its room, the runtime that starts it, and the proof that its walls stand."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from hotdesk.config import Config
+from hotdesk.desk.image import guest_code
+from hotdesk.desk.image.image import Image, Known
+from hotdesk.desk.image.sterile import Sterile
+from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.burn import Burning
+from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.desk.request import Request
+from hotdesk.desk.room.disk import Disk, Memory, choose
+from hotdesk.desk.room.room import Room, limits_of
+from hotdesk.desk.wall.container import crun, prove
+from hotdesk.desk.wall.container.filter_cache import Filters
+from hotdesk.errors import BriefError, KeeperError
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Cgroup, here
+
+MOMENT = 0.05
+"""Seconds for which a machine that has room is taken to have it."""
+OPENING = 20.0
+"""Seconds the runtime may take to start a desk."""
+
+
+class Opening:
+    """What one keeper opens desks with."""
+
+    def __init__(self, settings: Config, burning: Burning, owner: int) -> None:
+        self.settings = settings
+        self.owner = owner
+        self.burning = burning
+        self.hierarchies = here()
+        self.guest_sources = guest_code.sources()
+        self.images = Known(settings.images)
+        self.guests: dict[str, dict[str, bytes]] = {}
+        """Guests as images' own Pythons compiled them, by the image's digest."""
+        self.filters = Filters(settings.lib / "cache", settings.runtime)
+        self.sterile = Sterile(settings.images, settings.run / "private")
+        self.pool: Disk | None = None
+        self.checked = -MOMENT
+        """When the machine was last seen to have room."""
+
+    def disk(self) -> Disk:
+        """Give the pool, mounted on first need."""
+        if self.pool is None:
+            self.pool = choose(self.settings)
+        return self.pool
+
+    def begin(self, number: int, request: Request, origin: Room | None = None) -> Held:
+        """Prepare a room and start the runtime; what fails leaves nothing, or burns.
+
+        A fork has an `origin`, on whose very image it stands.
+        """
+        spec, desk = request.spec, request.desk
+        picture = origin.image if origin is not None else self.images.find(spec.image)
+        shown = self.sterile.show(picture) if spec.sterile else {}
+        if origin is not None and origin.spec.tenant != spec.tenant:
+            raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
+        source = origin.layers.find(request.snapshot) if origin is not None else None
+        self.check_floors()
+        record = state.enter(self.settings, desk, {"image": spec.image, "owner": self.owner, "keeper": os.getpid()})
+        room = standby = base = None
+        try:
+            base = uids.claim(record.folder)
+            record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
+            disk = Memory() if spec.disk_in == "memory" else self.disk()
+            folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
+            room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
+            cgroup.make(limits_of(spec))
+            if request.spare:
+                cgroup.favour(False)
+            standby = crun.stand_by(self.settings, room)
+            room.prepare(self.guest(picture), self.filters.compiled, request.ca, source)
+            runtime, console = standby.run()
+        except BaseException:
+            if standby is not None:
+                standby.dismiss()
+            if room is not None:
+                pid = standby.pid if standby is not None else 0
+                self.burning.begin(Held(room, record, spec, pid, -1, number, 0.0, 0.0), "did not start")
+            else:
+                record.leave()
+                if base is not None:
+                    uids.release(base, record.folder)
+            raise
+        start = now()
+        hard = start + min(OPENING, spec.deadline)
+        return Held(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+
+    def check_floors(self) -> None:
+        """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
+        if now() - self.checked > MOMENT:
+            state.check_floors(self.settings)
+            self.checked = now()
+
+    def guest(self, picture: Image) -> dict[str, bytes]:
+        """Give the guest's code for an image; only what is sealed is kept, as an image may be sealed any time."""
+        if picture.digest not in self.guests:
+            found = guest_code.load(self.settings.images, picture.digest, self.guest_sources)
+            if found is self.guest_sources:
+                return found
+            self.guests[picture.digest] = found
+        return self.guests[picture.digest]
+
+    def begin_again(self, number: int, held: Held) -> None:
+        """Start a desk that was halted."""
+        state.clear_runtime(self.settings, held.room.desk)
+        held.room.reboot()
+        held.runtime, held.console = crun.run(self.settings, held.room)
+        held.asked, held.down = number, ""
+        held.hard = min(now() + OPENING, held.ends)
+        held.record.note(state="starting")
+
+    def prove(self, held: Held, status: int, early: set[int]) -> None:
+        """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
+
+        `early` are exits seen before the runtime's own: what it starts may end before it does.
+        """
+        desk, room = held.room.desk, held.room
+        if status != 0:
+            raise KeeperError(f"desk {desk} did not start: {crun.complaint(self.settings, room, status)}")
+        pid = int((room.folder / "pid").read_text())
+        if pid in early:
+            raise KeeperError(f"the first process of desk {desk} ended at once; is its image whole?")
+        held.init = pid
+        prove.check(held.init, room.base + uids.USER, 0, room.netns, room.userns)
+        if not room.cgroup.holds(held.init):
+            raise KeeperError("the wall does not stand: its first process is not in its cgroup")
+        room.pin({held.init}, held.spec.cpus)
+        self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
+        held.touched = now()
+        held.hard = held.ends = min(held.ends, held.touched + held.spec.deadline)
+        held.record.note(pid=held.init, state="ready" if held.spare else "open")

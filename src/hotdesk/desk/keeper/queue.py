@@ -1,0 +1,52 @@
+"""Requests to open that wait for their turn: in the order they came, those somebody waits for first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hotdesk.desk.keeper.tracked import now
+from hotdesk.desk.request import Request
+from hotdesk.errors import BriefError, HostError
+
+MOST = 1024
+"""Requests that may wait."""
+SECONDS = 45.0
+"""How long one may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One request to open."""
+
+    number: int
+    request: Request
+    since: float = field(default_factory=now)
+
+    def check(self) -> None:
+        """Refuse one whose turn came too late."""
+        if now() - self.since > SECONDS:
+            raise HostError(f"no desk could be opened for {SECONDS:.0f} s; the machine is overloaded, try again later")
+
+
+class Queue:
+    """What one keeper has still to open, by desk."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Waiting] = {}
+
+    def add(self, number: int, request: Request) -> None:
+        """Have a request wait for its turn."""
+        if request.desk in self.waiting:
+            raise BriefError(f"desk {request.desk} is being opened already")
+        if len(self.waiting) >= MOST:
+            raise HostError(f"{MOST} desks wait to be opened already; open fewer at a time")
+        self.waiting[request.desk] = Waiting(number, request)
+
+    def take(self) -> Waiting | None:
+        """Give the request whose turn it is; one for a desk to be kept ready comes after all others."""
+        desk = next((desk for desk, each in self.waiting.items() if not each.request.spare), None)
+        return self.drop(desk or next(iter(self.waiting), ""))
+
+    def drop(self, desk: str) -> Waiting | None:
+        """Let go of the request for a desk, if it still waits."""
+        return self.waiting.pop(desk, None)

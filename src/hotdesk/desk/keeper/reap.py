@@ -1,0 +1,30 @@
+"""Burn what no live keeper holds: desks of keepers that were killed, and disks of a machine that lost power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hotdesk.config import Config
+from hotdesk.desk.keeper import state
+from hotdesk.desk.room.disk import Disk
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.linux import uids
+from hotdesk.linux.cgroup import Hierarchies
+
+
+def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]) -> None:
+    """Burn what keepers left that were killed; what resists stays listed, for the next one."""
+    for desk in state.orphans(settings):
+        state.bury(settings, hierarchies, desk, disk)
+    state.sweep(settings)
+    uids.sweep(settings.run / "desks")
+    if (settings.lib / "pool.btrfs").exists():
+        drop_layers(settings, disk())
+
+
+def drop_layers(settings: Config, pool: Disk) -> None:
+    """Delete disks and snapshots of desks that are no more: after a loss of power the pool still has them."""
+    for name in pool.left():
+        desk = name.partition(".")[0]
+        if ID_SHAPE.fullmatch(desk) and not (settings.run / "desks" / desk).exists():
+            pool.drop(name)

@@ -1,0 +1,77 @@
+"""Desks that are stopped while their disk is kept, and started again from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from hotdesk.desk.keeper.burn import PATIENCE
+from hotdesk.desk.keeper.open import Opening
+from hotdesk.desk.keeper.root import Teller
+from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.errors import DeskError
+
+LOOK = 0.001
+"""Seconds between two looks at a desk whose processes are ending."""
+
+
+class Reboots:
+    """What one keeper halts and boots."""
+
+    def __init__(
+        self, desks: dict[str, Held], opening: Opening, owner: Teller, burn: Callable[[str, str], None]
+    ) -> None:
+        self.desks = desks
+        self.opening = opening
+        self.owner = owner
+        self.burn = burn
+
+    def halt(self, number: int, held: Held, snapshot: str) -> None:
+        """Begin to end all of a desk's processes, unless it lacks the snapshot; `turn` answers when none is left."""
+        if snapshot:
+            held.room.layers.find(snapshot)
+        if held.down == "halted":
+            self.owner.send({"re": number, "ok": {}})
+            return
+        if held.runtime or held.down:
+            raise DeskError(f"desk {held.room.desk} is starting or stopping; try again")
+        held.down, held.asked, held.paused, held.hushed = "halting", number, False, False
+        held.hard = min(held.ends, now() + PATIENCE)
+        held.record.note(state="halting")
+        self.advance(held)
+
+    def boot(self, number: int, held: Held, snapshot: str) -> None:
+        """Start a halted desk, its disk as it is or as it was; what fails amid it leaves no desk."""
+        desk, layers = held.room.desk, held.room.layers
+        if held.down != "halted":
+            raise DeskError(f"desk {desk} is not halted")
+        source = layers.find(snapshot) if snapshot else None
+        try:
+            if source:
+                layers.roll_back(source, held.spec.disk)
+            self.opening.begin_again(number, held)
+        except BaseException:
+            self.burn(desk, "it could not be started again")
+            raise
+
+    def halting(self) -> Iterator[Held]:
+        """Give the desks whose processes are ending."""
+        return (held for held in list(self.desks.values()) if held.down == "halting")
+
+    def patience(self) -> Iterator[float]:
+        """Give seconds until something is due."""
+        return (LOOK for _ in self.halting())
+
+    def turn(self) -> None:
+        """Look at what is ending."""
+        for held in self.halting():
+            self.advance(held)
+
+    def advance(self, held: Held) -> None:
+        """Strike; once nothing is left, say so. What resists is burnt when its time is up."""
+        if held.room.cgroup.strike() or held.children():
+            return
+        held.down, held.hard = "halted", held.ends
+        with suppress(OSError):
+            held.record.note(state="halted")
+        self.owner.send({"re": held.asked, "ok": {}})

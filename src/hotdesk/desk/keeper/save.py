@@ -1,0 +1,85 @@
+"""Snapshots that are kept as images: copied by a child of the keeper, which meanwhile goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from importlib import import_module
+
+from hotdesk.config import Config
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.keeper.root import Teller
+from hotdesk.desk.keeper.tracked import Held
+from hotdesk.desk.request import Request
+from hotdesk.errors import DeskGone, HotdeskError, ImageError
+from hotdesk.linux import syscalls
+
+SAVING = "hotdesk.desk.keeper.capture"
+"""Imported by the child alone: most keepers never save."""
+WORDS = 2000
+SECONDS = 3600
+"""How long a copy may take: no longer than its owner waits for it."""
+PR_SET_PDEATHSIG = 1
+
+
+class Saves:
+    """What one keeper is saving."""
+
+    def __init__(self, settings: Config, desks: dict[str, Held], owner: Teller) -> None:
+        self.settings = settings
+        self.desks = desks
+        self.owner = owner
+        self.children: dict[int, tuple[int, int, Held]] = {}
+        """Copies under way, by the child's pid: number of the request, where the child complains, and the desk."""
+
+    def begin(self, number: int, held: Held, request: Request) -> None:
+        """Start a child that copies a snapshot; `ended` answers."""
+        room = held.room
+        layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")
+        try:
+            child, complaint = self.start(layer, room.image, request.name, room.desk)
+        finally:
+            os.close(layer)
+        self.children[child] = (number, complaint, held)
+
+    def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
+        """Fork a child that copies and says what fails; it holds nothing else of the keeper's, and dies with it."""
+        read, write = os.pipe()
+        try:
+            child = os.fork()
+        except OSError:
+            syscalls.close_all((read, write))
+            raise
+        if child == 0:
+            try:
+                syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                signal.alarm(SECONDS)
+                os.dup2(layer, 3)
+                os.dup2(write, 4)
+                os.closerange(5, 1 << 20)
+                os.nice(10)
+                import_module(SAVING).save(self.settings, 3, image, name, desk)
+                os._exit(0)
+            except (HotdeskError, OSError) as e:
+                os.write(4, str(e).encode()[:WORDS])
+            finally:
+                os._exit(1)
+        os.close(write)
+        return child, read
+
+    def ended(self, pid: int, status: int) -> bool:
+        """Take a child's exit; False when it is not one of these."""
+        if pid not in self.children:
+            return False
+        asked, complaint, held = self.children.pop(pid)
+        wrong = os.read(complaint, WORDS).decode("utf-8", "replace")
+        os.close(complaint)
+        if status == 0:
+            self.owner.send({"re": asked, "ok": {}})
+        elif self.desks.get(desk := held.room.desk) is not held:  # its files went while they were copied
+            self.owner.refuse(asked, DeskGone(f"desk {desk} was burnt while it was saved; open another"))
+        else:
+            self.owner.refuse(asked, ImageError(wrong or f"the image was not saved: its copying ended with {status}"))
+        return True

@@ -1,0 +1,51 @@
+"""Socket buffers of desks, watched where no memory limit counts them.
+
+The kernel lets every socket queue one packet in each direction whatever the limits say, and a desk's memory pays for
+tens of thousands of sockets. On cgroup v1 those packets are nobody's memory: `memory.kmem.tcp` counts them, but its
+limit only slows each socket down. So they are read here, and a desk that has too much of them is burnt. On cgroup v2
+they are charged to the desk's memory like all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hotdesk.desk.keeper.tracked import Held, now
+
+MOST = 96 << 20
+"""Bytes a desk's sockets may have unread: thrice the limit at which the kernel slows them down."""
+SUSPECT = 24 << 20
+"""Bytes from which a desk is looked at often."""
+SELDOM, OFTEN = 0.25, 0.02
+"""Seconds between two looks."""
+WHY = f"its sockets had more than {MOST >> 20} MiB unread; read what is sent, or use fewer sockets"
+
+
+class Watch:
+    """Looks at what the sockets of desks have unread."""
+
+    def __init__(self, held: Mapping[str, Held]) -> None:
+        self.held = held
+        self.look = 0.0
+        """When to look next."""
+
+    def over(self) -> list[str]:
+        """Name the desks that have too much, if it is time to look."""
+        if self.look > now():
+            return []
+        unread = {desk: held.room.cgroup.sockets() for desk, held in self.running()}
+        self.look = now() + (OFTEN if any(size > SUSPECT for size in unread.values()) else SELDOM)
+        return [desk for desk, size in unread.items() if size > MOST]
+
+    def patience(self) -> Iterator[float]:
+        """Give seconds until the next look."""
+        if any(True for _ in self.running()):
+            yield self.look - now()
+
+    def running(self) -> Iterator[tuple[str, Held]]:
+        """Give the desks that can fill anything, where nothing else counts it."""
+        return (
+            (desk, held)
+            for desk, held in self.held.items()
+            if held.init and not held.paused and held.room.cgroup.version == 1
+        )

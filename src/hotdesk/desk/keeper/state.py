@@ -1,0 +1,253 @@
+"""What a state directory says about its desks: one folder a desk, with `desk.json` and a lock held while it is kept.
+
+`ps` and `burn` need nothing but these files. A desk whose lock is free has no keeper, and the next command buries it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.config import GIB, MIB, Config
+from hotdesk.desk.room.disk import Disk
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.errors import HostError, KeeperError
+from hotdesk.linux import syscalls, uids
+from hotdesk.linux.cgroup import Cgroup, Hierarchies
+
+SCHEMA = 1
+SETTLED = 60.0
+"""Seconds after which a folder that is neither there nor gone belongs to nobody."""
+
+
+@dataclass(slots=True)
+class Record:
+    """A desk's folder, ours while we hold its lock."""
+
+    folder: Path
+    lock: int
+    facts: dict[str, object] = field(default_factory=dict)
+
+    def note(self, **facts: object) -> None:
+        """Write down what is true now, whole or not at all.
+
+        The files change places: ext4 writes one that replaces another to disk at once, and whoever removes it waits.
+        """
+        self.facts.update(facts)
+        file, fresh = f"{self.folder}/desk.json", f"{self.folder}/desk.json.new"
+        with open(fresh, "w") as out:
+            out.write(json.dumps(self.facts))
+        try:
+            syscalls.exchange(fresh, file)
+        except OSError:
+            os.replace(fresh, file)  # the first, or a file system where files cannot change places
+        else:
+            os.unlink(fresh)
+
+    def leave(self) -> None:
+        """Remove the folder: the desk no longer exists."""
+        gone = self.folder.with_name(f"gone-{self.folder.name}")
+        with suppress(FileNotFoundError):
+            self.folder.rename(gone)  # whoever looks sees all of a desk's folder or nothing
+            remove(gone)
+        os.close(self.lock)
+
+
+def prepare(config: Config) -> None:
+    """Make the state folders. Rooms must be reachable by desks' own users, so they cannot lie below a closed folder."""
+    for folder, mode in ((config.run, 0o711), (config.run / "desks", 0o711), (config.run / "runtime", 0o700)):
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    for above in (config.run, *config.run.parents):
+        if not above.stat().st_mode & 0o001:
+            raise HostError(
+                f"{above} is closed to other users, so no desk can start below it; chmod o+x, or move HOTDESK_HOME"
+            )
+
+
+def enter(config: Config, desk: str, facts: dict[str, object]) -> Record:
+    """Make a desk's folder and hold it."""
+    folder = config.run / "desks" / desk
+    fresh = folder.with_name(f"new-{desk}")
+    fresh.mkdir(mode=0o700)
+    lock = os.open(fresh / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        fresh.rename(folder)
+    except OSError:
+        os.close(lock)
+        shutil.rmtree(fresh)
+        raise KeeperError(f"desk {desk} exists already") from None
+    record = Record(folder, lock)
+    record.note(schema=SCHEMA, id=desk, state="opening", **facts)
+    return record
+
+
+def check_floors(config: Config) -> None:
+    """Refuse when the machine is nearly full, rather than opening half a desk."""
+    for why in short_of(config).values():
+        raise HostError(why)
+
+
+def short_of(config: Config) -> dict[str, str]:
+    """Say of what there is less than the floor: disk, memory, processes; and of each why, and what helps."""
+    found = {}
+    free = shutil.disk_usage(config.lib if config.lib.exists() else "/").free
+    if free < config.disk_floor:
+        found["disk"] = (
+            f"only {free / GIB:.1f} GiB free below {config.lib}, the floor is {config.disk_floor / GIB:.1f}; "
+            "burn desks or free some space"
+        )
+    available = available_memory()
+    if available < config.memory_floor:
+        found["memory"] = f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor"
+    pids = available_pids()
+    if pids < config.pids_floor:
+        found["processes"] = (
+            f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor"
+        )
+    return found
+
+
+def available_pids(proc: Path = Path("/proc")) -> int:
+    """Read how many processes and threads the kernel can still start."""
+    most = min(int((proc / "sys/kernel" / name).read_text()) for name in ("pid_max", "threads-max"))
+    return most - int((proc / "loadavg").read_text().split()[3].partition("/")[2])
+
+
+def available_memory() -> int:
+    """Read what the kernel thinks can still be given out."""
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 1 << 62
+
+
+def facts(folder: Path) -> dict[str, object] | None:
+    """Read a desk's facts; None while it is being made or removed."""
+    try:
+        found = json.loads((folder / "desk.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def desks(config: Config) -> list[dict[str, object]]:
+    """List the desks of this state directory, oldest first, each with `kept`: whether a keeper answers for it."""
+    found = []
+    for folder in folders(config):
+        told = facts(folder)
+        if told is not None:
+            found.append({**told, "kept": is_kept(folder)})
+    return sorted(found, key=lambda told: float(str(told.get("opened", 0))))
+
+
+def folders(config: Config) -> list[Path]:
+    """List the desks' folders."""
+    try:
+        return [entry for entry in (config.run / "desks").iterdir() if ID_SHAPE.fullmatch(entry.name)]
+    except FileNotFoundError:
+        return []
+
+
+def is_kept(folder: Path) -> bool:
+    """Say whether a live keeper holds a desk."""
+    lock = take(folder)
+    if lock is None:
+        return True
+    os.close(lock)
+    return False
+
+
+def take(folder: Path) -> int | None:
+    """Take a desk's lock if nobody holds it; a folder that lost its lock gets one, so that it can be buried."""
+    try:
+        lock = os.open(folder / "owner.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        try:
+            lock = os.open(folder / "owner.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_ino == os.stat(folder / "owner.lock").st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass  # somebody holds it, or the desk left while we looked
+    os.close(lock)
+    return None
+
+
+def sweep(config: Config) -> None:
+    """Remove folders of desks whose keeper was killed while they appeared or vanished, and dead owners' sockets."""
+    for sock in (config.run / "control").glob("*.sock"):
+        if sock.stem.isdigit() and not Path(f"/proc/{sock.stem}").exists():
+            sock.unlink(missing_ok=True)
+    for prefix in ("new-", "gone-"):
+        for folder in (config.run / "desks").glob(f"{prefix}*"):
+            with suppress(OSError):
+                if time.time() - folder.stat().st_mtime > SETTLED:
+                    shutil.rmtree(folder)
+
+
+def orphans(config: Config) -> list[str]:
+    """List desks no keeper holds."""
+    return [folder.name for folder in folders(config) if not is_kept(folder)]
+
+
+def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[], Disk]) -> list[str]:
+    """Burn a desk whose keeper is dead; its mounts died with the keeper. Say what resisted."""
+    folder = config.run / "desks" / desk
+    lock = take(folder)
+    if lock is None:
+        return []
+    told = facts(folder) or {}
+    cgroup = Cgroup(hierarchies, desk)
+    left = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} resist"]
+    left += clear_runtime(config, desk)
+    try:
+        cgroup.remove()
+        layers = disk()
+        for name in layers.left():
+            if name.partition(".")[0] == desk:
+                layers.drop(name)
+    except (OSError, HostError) as e:
+        left.append(str(e))
+    base = told.get("base")
+    if not left:
+        Record(folder, lock).leave()
+        if isinstance(base, int):
+            uids.release(base, folder)
+    else:
+        os.close(lock)
+    return left
+
+
+def clear_runtime(config: Config, desk: str) -> list[str]:
+    """Remove what the OCI runtime noted about a desk."""
+    try:
+        remove(config.run / "runtime" / desk)
+    except FileNotFoundError:
+        pass
+    except OSError as e:
+        return [str(e)]
+    return []
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that holds files only, as ours do: a general removal takes ten times as long."""
+    for name in os.listdir(folder):
+        os.unlink(folder / name)
+    os.rmdir(folder)
+
+
+def age(told: dict[str, object]) -> float:
+    """Give the seconds since a desk was opened."""
+    return max(0.0, time.time() - float(str(told.get("opened", time.time()))))

@@ -1,0 +1,103 @@
+"""One desk a keeper answers for, and when it must end."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from hotdesk.desk.keeper import state
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.seam import Spec
+
+
+@dataclass(slots=True)
+class Root:
+    """A desk's second guest, which is root inside."""
+
+    runtime: int
+    """Pid of the runtime while it is starting it, else 0."""
+    asked: int
+    """The number of the request for it."""
+    hard: float
+    """When it must be up, and its walls be proven."""
+    init: int = 0
+    proven: bool = False
+    """Whether its walls were seen to stand, and the owner was told of it."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A desk, from its first mount to its last."""
+
+    room: Room
+    record: state.Record
+    spec: Spec
+    runtime: int
+    """Pid of the runtime while it is starting the desk, else 0."""
+    console: int
+    """Read end of the desk's standard output; given to the owner, which may read it when a start fails."""
+    asked: int
+    """The number of the request to open it."""
+    hard: float
+    """When it must be over; while it starts, when it must be up."""
+    touched: float
+    ends: float = math.inf
+    """When it must be over whatever happens, once it has been up."""
+    init: int = 0
+    paused: bool = False
+    hushed: bool = False
+    """Whether all but its screen, window manager and browser stand still: a person holds the wheel."""
+    look: float = 0.0
+    """When a hushed desk is looked at again for what began to run since."""
+    spare: bool = False
+    """Whether it is kept ready, and was not given to anybody yet."""
+    scoped: bool = False
+    """Whether it has a way out: keys write its opening down."""
+    noted: bool = False
+    """Whether its opening is in the journal's outbox: its end goes there, too."""
+    busy: bool = False
+    """Whether a snapshot of it is being taken."""
+    down: Literal["", "halting", "halted"] = ""
+    """Whether its processes were ended, or are being, while its disk is kept."""
+    root: Root | None = None
+    knocked: bool = False
+    """Whether the owner was told that somebody calls `sudo`."""
+    rest: float = 0.0
+    """When `sudo` is heard again after its root ended: one that ends again and again must not keep its keeper busy."""
+
+    def due(self) -> tuple[float, str]:
+        """Say when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
+        idle = self.touched + self.spec.idle
+        kept = self.paused or self.hushed or self.down or self.spare or self.runtime
+        return (self.hard, "deadline") if self.hard <= idle or kept else (idle, "idle")
+
+    def is_starting(self) -> bool:
+        """Say whether a runtime is at work for it."""
+        return bool(self.runtime or (self.root is not None and self.root.runtime))
+
+    def children(self) -> set[int]:
+        """Give the processes of it whose exits the keeper collects."""
+        root = (self.root.runtime, self.root.init) if self.root is not None else ()
+        return {pid for pid in (self.runtime, self.init, *root) if pid}
+
+    def ran_out_of_memory(self) -> bool:
+        """Say whether the memory limit killed something in it."""
+        try:
+            return self.room.cgroup.oom_kills() > 0
+        except OSError:
+            return False
+
+    def knocks(self) -> int | None:
+        """Give the socket at which `sudo` calls, while nobody answers there."""
+        if self.room.sudo is None or self.knocked or self.root is not None:
+            return None
+        if self.runtime or self.paused or self.hushed or self.down or self.rest > now():
+            return None
+        return self.room.sudo.fileno()
+
+
+def now() -> float:
+    """Read a clock that nobody sets and that counts sleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,212 @@
+"""One request to a guest and everything that belongs to it, with flow control both ways."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import anyio
+
+from hotdesk.config import MIB
+from hotdesk.desk.link.clock import Clock
+from hotdesk.errors import DeskGone, LinkError
+from hotdesk_guest import wire
+
+Body: TypeAlias = dict[str, object]
+
+MAX_CREDIT = wire.WINDOW
+"""Credit is what was there in the beginning, given back: more is a lie, and a writer with too much never rests."""
+GRACE = 10.0
+"""Seconds beyond what was agreed until we stop believing a guest."""
+SILENCE = 60.0
+"""Seconds a file operation may pass without a word from the guest."""
+LISTED = 32 * MIB
+"""Bytes one listing may take."""
+
+
+class Opened(Protocol):
+    """What a link knows of a channel."""
+
+    over: bool
+
+    def deliver(self, kind: int, payload: bytes) -> None:
+        """Take a guest's frame; `LinkError` ends the link."""
+        ...
+
+    def wake(self) -> None:
+        """Learn that the link ended."""
+        ...
+
+
+class Carrier(Protocol):
+    """What a channel knows of its link."""
+
+    failure: LinkError | DeskGone | None
+    channels: dict[int, Opened]
+    clock: Clock
+
+    def may_be_silent(self) -> bool:
+        """Say whether the guest was stopped on purpose."""
+        ...
+
+    async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        """Write one frame."""
+        ...
+
+    def lost(self) -> LinkError | DeskGone:
+        """Give why the link ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Bytes of a stream."""
+
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something the guest says along the way: a value of whatever shape it chose."""
+
+    value: object
+    size: int
+    """Bytes it came in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The guest's last word on a channel."""
+
+    body: Body
+
+
+Item: TypeAlias = Data | Told | Reply
+
+
+class Channel:
+    """One request and everything that belongs to it."""
+
+    def __init__(self, link: Carrier) -> None:
+        self.link = link
+        self.number = 0
+        self.items: deque[tuple[Item, int]] = deque()
+        self.window = wire.WINDOW
+        """What the guest may still send."""
+        self.eaten = 0
+        """What was consumed and not yet given back."""
+        self.credit = wire.WINDOW
+        """What we may still send."""
+        self.over = False
+        self.news: anyio.Event | None = None
+        self.allowance: anyio.Event | None = None
+
+    def deliver(self, kind: int, payload: bytes) -> None:
+        """Take a guest's frame."""
+        if kind == wire.DATA:
+            if len(payload) < 2:
+                raise wire.WireError("an empty frame")
+            self.put(Data(payload[0], payload[1:]), wire.cost(payload))
+        elif kind == wire.EVENT:
+            self.put(Told(wire.decode(payload, wire.PARTS), len(payload)), wire.cost(payload))
+        elif kind == wire.CREDIT:
+            self.credit += int.from_bytes(payload[:4], "big")
+            if self.credit > MAX_CREDIT:
+                raise wire.WireError("more credit than there is")
+            self.wake()
+        elif kind == wire.REPLY:
+            body = wire.decode(payload, wire.PARTS)
+            if not isinstance(body, dict):
+                raise wire.WireError("a reply that is not a table")
+            self.over = True
+            self.items.append((Reply(body), 0))
+            self.wake()
+
+    def put(self, item: Item, cost: int) -> None:
+        """Queue what a frame held, within the window."""
+        self.window -= cost
+        if self.window < 0:
+            raise wire.WireError("more than it was allowed")
+        self.items.append((item, cost))
+        if self.news is not None:
+            self.news.set()
+
+    async def receive(self) -> Item:
+        """Give the next thing the guest sent; give credit back for it."""
+        while not self.items:
+            if self.link.failure is not None:
+                raise self.link.lost()
+            self.news = anyio.Event()
+            await self.news.wait()
+        item, cost = self.items.popleft()
+        self.eaten += cost
+        if self.eaten >= wire.WINDOW // 4 and not self.over:
+            granted, self.eaten = self.eaten, 0
+            self.window += granted
+            await self.link.send(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
+        return item
+
+    async def answer(self, silence: float = SILENCE) -> Item:
+        """Wait for the guest, but not for ever; a paused one is given its time."""
+        while True:
+            with anyio.move_on_after(silence):
+                return await self.receive()
+            if not self.link.may_be_silent():
+                raise LinkError(f"the desk's guest said nothing for {silence:.0f} s; burn it and open another")
+
+    async def send(self, data: bytes, patience: float = math.inf) -> None:
+        """Send bytes, waiting while the guest has no room; what a finished channel gets is dropped.
+
+        A program may let its input wait as long as it likes; a guest that writes a file may not: `patience`.
+        """
+        view = memoryview(data)
+        while view and not self.over:
+            if self.credit <= 0:
+                with anyio.move_on_after(patience) as scope:
+                    await self.more_credit()
+                if scope.cancelled_caught and not self.link.may_be_silent():
+                    raise LinkError(f"the desk's guest took nothing for {patience:.0f} s; burn it and open another")
+                continue
+            part = view[: min(wire.CHUNK, self.credit)]
+            view = view[len(part) :]
+            self.credit -= len(part)
+            await self.link.send(wire.DATA, self.number, b"\0" + bytes(part))
+
+    async def more_credit(self) -> None:
+        """Wait until the guest gives credit or the channel is over."""
+        if self.link.failure is not None:
+            raise self.link.lost()
+        self.allowance = anyio.Event()
+        await self.allowance.wait()
+
+    async def end(self) -> None:
+        """Say that nothing more will be sent."""
+        if not self.over:
+            await self.link.send(wire.END, self.number)
+
+    async def order(self, body: Body) -> None:
+        """Send a signal order; a channel or link that is over is no error."""
+        if not self.over and self.link.failure is None:
+            await self.link.send(wire.SIGNAL, self.number, wire.encode(body))
+
+    async def drop(self) -> None:
+        """Forget the channel; twice is no error."""
+        if self.link.channels.pop(self.number, None) is not None and not self.over and self.link.failure is None:
+            self.over = True
+            await self.link.send(wire.DROP, self.number)
+
+    async def end_tree(self) -> None:
+        """Have the program killed with all its descendants, and forget the channel even when the order is stuck."""
+        try:
+            await self.order({"signal": 9, "tree": True})
+        finally:
+            await self.drop()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        for event in (self.news, self.allowance):
+            if event is not None:
+                event.set()

@@ -1,0 +1,456 @@
+"""A desk as its owner sees it: programs and files, over a link to its guest. The same for every wall."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import socket
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+import anyio
+
+from hotdesk.config import MIB
+from hotdesk.desk.image.image import as_name
+from hotdesk.desk.link.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
+from hotdesk.desk.link.handle import Outside, Unheld
+from hotdesk.desk.link.link import Link, stopped
+from hotdesk.desk.link.process import LATE, LinkedProcess, ask_exec, collect, collect_fed
+from hotdesk.desk.link.replies import as_done, as_entry, as_error, as_running, check
+from hotdesk.desk.link.watch import LinkedWatch
+from hotdesk.desk.request import parse_port, parse_snapshot
+from hotdesk.desk.seam import (
+    OUTPUT_LIMIT,
+    Desk,
+    DeskId,
+    Done,
+    Entry,
+    Running,
+    Size,
+    SnapshotId,
+    Spec,
+    Usage,
+    as_bytes,
+    written,
+)
+from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
+
+START_SECONDS = 5.0
+"""Seconds a program with less time than this may take to start."""
+DIAL_SECONDS = 10.0
+DIALS = 3
+"""Tries of one call: a refusal that comes late leaves the other family untried."""
+FORKS = 1000
+"""Desks one call may fork off."""
+
+Listed = TypeVar("Listed")
+Many: TypeAlias = list[Listed]
+"""A list; in a desk that word is a method."""
+
+
+class LinkedDesk:
+    """A desk whose guest we talk to."""
+
+    def __init__(
+        self,
+        desk: DeskId,
+        link: Link,
+        home: str,
+        outside: Outside | None = None,
+        burn: Callable[[DeskId], Awaitable[None]] | None = None,
+    ) -> None:
+        self.id = desk
+        self.burn_by_id = burn
+        self.link = link
+        self.home = home
+        self.outside = outside or Unheld()
+        self.kills = 0
+        """What the memory limit had killed when we last asked."""
+        self.down: anyio.Event | None = None
+        """While the desk is halted; set when it is up again, or will never be."""
+        self.rebooting = anyio.Lock(fast_acquire=True)
+
+    def __repr__(self) -> str:
+        state = "open" if self.link.failure is None else "gone"
+        spec = getattr(self.outside, "spec", None)
+        if not isinstance(spec, Spec):
+            return f"<Desk {self.id} {state}>"
+        size = f"cpus={spec.cpus:g} memory={written(spec.memory, ' bytes')}"
+        return f"<Desk {self.id} {state} image={spec.image} {size}>"
+
+    def __dir__(self) -> Many[str]:
+        """List what a desk offers, for completion in a notebook; the rest is how it does so."""
+        return [name for name in dir(Desk) if not name.startswith("_")]
+
+    async def burn(self) -> None:
+        """End the desk and everything of it."""
+        if self.burn_by_id is None:
+            raise BriefError(f"desk {self.id} belongs to no runtime here; burn it where it was opened")
+        await self.burn_by_id(self.id)
+
+    async def close(self) -> None:
+        """Burn the desk."""
+        await self.burn()
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> Done:
+        """Run a program to its end; cancelled, it is killed with all its descendants."""
+        kills, stdin = self.kills, as_bytes(stdin)
+        ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=bool(stdin), tell=False)
+        link = await self.link_of(user)
+        process = LinkedProcess(await link.open(ask), 0, None, timeout)
+        try:
+            heard = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
+        finally:
+            if process.done is None:
+                await process.kill()
+        assert process.done is not None
+        done = replace(process.done, stdout=heard.stdout, stderr=heard.stderr, truncated=heard.truncated)
+        if done.exit_code and not done.timed_out:
+            self.kills = max(self.kills, (await self.usage()).oom_kills)
+            done = replace(done, out_of_memory=self.kills > kills)
+        return done
+
+    async def link_of(self, user: str | None) -> Link:
+        """Give the link to whoever runs programs as this user."""
+        if user in (None, "user", "1000"):
+            return await self.up()
+        if user in ("root", "0"):
+            await self.up()
+            return await self.outside.root()
+        raise BriefError(f"no user {user!r} in this desk; it has `user`, and `root` where its spec says so")
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        stdin: bool = True,
+        pty: Size | None = None,
+    ) -> LinkedProcess:
+        """Start a program and follow it."""
+        ask, timeout = ask_exec(argv, env, cwd, timeout, stdin=stdin, tell=True)
+        if pty is not None:
+            ask["pty"] = [pty.rows, pty.columns]
+        return await self.follow(await self.link_of(user), ask, timeout)
+
+    async def attach(self, pid: int) -> LinkedProcess:
+        """Follow a program already started."""
+        return await self.follow(await self.up(), {"op": "attach", "pid": pid}, None)
+
+    async def follow(self, link: Link, ask: Body, timeout: float | None) -> LinkedProcess:
+        """Open a program's channel and take the guest's first word on it."""
+        channel = await link.open(ask)
+        try:
+            silence = SILENCE if timeout is None else min(SILENCE, max(timeout, START_SECONDS) + LATE)
+            item = await channel.answer(silence)
+            match item:
+                case Told(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
+                    return LinkedProcess(channel, pid, None, timeout)
+                case Reply(body) if "error" not in body:
+                    return LinkedProcess(channel, 0, as_done(body), timeout)
+                case Reply(body):
+                    raise as_error(f"process {ask.get('pid')}", body)
+            raise LinkError("the guest spoke out of turn")
+        except BaseException:
+            with anyio.move_on_after(GRACE, shield=True):
+                # nobody will ever know the pid of a program that was to be started
+                await (channel.end_tree() if ask["op"] == "exec" else channel.drop())
+            raise
+
+    async def processes(self) -> list[Running]:
+        """List the programs started here."""
+        return await self.listed({"op": "processes"}, "processes", 10_000, as_running)
+
+    async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield a file's bytes."""
+        channel = await (await self.up()).open({"op": "read", "path": path})
+        try:
+            while True:
+                match await channel.answer():
+                    case Data(_, data):
+                        yield data
+                    case Reply(body):
+                        check(path, body)
+                        return
+                    case Told():
+                        raise LinkError("the guest spoke out of turn")
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+    async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
+        """Give a file's bytes."""
+        kept = bytearray()
+        async with aclosing(self.read_stream(path)) as stream:
+            async for data in stream:
+                kept += data
+                if len(kept) > limit:
+                    raise FileError(f"{path} has more than {limit} bytes; read it as a stream", "other")
+        return bytes(kept)
+
+    async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
+        """Write a file in place."""
+        if not isinstance(data, AsyncIterable):
+            data = as_bytes(data)
+        if mode is not None and not 0 <= mode <= 0o7777:
+            raise BriefError(f"{mode:o} is not a file's mode")
+        channel = await (await self.up()).open({"op": "write", "path": path, "mode": mode})
+        try:
+            if isinstance(data, bytes):
+                await channel.send(data, SILENCE)
+            else:
+                async for part in data:
+                    if channel.over:
+                        break
+                    await channel.send(part, SILENCE)
+            await channel.end()
+            item = await channel.answer()
+            if not isinstance(item, Reply):
+                raise LinkError("the guest spoke out of turn")
+            check(path, item.body)
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+    async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
+        """List a folder."""
+        ask: Body = {"op": "list", "path": path, "depth": max(1, depth)}
+        return await self.listed(ask, path, limit, as_entry)
+
+    async def stat(self, path: str) -> Entry:
+        """Describe one path."""
+        return as_entry((await self.ask({"op": "stat", "path": path}, path)).get("entry"))
+
+    async def mkdir(self, path: str) -> bool:
+        """Make a folder and its parents."""
+        return (await self.ask({"op": "mkdir", "path": path}, path)).get("made") is True
+
+    async def move(self, source: str, destination: str) -> None:
+        """Rename."""
+        await self.ask({"op": "move", "source": source, "destination": destination}, source)
+
+    async def remove(self, path: str) -> None:
+        """Remove a path with all below it."""
+        await self.ask({"op": "remove", "path": path}, path)
+
+    async def watch(self, path: str = ".", *, recursive: bool = True) -> LinkedWatch:
+        """Watch a folder."""
+        channel = await (await self.up()).open({"op": "watch", "path": path, "recursive": recursive})
+        try:
+            item = await channel.answer()
+            if isinstance(item, Reply):
+                check(path, item.body)
+            if not isinstance(item, Told):
+                raise LinkError("the guest spoke out of turn")
+        except BaseException:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+            raise
+        return LinkedWatch(channel, path)
+
+    async def dial(self, port: int) -> socket.socket:
+        """Connect to a server on the desk's loopback."""
+        if (link := await self.up()).failure is not None:
+            raise link.lost()
+        failure = 0
+        for _ in range(DIALS):
+            sock = await self.outside.dial(parse_port(port))
+            try:
+                failure = await self.connected(sock, port)
+            except BaseException:
+                sock.close()
+                raise
+            if not failure:
+                return sock
+            sock.close()
+            if failure != errno.ECONNREFUSED:
+                break
+        raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
+
+    async def connected(self, sock: socket.socket, port: int) -> int:
+        """Wait until a socket is connected; give why it is not."""
+        with anyio.move_on_after(DIAL_SECONDS) as scope:
+            await anyio.wait_writable(sock)
+        if scope.cancelled_caught:
+            raise DeskError(f"port {port} of desk {self.id} did not answer within {DIAL_SECONDS:.0f} s")
+        return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+    async def up(self) -> Link:
+        """Give the link to the guest, once the desk is not down."""
+        while self.down is not None:
+            await self.down.wait()
+        return self.link
+
+    async def pause(self, *, memory: bool = True) -> None:
+        """Stop every program where it is; without memory, for good."""
+        async with self.rebooting:
+            if not memory:
+                await self.halt()
+            elif self.down is None:
+                await self.outside.pause(True)
+                self.link.paused = True
+
+    async def resume(self) -> None:
+        """Let everything go on."""
+        async with self.rebooting:
+            if self.down is not None:
+                await self.boot()
+            else:
+                await self.outside.pause(False)
+                self.link.paused = False
+
+    async def halt(self, snapshot: str = "") -> None:
+        """End every process, and have calls wait until `boot`; not when there is no such snapshot.
+
+        What was begun is not left half done when its caller is cancelled; and so it is with `boot`.
+        """
+        with anyio.CancelScope(shield=True):
+            await self.end_all(snapshot)
+
+    async def end_all(self, snapshot: str) -> None:
+        """Have the link end with what ran; an error leaves everything as it was."""
+        link, was_up, known = self.link, self.down is None, self.link.obituary
+        link.obituary = functools.partial(stopped, self.id)
+        self.down = self.down or anyio.Event()
+        try:
+            await self.outside.halt(snapshot)
+        except BaseException:
+            link.obituary = known
+            if was_up:
+                self.let_go_on()
+            raise
+        link.break_off(await stopped(self.id))
+
+    async def boot(self, snapshot: str = "") -> None:
+        """Start a halted desk, and let calls go on; they learn it when it does not come up."""
+        try:
+            with anyio.CancelScope(shield=True):
+                self.link = await self.outside.boot(snapshot)
+        except BriefError:
+            raise  # it is still halted
+        except BaseException:
+            self.let_go_on()
+            raise
+        self.let_go_on()
+
+    def let_go_on(self) -> None:
+        """Have calls wait no longer."""
+        if self.down is not None:
+            self.down.set()
+        self.down = None
+
+    async def settle(self, env: Mapping[str, str | None]) -> None:
+        """Have the guest be as if just started, and give every program from now on these variables; None is none."""
+        await self.ask({"op": "settle", "env": dict(env)}, "the environment")
+
+    async def snapshot(self) -> SnapshotId:
+        """Keep the desk's files as they are."""
+        async with self.rebooting:
+            return SnapshotId(await self.outside.snapshot())
+
+    async def rollback(self, snapshot: SnapshotId) -> None:
+        """Have the files as they were, and start anew; also when whoever asked is cancelled meanwhile."""
+        name = named(snapshot)
+        async with self.rebooting:
+            with anyio.CancelScope(shield=True):
+                await self.halt(name)
+                await self.boot(name)
+
+    async def forget(self, snapshot: SnapshotId) -> None:
+        """Delete a snapshot."""
+        name = named(snapshot)
+        async with self.rebooting:
+            await self.outside.forget(name)
+
+    async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
+        """Keep the desk's files as an image."""
+        async with self.snapshot_of(snapshot) as taken:
+            await self.outside.save(as_name(name), taken)
+
+    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
+        """Open desks that begin with this one's files."""
+        if not 0 < count <= FORKS:
+            raise BriefError(f"a desk cannot be forked {count} times; 1 to {FORKS}")
+        async with self.snapshot_of(snapshot) as taken:
+            return await self.outside.fork(taken, count)
+
+    @asynccontextmanager
+    async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
+        """Give the snapshot that is meant, or one taken now that is not kept."""
+        taken = await self.snapshot() if snapshot is None else SnapshotId(named(snapshot))
+        try:
+            yield taken
+        finally:
+            if snapshot is None:
+                with anyio.move_on_after(GRACE, shield=True), suppress(HotdeskError):
+                    await self.forget(taken)
+
+    async def usage(self) -> Usage:
+        """Say what the desk uses."""
+        async with self.rebooting:
+            return await self.outside.usage()
+
+    def hang_up(self) -> None:
+        """Let go of the link."""
+        self.link.hang_up()
+        self.let_go_on()
+
+    async def ask(self, body: Body, path: str) -> Body:
+        """Ask for something answered in one word."""
+        channel = await (await self.up()).open(body)
+        try:
+            item = await channel.answer()
+            if not isinstance(item, Reply):
+                raise LinkError("the guest spoke out of turn")
+            check(path, item.body)
+            return item.body
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+    async def listed(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
+        """Give what the guest lists, each checked, up to a limit."""
+        channel = await (await self.up()).open(body)
+        found: Many[Listed] = []
+        count = size = 0
+        try:
+            while True:
+                match await channel.answer():
+                    case Told(batch, length) if isinstance(batch, list):
+                        count += len(batch)
+                        size += length
+                        if count > limit or size > LISTED:
+                            most = f"{limit} entries" if count > limit else f"{LISTED // MIB} MiB of names"
+                            raise FileError(f"{path} has more than {most}; list less of it", "other")
+                        found += [read(value) for value in batch]
+                    case Reply(answer):
+                        check(path, answer)
+                        return found
+                    case _:
+                        raise LinkError("the guest spoke out of turn")
+        finally:
+            with anyio.move_on_after(GRACE, shield=True):
+                await channel.drop()
+
+
+def named(snapshot: str) -> str:
+    """Check that a text can name a snapshot."""
+    if not (name := parse_snapshot(snapshot)):
+        raise BriefError("a snapshot without a name; `snapshot` gives one")
+    return name

@@ -1,0 +1,99 @@
+"""What is done to a desk from outside, by whoever holds it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.seam import Desk, Usage
+from hotdesk.errors import BriefError, HostError
+
+
+class Outside(Protocol):
+    """Who holds a desk: nothing of this needs the guest's help."""
+
+    async def usage(self) -> Usage:
+        """Say what the desk uses."""
+        ...
+
+    async def pause(self, paused: bool) -> None:
+        """Stop the desk, or let it go on."""
+        ...
+
+    async def halt(self, snapshot: str = "") -> None:
+        """End every process of the desk, and keep its files; `BriefError` first when it lacks that snapshot."""
+        ...
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Start a halted desk, its files as they are or as a snapshot has them; give the link to its guest."""
+        ...
+
+    async def snapshot(self) -> str:
+        """Keep the desk's files as they are; give what to call them by."""
+        ...
+
+    async def forget(self, snapshot: str) -> None:
+        """Delete a snapshot."""
+        ...
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Keep what a snapshot has as an image."""
+        ...
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
+        """Open desks that begin with what a snapshot has."""
+        ...
+
+    async def dial(self, port: int) -> socket.socket:
+        """Give a socket connected, or about to be, to a server on the desk's loopback."""
+        ...
+
+    async def root(self) -> Link:
+        """Give a link to root's guest, starting it if need be; `BriefError` when the desk may not have root."""
+        ...
+
+
+class Unheld:
+    """A desk that nobody holds from outside: nobody counts, and nothing can be done to it."""
+
+    async def usage(self) -> Usage:
+        """Say nothing: nobody counts."""
+        return Usage(0.0, 0, 0, 0, 0)
+
+    async def pause(self, paused: bool) -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be paused")
+
+    async def halt(self, snapshot: str = "") -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be halted")
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be started again")
+
+    async def snapshot(self) -> str:
+        """Refuse."""
+        raise HostError("a desk without a keeper has no snapshots")
+
+    async def forget(self, snapshot: str) -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper has no snapshots")
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be saved")
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be forked")
+
+    async def dial(self, port: int) -> socket.socket:
+        """Refuse."""
+        raise HostError("a desk without a keeper cannot be dialled")
+
+    async def root(self) -> Link:
+        """Refuse: it would be root of this machine."""
+        raise BriefError("a desk without a wall has no root")

@@ -1,0 +1,306 @@
+"""Talk to a guest over any byte stream: channels with flow control, every frame from the guest taken as hostile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from hotdesk.desk.link.channel import Body, Channel, Opened
+from hotdesk.desk.link.clock import Clock
+from hotdesk.errors import BriefError, DeskGone, LinkError
+from hotdesk_guest import wire
+
+READ = 1 << 16
+HELLO_SECONDS = 10.0
+SILENT_SECONDS = 60.0
+"""How long a writer waits for a guest that reads nothing."""
+SLICE = 0.002
+"""Seconds one link's frames may take before others get their turn."""
+STUCK_SECONDS = 1.0
+"""How long a cancelled writer waits for a guest to take the rest of a frame."""
+
+
+async def hung_up() -> DeskGone:
+    """Say what is known of a link that ended, when nobody knows more."""
+    return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
+
+
+async def stopped(desk: str) -> DeskGone:
+    """Say why calls have no answer that were under way when a desk was stopped."""
+    return DeskGone(f"desk {desk} was stopped, and what ran in it ended; call again once it is resumed")
+
+
+class Link:
+    """One connection to one guest."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+        self.channels: dict[int, Opened] = {}
+        self.last = 0
+        self.failure: LinkError | DeskGone | None = None
+        self.hello: Body | None = None
+        self.greeted = anyio.Event()
+        self.writing = anyio.Lock(fast_acquire=True)
+        self.ended = anyio.Event()
+        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = hung_up
+        """Says why the other end is gone."""
+        self.ending: LinkError | None = None
+        """What the guest did wrong."""
+        self.paused = False
+        """Whether the desk was stopped on purpose, so that silence means nothing."""
+        self.hushed = False
+        """Whether its guest stands still because a person holds the wheel."""
+        self.clock = Clock()
+        """Stands still while the guest is hushed: no program's time is up because a person drives."""
+        self.moves = 0
+        """Frames either way so far: how an owner sees that a desk is in use."""
+        self.opening: Callable[[bytes], Awaitable[None]] | None = None
+        """Hears every request before it goes out."""
+
+    async def run(self) -> None:
+        """Hear the guest until the link ends; whoever waits on a channel then gets the reason.
+
+        The event loop calls `listen` itself: waking a task for every read costs a tenth of a quick program's time.
+        """
+        loop = asyncio.get_running_loop()
+        over = anyio.Event()
+        try:
+            loop.add_reader(self.sock, self.listen, over)
+            await over.wait()
+            self.fail(self.ending or await self.obituary())
+        finally:
+            loop.remove_reader(self.sock)
+            self.close()
+
+    def listen(self, over: anyio.Event) -> None:
+        """Read once: a guest that floods gets its turn, not everybody's."""
+        try:
+            data = self.sock.recv(READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.hear(data, over)
+        else:
+            self.stop(over)
+
+    def stop(self, over: anyio.Event) -> None:
+        """Hear no more; at its end a socket is readable for ever."""
+        asyncio.get_running_loop().remove_reader(self.sock)
+        over.set()
+
+    def hear(self, data: bytes, over: anyio.Event) -> None:
+        """Take what the guest sent; one that breaks the protocol ends the link.
+
+        Many small frames are taken in slices: while some are left nothing more is read.
+        """
+        self.reader.buffer += data
+        end = time.perf_counter() + SLICE
+        try:
+            while (said := self.reader.next()) is not None:
+                self.take(*said)
+                if time.perf_counter() > end:
+                    self.pause(over)
+                    break
+        except wire.WireError as e:
+            self.ending = LinkError(f"the desk's guest broke the protocol: {e}; open another desk")
+        except LinkError as e:
+            self.ending = e
+        if self.ending is not None:
+            self.stop(over)
+
+    def pause(self, over: anyio.Event) -> None:
+        """Let others have their turn before the next frame is taken."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self.sock)
+        loop.call_soon(self.resume, over)
+
+    def resume(self, over: anyio.Event) -> None:
+        """Take what was left, and read on."""
+        if not over.is_set() and self.sock.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self.sock, self.listen, over)
+            self.hear(b"", over)
+
+    def take(self, kind: int, number: int, payload: bytes) -> None:
+        """Sort one frame to its channel."""
+        if kind == wire.CREDIT and len(payload) != 4:
+            raise wire.WireError(f"credit in {len(payload)} bytes")
+        if kind == wire.HELLO:
+            self.greet(payload)
+            return
+        if kind == wire.PONG:
+            return
+        channel = self.channels.get(number)
+        if channel is not None and not channel.over:
+            self.moves += 1
+            channel.deliver(kind, payload)
+        elif not 0 < number <= self.last:
+            raise wire.WireError("words on a channel nobody opened")
+
+    def greet(self, payload: bytes) -> None:
+        """Take the guest's first word, once."""
+        body = wire.decode(payload, wire.PARTS)
+        if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
+            raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
+        self.hello = body
+        self.greeted.set()
+
+    async def ready(self) -> Body:
+        """Wait for the guest's first word."""
+        with anyio.move_on_after(HELLO_SECONDS):
+            await self.greeted.wait()
+        if self.hello is None:
+            if self.failure is not None:
+                raise self.lost()
+            raise LinkError("the desk's guest did not greet in time; open another desk")
+        return self.hello
+
+    async def open(self, body: Body) -> Channel:
+        """Open a channel with a request."""
+        if self.failure is not None:
+            raise self.lost()
+        try:
+            payload = wire.encode(body)
+        except wire.WireError as e:
+            raise BriefError(f"a desk cannot be asked this: {e}") from e
+        if len(payload) > wire.HOST_LIMIT:
+            raise BriefError(f"a request of {len(payload)} bytes is more than a desk takes; put it in a file")
+        channel = Channel(self)
+        channel.number = self.add(channel)
+        try:
+            await self.send(wire.OPEN, channel.number, payload)
+        except BaseException:
+            self.channels.pop(channel.number, None)
+            raise
+        return channel
+
+    def add(self, channel: Opened) -> int:
+        """Give a channel its number; numbers are never used twice."""
+        self.last += 1
+        self.channels[self.last] = channel
+        return self.last
+
+    async def send(self, kind: int, number: int, payload: bytes = b"") -> None:
+        """Write one frame, whole: once part of it is out a cancelled writer still writes the rest."""
+        if kind == wire.OPEN and self.opening is not None:
+            await self.opening(payload)
+        data = wire.frame(kind, number, payload)
+        self.moves += 1
+        if not self.writing.locked() and (sent := self.send_now(data)):
+            if sent == len(data):
+                return
+        else:
+            sent = 0
+        async with self.writing:
+            view = memoryview(data)[sent:]
+            while view:
+                try:
+                    view = view[self.sock.send(view) :]
+                except BlockingIOError:
+                    await self.writable(begun=len(view) < len(data))
+                except (OSError, anyio.ClosedResourceError) as e:
+                    raise await self.reason() from e
+
+    async def reason(self) -> DeskGone | LinkError:
+        """Say why nothing more can be written; whoever reads the link learns it within a moment."""
+        with anyio.move_on_after(HELLO_SECONDS):
+            await self.ended.wait()
+        return self.lost()
+
+    def is_over(self) -> bool:
+        """Say whether the link ended, or the other end has hung up and nobody has noticed yet."""
+        if self.failure is not None:
+            return True
+        try:
+            return self.sock.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def send_now(self, data: bytes) -> int:
+        """Write what the socket takes at once: nearly always all of it."""
+        try:
+            return self.sock.send(data)
+        except OSError:
+            return 0  # full, or closed: whoever waits for it will say which
+
+    async def writable(self, begun: bool) -> None:
+        """Wait until the socket takes more; cancelled amid a frame, the rest gets a moment, or the link ends."""
+        try:
+            with anyio.fail_after(SILENT_SECONDS):
+                await anyio.wait_writable(self.sock)
+        except TimeoutError:
+            if self.may_be_silent():
+                return
+            self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
+            raise self.lost() from None
+        except anyio.ClosedResourceError:
+            raise self.lost() from None
+        except BaseException:
+            if begun and self.failure is None:
+                await self.last_moment()
+            if not begun or self.failure is not None:
+                raise
+
+    def hush(self, hushed: bool) -> None:
+        """Take note that the guest was hushed, or goes on."""
+        self.hushed = hushed
+        if hushed:
+            self.clock.stop()
+        else:
+            self.clock.go_on()
+
+    def may_be_silent(self) -> bool:
+        """Say whether the guest was stopped on purpose."""
+        return self.paused or self.hushed
+
+    async def last_moment(self) -> None:
+        """Give a guest a moment to take the rest of a frame whose writer was cancelled, or end the link."""
+        with contextlib.suppress(anyio.ClosedResourceError, OSError):  # the link ended meanwhile
+            with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:
+                await anyio.wait_writable(self.sock)
+            if patience.cancelled_caught:
+                self.fail(LinkError("the desk's guest stopped reading; burn it and open another"))
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+    def fail(self, why: LinkError | DeskGone) -> None:
+        """Note why the link ended, and tell everyone who waits."""
+        if self.failure is None:
+            self.failure = why
+        self.ended.set()
+        self.greeted.set()
+        for channel in self.channels.values():
+            channel.wake()
+
+    def lost(self) -> LinkError | DeskGone:
+        """Give why the link ended, to one caller: an error raised again and again keeps what every caller had."""
+        why = self.failure or DeskGone("the desk hung up")
+        return type(why)(*why.args)
+
+    def hang_up(self) -> None:
+        """End the link from our side; `run` then closes it."""
+        self.break_off(DeskGone("the desk was burnt"))
+
+    def break_off(self, why: LinkError | DeskGone) -> None:
+        """End the link for a reason; `run` then closes it."""
+        self.fail(why)
+        try:
+            self.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it was closed already
+
+    def close(self) -> None:
+        """Close the socket, and forget what was open; only its reader does."""
+        self.fail(DeskGone("the desk was burnt"))
+        self.channels.clear()
+        anyio.notify_closing(self.sock)
+        self.sock.close()

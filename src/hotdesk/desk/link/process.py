@@ -1,0 +1,164 @@
+"""One program of a desk, followed over a channel of its link."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import anyio
+
+from hotdesk.desk.link.channel import GRACE, Body, Channel, Data, Reply, Told
+from hotdesk.desk.link.replies import as_done, check
+from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
+from hotdesk.errors import BriefError, LinkError
+from hotdesk_guest import wire
+
+STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
+LATE = 2.0
+"""Seconds after a program's time is up until nobody waits any longer for its guest to say so."""
+LONG = 366 * 86400.0
+"""A program's time beyond this is none at all."""
+
+
+class LinkedProcess:
+    """One program, followed over a channel."""
+
+    def __init__(self, channel: Channel, pid: int, done: Done | None, timeout: float | None) -> None:
+        self.channel = channel
+        self.pid = pid
+        self.done = done
+        self.clock = channel.link.clock
+        self.deadline = math.inf if timeout is None else self.clock.now() + timeout + LATE
+        self.stdin_closed = False
+
+    async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
+        """Yield what it says until it ends."""
+        while (said := await self.next()) is not None:
+            yield said
+
+    async def next(self) -> tuple[Stream, bytes] | None:
+        """Give the next thing it says; None once it is over."""
+        while self.done is None:
+            item = await self.receive()
+            if isinstance(item, Data):
+                if item.stream not in STREAMS:
+                    raise LinkError("the guest sent an unknown stream")
+                return STREAMS[item.stream], item.data
+            elif isinstance(item, Reply):
+                await self.channel.drop()
+                check("the program", item.body)
+                self.done = as_done(item.body)
+            elif item is not None:
+                raise LinkError("the guest spoke out of turn")
+        return None
+
+    async def receive(self) -> Data | Told | Reply | None:
+        """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
+        if self.deadline == math.inf:
+            return await self.channel.receive()
+        with self.clock.until(self.deadline):
+            return await self.channel.receive()
+        await self.give_up()
+        return None
+
+    async def give_up(self) -> None:
+        """Stop waiting for a guest that let its program's time pass."""
+        await self.kill()
+        self.done = Done(exit_code=128 + 9, signal=9, timed_out=True)
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input."""
+        if not self.stdin_closed:
+            await self.channel.send(data)
+
+    async def close_stdin(self) -> None:
+        """Let it read end of file."""
+        if not self.stdin_closed:
+            self.stdin_closed = True
+            await self.channel.end()
+
+    async def signal(self, number: int) -> None:
+        """Signal this one pid."""
+        if not 0 <= number <= 64:
+            raise BriefError(f"{number} is not a signal")
+        await self.channel.order({"signal": number, "tree": False})
+
+    async def resize(self, size: Size) -> None:
+        """Tell its terminal its new size."""
+        await self.channel.order({"size": [size.rows, size.columns]})
+
+    async def kill(self) -> None:
+        """Kill it with all its descendants, and stop following it."""
+        with anyio.move_on_after(GRACE, shield=True):
+            await self.channel.end_tree()
+
+    async def wait(self) -> Done:
+        """Wait until it is over."""
+        async for _ in self.output():
+            pass
+        assert self.done is not None
+        return self.done
+
+    async def detach(self) -> None:
+        """Stop following it."""
+        await self.channel.drop()
+
+
+def ask_exec(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+    timeout: float | None,
+    *,
+    stdin: bool,
+    tell: bool,
+) -> tuple[Body, float | None]:
+    """Check what is asked and write it as the guest reads it; `tell` asks for the pid before anything else."""
+    check_argv(argv)
+    if any("\0" in text for text in (*argv, cwd or "")):
+        raise BriefError("a program's arguments and working folder cannot hold a zero byte")
+    check_variables(env or {})
+    if timeout is not None and not timeout < LONG:
+        timeout = None
+    limit = None if timeout is None else max(0, int(timeout * 1000))
+    ask: Body = {"op": "exec", "argv": list(argv)}
+    for name, value in (("env", dict(env or {})), ("cwd", cwd), ("stdin", stdin), ("tell", tell)):
+        if value:
+            ask[name] = value
+    if limit is not None:
+        ask["timeout"] = limit
+    return ask, timeout
+
+
+async def collect(process: LinkedProcess, limit: int) -> Done:
+    """Gather what a program says, up to a limit; beyond it the rest is heard and thrown away."""
+    kept: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
+    room = limit
+    truncated = False
+    while (said := await process.next()) is not None:
+        stream, data = said
+        if len(data) > room:
+            truncated = True
+            data = data[:room]
+        room -= len(data)
+        if data:
+            kept[stream].append(data)
+    return Done(0, b"".join(kept["stdout"]), b"".join(kept["stderr"]), truncated=truncated)
+
+
+async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
+    """Gather what a program says while giving it its standard input."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed, process, stdin)
+            heard = await collect(process, limit)
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+    return heard
+
+
+async def feed(process: LinkedProcess, data: bytes) -> None:
+    """Give a program its whole standard input."""
+    await process.send(data)
+    await process.close_stdin()

@@ -1,0 +1,75 @@
+"""What a guest's answers mean: checked field by field, because every one of them is what a hostile desk says."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hotdesk.desk.link.channel import Body
+from hotdesk.desk.seam import Change, ChangeKind, Done, Entry, Kind, Running
+from hotdesk.errors import FILE_REASONS, FileError, LinkError
+
+TEXT_LIMIT = 500
+KINDS: dict[str, Kind] = {
+    "file": "file",
+    "directory": "directory",
+    "symlink": "symlink",
+}
+CHANGES: dict[str, ChangeKind] = {kind: kind for kind in get_args(ChangeKind)}
+
+
+def as_done(body: Body) -> Done:
+    """Check how the guest says a program ended."""
+    code, signal, text = body.get("code"), body.get("signal"), body.get("text", "")
+    if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
+        raise LinkError("the guest gave a strange exit")
+    if signal is not None and (type(signal) is not int or not 1 <= signal <= 127):
+        raise LinkError("the guest gave a strange signal")
+    return Done(code, signal=signal, timed_out=body.get("timed_out") is True, reason=text[:TEXT_LIMIT])
+
+
+def check(path: str, body: Body) -> None:
+    """Raise what the guest says went wrong."""
+    if "error" in body:
+        raise as_error(path, body)
+
+
+def as_error(path: str, body: Body) -> FileError:
+    """Make an error of a guest's code, from our own table."""
+    reason = body.get("error")
+    known = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
+    return FileError(f"{path}: {str(body.get('text'))[:TEXT_LIMIT]}", known)
+
+
+def as_entry(value: object) -> Entry:
+    """Check how the guest describes a path."""
+    if not isinstance(value, dict):
+        raise LinkError("the guest described a path strangely")
+    texts = [text for name in ("name", "path") if isinstance(text := value.get(name), str)]
+    numbers = [n for name in ("size", "mode", "uid", "gid", "modified") if type(n := value.get(name)) is int]
+    target = value.get("target")
+    if len(texts) != 2 or len(numbers) != 5 or not (target is None or isinstance(target, str)):
+        raise LinkError("the guest described a path strangely")
+    name, path = texts
+    size, mode, uid, gid, modified = numbers
+    kind = KINDS.get(str(value.get("kind")), "other")
+    return Entry(name, path, kind, size, mode & 0o7777, uid, gid, modified / 1e6, target)
+
+
+def as_change(value: object) -> Change:
+    """Check how the guest describes a change."""
+    if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
+        raise LinkError("the guest described a change strangely")
+    kind = CHANGES.get(str(value.get("kind")))
+    if kind is None:
+        raise LinkError("the guest described a change strangely")
+    return Change(kind, path)
+
+
+def as_running(value: object) -> Running:
+    """Check how the guest describes a program."""
+    if not isinstance(value, dict) or type(pid := value.get("pid")) is not int:
+        raise LinkError("the guest described a program strangely")
+    argv, code = value.get("argv"), value.get("code")
+    if not isinstance(argv, list) or not all(isinstance(text, str) for text in argv):
+        raise LinkError("the guest described a program strangely")
+    return Running(pid, tuple(argv), code if type(code) is int else None)

@@ -1,0 +1,376 @@
+"""An owner's control socket: HTTP over a unix socket, so that other processes of the same user can use its desks.
+
+GET    /desks            what is open here
+POST   /desks            open one; the body holds its spec and its scope
+DELETE /desks/ID         burn one
+GET    /desks/ID/usage   what it uses
+POST   /desks/ID/pause   stop it where it is; `resume` lets it go on
+POST   /desks/ID/snapshots     keep its files as they are; DELETE /desks/ID/snapshots/N forgets them
+POST   /desks/ID/halt    end what runs in it; `boot` starts it anew, with a snapshot's files if the body names one
+POST   /desks/ID/forks   open others that begin with its files
+POST   /desks/ID/images  keep its files as an image
+GET    /desks/ID/link    upgrade to a link: frames as a guest's, relayed channel by channel; `root` links to root's
+GET    /desks/ID/dial/N  upgrade to a stream of bytes to and from port N inside
+GET    /questions        what desks ask for and nobody has answered
+POST   /questions/ID     answer one; the body says how, and the digest of what was asked
+POST   /allow/ID         let a desk reach something more; the body names a rule
+POST   /unlock           give keys the vault's root key
+
+What is done at a desk with hands and eyes (`tools`, `view`, `wheel`) is answered by whoever is given as `people`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import h11
+
+from hotdesk.brief import CLOSED, Scope, parse_scope
+from hotdesk.desk.keeper import state
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.lend import join, relay
+from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
+from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
+from hotdesk.errors import BriefError, DeskGone, HotdeskError
+from hotdesk.event import Asked
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import accept, listen, peer, receive, send
+
+BODY_LIMIT = 1 << 16
+REQUEST_SECONDS = 30.0
+CALLS = 256
+"""Calls that may be amid their request at once; more wait in the socket's queue."""
+PAUSE = 0.1
+REMEDY = "put what makes it large in a file"
+STATUS = {BriefError.code: 400, DeskGone.code: 404}
+BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
+NOTHING = "there is no such thing here"
+PEOPLE = frozenset({"tools", "view", "wheel"})
+"""What comes after a desk's id in the calls of those who use its tools, look at it or drive it."""
+
+
+class Asks(Protocol):
+    """Holds what an owner's desks ask for, and passes answers on."""
+
+    def open_questions(self) -> list[Asked]:
+        """List what waits, each with the seconds it still does."""
+        ...
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str) -> Asked:
+        """Answer one and say what it was; `BriefError` when none of that number and digest waits."""
+        ...
+
+    async def unlock(self, root: str) -> None:
+        """Take the vault's root key, in base64."""
+        ...
+
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Let a desk reach something more, unasked."""
+        ...
+
+
+class People(Protocol):
+    """Answers those who use desks' tools, or look at their screens."""
+
+    async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
+        """Answer a call, however long it takes."""
+        ...
+
+
+@dataclass(slots=True)
+class Control:
+    """Serves one owner's desks."""
+
+    runtime: ContainerRuntime
+    tasks: Background
+    everyone: bool = False
+    """Whether other users may call: the socket's own mode then says who."""
+    asks: Callable[[], Asks] | None = None
+    people: Callable[[str], People] | None = None
+    """Gives who answers calls of a kind, one of `PEOPLE`."""
+    personal: Callable[[DeskId], None] | None = None
+    """Is told of desks that a person opens for themselves."""
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Take calls until cancelled."""
+        while True:
+            await self.free.acquire()
+            try:
+                sock = await accept(listener)
+            except OSError:
+                self.free.release()
+                await anyio.sleep(PAUSE)  # too many files are open: the call waits in the queue
+                continue
+            if self.everyone or peer(sock)[1] in (os.geteuid(), 0):
+                self.tasks.start(functools.partial(self.talk, sock))
+            else:
+                sock.close()
+                self.free.release()
+
+    async def talk(self, sock: socket.socket) -> None:
+        """Answer one call; a caller that breaks off harms nobody."""
+        sock.setblocking(False)
+        try:
+            request, body = await self.hear(sock)
+            parts = request.target.decode("ascii", "replace").strip("/").split("/")
+            await self.answer(sock, request.method.decode(), parts, body)
+        except Exception:  # noqa: BLE001, S110 - a rim: whatever a caller does must not end its owner
+            pass
+        finally:
+            anyio.notify_closing(sock)
+            sock.close()
+
+    async def hear(self, sock: socket.socket) -> tuple[h11.Request, bytes]:
+        """Read a call's request, and let the next one in."""
+        try:
+            with anyio.fail_after(REQUEST_SECONDS):
+                return await read_request(sock)
+        except BriefError as e:
+            await respond(sock, 413, {"code": e.code, "text": str(e)})
+            raise
+        finally:
+            self.free.release()
+
+    async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
+        """Carry out one request; what it did wrong is told."""
+        try:
+            if len(parts) > 2 and parts[0] == "desks":
+                await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:], body)
+                return
+            if parts[0] in ("questions", "unlock", "allow"):
+                await respond(sock, 200, await self.decide(method, parts, body, *peer(sock)))
+                return
+            match method, parts:
+                case "GET", ["desks"]:
+                    await respond(sock, 200, state.desks(self.runtime.config))
+                case "POST", ["desks"]:
+                    await self.open(sock, *parse_order(json.loads(body)))
+                case "DELETE", ["desks", name]:
+                    await self.runtime.burn(as_id(name))
+                    await respond(sock, 200, {})
+                case _:
+                    raise BriefError(NOTHING)
+        except (ValueError, RecursionError):
+            await respond(sock, 400, {"code": BriefError.code, "text": "the body is not JSON"})
+        except HotdeskError as e:
+            await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
+
+    async def use(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
+        """Do one thing with an open desk."""
+        match method, parts:
+            case "GET", ["usage"]:
+                await respond(sock, 200, asdict(await desk.usage()))
+            case "POST", ["pause"]:
+                await desk.pause()
+                await respond(sock, 200, {})
+            case "POST", ["resume"]:
+                await desk.resume()
+                await respond(sock, 200, {})
+            case "GET", ["link"]:
+                await switch(sock, "hotdesk-link")
+                await relay(sock, await desk.up())
+            case "GET", ["root"]:
+                link = await desk.link_of("root")
+                await switch(sock, "hotdesk-link")
+                await relay(sock, link)
+            case "GET", ["dial", port]:
+                with await desk.dial(parse_port(int(port) if port.isdecimal() and len(port) < 6 else port)) as inside:
+                    await switch(sock, "hotdesk-stream")
+                    await join(sock, inside)
+            case _, [route, *_] if self.people is not None and route in PEOPLE:
+                if route != "wheel" and (desk.link.paused or desk.down is not None):
+                    raise BriefError(f"desk {desk.id} is paused: `hotdesk resume {desk.id}`")
+                await self.people(route).answer(sock, method, desk, parts, body)
+            case "POST", ["forks"]:
+                await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))
+            case _:
+                await respond(sock, 200, await self.last(method, desk, parts, body))
+
+    async def last(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
+        """Do what has to do with a desk's disk: keep its files, stop it and start it anew, open others with them."""
+        told = json.loads(body or b"{}")
+        snapshot = SnapshotId(parse_snapshot(told.get("snapshot") if isinstance(told, dict) else 0))
+        match method, parts:
+            case "POST", ["snapshots"]:
+                return {"snapshot": await desk.snapshot()}
+            case "DELETE", ["snapshots", name]:
+                await desk.forget(SnapshotId(parse_snapshot(name)))
+            case "POST", ["images"] if self.everyone:
+                raise BriefError("only whoever runs this machine keeps images on it")
+            case "POST", ["images"]:
+                await desk.save(parse_name(told.get("name")), snapshot or None)
+            case "POST", ["halt"]:
+                async with desk.rebooting:
+                    await desk.halt(snapshot)
+            case "POST", ["boot"] if snapshot:
+                await desk.rollback(snapshot)
+            case "POST", ["boot"]:
+                await desk.resume()
+            case _:
+                raise BriefError(NOTHING)
+        return {}
+
+    async def decide(self, method: str, parts: list[str], body: bytes, pid: int, uid: int) -> object:
+        """Do what only whoever runs this owner may; who answers is what the kernel says, not the body."""
+        if self.asks is None or uid not in (os.geteuid(), 0):
+            raise BriefError(f"{NOTHING}, or not for uid {uid}")
+        match method, parts:
+            case "GET", ["questions"]:
+                return [asdict(asked) for asked in self.asks().open_questions()]
+            case "POST", ["questions", number]:
+                approved, digest, behind = parse_answer(json.loads(body))
+                return asdict(await self.asks().answer(number, approved, named(pid, uid, behind), digest))
+            case "POST", ["allow", name]:
+                rule, behind = parse_allow(json.loads(body))
+                await self.asks().allow(as_id(name), [rule], named(pid, uid, behind))
+                return {}
+            case "POST", ["unlock"]:
+                await self.asks().unlock(parse_unlock(json.loads(body)))
+                return {}
+        raise BriefError(NOTHING)
+
+    async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str) -> None:
+        """Fork a desk for a caller; one that is gone by then would never know the ids."""
+        forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None)
+        try:
+            await respond(sock, 201, {"ids": [each.id for each in forks]})
+        except BaseException:
+            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
+                for each in forks:
+                    await self.runtime.burn(each.id)
+            raise
+
+    async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
+        """Open a desk for a caller; one that is gone when it is open would never know its id."""
+        if self.everyone and (scope.names or scope.grants or scope.anywhere):
+            raise BriefError("only whoever runs this machine says where a name leads, grants secrets and opens it all")
+        pid, uid = peer(sock)
+        desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
+        if personal and self.personal is not None:
+            self.personal(desk.id)
+        try:
+            await respond(sock, 201, {"id": desk.id})
+        except BaseException:
+            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
+                await self.runtime.burn(desk.id)
+            raise
+
+
+def parse_order(told: object) -> tuple[Spec, Scope, bool]:
+    """Read what shall be opened, and whether a person opens it for themselves."""
+    if not isinstance(told, dict) or not set(told) <= {"spec", "scope", "personal"}:
+        raise BriefError("a desk is opened by its spec and its scope")
+    scope = parse_scope(told["scope"]) if "scope" in told else CLOSED
+    return parse_spec(told.get("spec", {})), scope, told.get("personal") is True
+
+
+def parse_forks(told: object) -> tuple[int, str]:
+    """Read how many desks are meant, and with which files."""
+    match told:
+        case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot"}:
+            return count, parse_snapshot(rest.get("snapshot"))
+    raise BriefError("a desk is forked by a count, and a snapshot")
+
+
+def parse_answer(told: object) -> tuple[bool, str, str]:
+    """Read an answer: it is to something exact, or to nothing; and on whose behalf it is."""
+    match told:
+        case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
+            return approved, digest, parse_behind(rest.get("behind", ""))
+    raise BriefError("an answer says whether it is approved, and the digest of what was asked")
+
+
+def parse_allow(told: object) -> tuple[str, str]:
+    """Read what a desk shall reach, and on whose behalf."""
+    match told:
+        case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
+            return rule, parse_behind(rest.get("behind", ""))
+    raise BriefError("what is allowed is a rule, as `GET https://erp.example.test/orders`")
+
+
+def parse_behind(told: object) -> str:
+    """Read on whose behalf something is done: a name, and never more than that."""
+    if not isinstance(told, str) or (told and not BEHIND.fullmatch(told)):
+        raise BriefError("whoever is behind a call has a short, plain name")
+    return told
+
+
+def named(pid: int, uid: int, behind: str = "") -> str:
+    """Name who calls, as the kernel says; and on whose behalf, as they say."""
+    return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
+
+
+def parse_unlock(told: object) -> str:
+    """Read what the vault opens with."""
+    match told:
+        case {"root": str(root), **rest} if not rest:
+            return root
+    raise BriefError("a vault opens with its root key")
+
+
+async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
+    """Read one request, bounded."""
+    connection = h11.Connection(h11.SERVER)
+    request = None
+    body = bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await receive(sock))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > BODY_LIMIT:
+                raise BriefError(f"a request of more than {BODY_LIMIT} bytes is more than an owner takes; {REMEDY}")
+        elif isinstance(event, h11.EndOfMessage) and request is not None:
+            return request, bytes(body)
+        else:
+            raise h11.RemoteProtocolError("the caller hung up")
+
+
+async def switch(sock: socket.socket, protocol: str) -> None:
+    """Tell a caller that its call is now a stream."""
+    answer = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+    await send(sock, answer.encode())
+
+
+async def respond(sock: socket.socket, status: int, value: object) -> None:
+    """Send one JSON answer."""
+    body = json.dumps(value).encode()
+    head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
+    with anyio.fail_after(REQUEST_SECONDS):
+        await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+
+
+@contextlib.asynccontextmanager
+async def controlled(
+    runtime: ContainerRuntime,
+    path: Path,
+    asks: Callable[[], Asks] | None = None,
+    mode: int = 0o600,
+    people: Callable[[str], People] | None = None,
+    personal: Callable[[DeskId], None] | None = None,
+) -> AsyncIterator[None]:
+    """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
+    with listen(path, mode) as listener:
+        try:
+            async with background() as tasks:
+                everyone = mode != 0o600
+                control = Control(runtime, tasks, everyone=everyone, asks=asks, people=people, personal=personal)
+                tasks.start(lambda: control.serve(listener))
+                yield
+        finally:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,239 @@
+"""A desk from outside, as its own owner holds it: through the keeper."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import socket
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+
+from hotdesk.brief.data import Scope
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link, stopped
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
+from hotdesk.desk.owner.root import Ledger, note_programs, supervise
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import DeskId, Spec, Usage
+from hotdesk.errors import HotdeskError, KeeperError
+
+if TYPE_CHECKING:
+    from hotdesk.desk.owner.runtime import ContainerRuntime
+
+
+DIALS = 4
+"""Calls of one desk's ports that may be with the keeper at a time."""
+
+
+class Kept:
+    """A desk from outside, through its keeper."""
+
+    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str, pid: int) -> None:
+        self.runtime = runtime
+        self.desk = desk
+        self.spec = spec
+        self.scope = scope
+        self.image = image
+        """The digest of what it stands on."""
+        self.pid = pid
+        """Its first process when it was opened, as the host counts them."""
+        self.env: Mapping[str, str] = {}
+        """Variables every program in it is given, placeholders among them."""
+        self.roots: Link | None = None
+        self.rising = anyio.Lock()
+        self.dialling = anyio.Semaphore(DIALS)
+        self.ledger = Ledger(desk, runtime.note)
+        self.paused = False
+        self.hushed = False
+        self.thawing: anyio.Event | None = None
+        """Set when a paused or halted desk goes on, or ends."""
+
+    async def usage(self) -> Usage:
+        """Ask the keeper what the desk uses."""
+        body, _ = await self.runtime.keeper.ask(Request("usage", self.desk))
+        return as_usage(body)
+
+    async def pause(self, paused: bool) -> None:
+        """Have the keeper stop the desk, or let it go on; not amid root's start."""
+        async with self.rising if paused else contextlib.nullcontext():
+            await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+        self.paused = paused
+        self.settle()
+
+    async def hush(self, hushed: bool) -> None:
+        """Have the keeper stop all but screen, window manager and browser, or let it go on; not amid root's start."""
+        async with self.rising if hushed else contextlib.nullcontext():
+            await self.runtime.keeper.ask(Request("hush", self.desk, hushed=hushed))
+        self.hushed = hushed
+        self.settle()
+
+    def settle(self) -> None:
+        """Have whoever wants root wait while the desk stands still."""
+        still = self.paused or self.hushed
+        if self.roots is not None:
+            self.roots.paused = still
+        if still:
+            self.thawing = self.thawing or anyio.Event()
+        else:
+            self.thaw()
+
+    def thaw(self) -> None:
+        """Let whoever waits for a paused desk go on."""
+        if self.thawing is not None:
+            self.thawing.set()
+        self.thawing = None
+
+    async def halt(self, snapshot: str = "") -> None:
+        """Have the keeper end what runs in the desk; whoever wants root waits from now on."""
+        was_up = self.thawing is None
+        self.thawing = self.thawing or anyio.Event()
+        async with self.rising:
+            link, self.roots = self.roots, None
+            known = link.obituary if link is not None else None
+            try:
+                if link is not None:
+                    link.obituary = functools.partial(stopped, self.desk)
+                await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
+            except BaseException:
+                if link is not None and known is not None:
+                    link.obituary, self.roots = known, link
+                if was_up:
+                    self.thaw()
+                raise
+        self.paused = self.hushed = False
+        if link is not None:
+            link.break_off(await stopped(self.desk))
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""
+        async with self.runtime.unless_whole(self.desk):
+            body, fds = await self.runtime.keeper.ask(Request("boot", self.desk, snapshot=snapshot), 2)
+            with closing(fds):
+                link = await self.runtime.answer(self.desk, body, fds[0], fds[1])
+        self.thaw()
+        return link
+
+    async def snapshot(self) -> str:
+        """Have the keeper keep the desk's files as they are; what a cancelled caller would never know of is not."""
+        async with self.rising:
+            with anyio.CancelScope(shield=True):
+                body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
+        taken = str(body.get("snapshot"))
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            with anyio.move_on_after(BURN_SECONDS, shield=True), contextlib.suppress(HotdeskError):
+                await self.forget(taken)
+            raise
+        return taken
+
+    async def forget(self, snapshot: str) -> None:
+        """Have the keeper delete a snapshot."""
+        await self.runtime.keeper.ask(Request("forget", self.desk, snapshot=snapshot))
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Have the keeper keep the desk's files as an image."""
+        await self.runtime.keeper.ask(Request("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
+        """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none."""
+        forks: list[LinkedDesk] = []
+
+        async def one() -> None:
+            forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=snapshot))
+
+        try:
+            await together(one, count)
+        except BaseException:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                for desk in forks:
+                    await self.runtime.burn(desk.id)
+            raise
+        return forks
+
+    async def dial(self, port: int) -> socket.socket:
+        """Have the keeper call a server inside.
+
+        A crowd of callers waits here, not in the keeper's queue, where others' requests would wait behind them; who is
+        cancelled while waiting never asks. What was asked is waited for: the keeper answers at once.
+        """
+        async with self.dialling:
+            with anyio.CancelScope(shield=True):
+                _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
+        sock = socket.socket(fileno=fds[0])
+        sock.setblocking(False)
+        return sock
+
+    async def root(self) -> Link:
+        """Give the link to root's guest; the first call has the keeper start it.
+
+        A start that was begun is finished when its caller is cancelled: nobody else would take the guest's call, and a
+        desk whose root is starting cannot be paused.
+        """
+        while True:
+            while self.thawing is not None:
+                await self.thawing.wait()
+            async with self.rising:
+                if self.thawing is None:
+                    with anyio.CancelScope(shield=True):
+                        return await self.risen()
+
+    async def risen(self) -> Link:
+        """Give the link to a root that is up, or will be in a moment."""
+        if self.roots is None or self.roots.is_over():
+            body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
+            self.runtime.keeper.rootless.discard(self.desk)
+            with closing(fds):
+                self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
+            note_programs(self.roots, self.ledger)
+            self.runtime.tasks.start(functools.partial(supervise, self.roots, self.ledger))
+        return self.roots
+
+    def calls(self) -> int:
+        """Count the calls as root so far; what `sudo` does is the desk's own use, and keeps no desk open."""
+        return self.roots.last if self.roots is not None else 0
+
+    def is_busy(self) -> bool:
+        """Say whether a call as root is under way; one channel is always open, to hear of acts."""
+        return self.roots is not None and self.roots.failure is None and len(self.roots.channels) > 1
+
+    async def rise(self) -> None:
+        """Have root up; what fails is told to whoever asks next."""
+        with contextlib.suppress(HotdeskError):
+            await self.root()
+
+    def hang_up(self) -> None:
+        """Let go of root's link."""
+        self.thaw()
+        if self.roots is not None:
+            self.roots.hang_up()
+
+
+async def hush(desk: LinkedDesk, hushed: bool) -> None:
+    """Stop all of a desk but its screen, window manager and browser, or let it go on; calls to it wait meanwhile."""
+    assert isinstance(desk.outside, Kept)
+    async with desk.rebooting:
+        await desk.outside.hush(hushed)
+        desk.link.hush(hushed)
+
+
+async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
+    """Do something several times at once; the first error ends the others, and is raised alone."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(work)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+def as_usage(body: dict[str, object]) -> Usage:
+    """Read what a desk uses, as its keeper or its owner tells."""
+    told = {field.name: body.get(field.name, 0) for field in fields(Usage)}
+    if not all(type(number) in (int, float) for number in told.values()):
+        raise KeeperError("what the desk uses was told strangely")
+    return Usage(**told)  # type: ignore[arg-type]

@@ -1,0 +1,215 @@
+"""Desks kept ready: opened before anybody asks, frozen, and made what is asked for when they are claimed.
+
+A desk is kept for one tenant and one image, by its digest. All else an order may say is applied at the claim.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import anyio
+
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.config import Config
+from hotdesk.desk.image.image import Known
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError, HotdeskError, ImageError
+
+MOST = 1000
+"""Desks a pool may keep ready."""
+AGE = 3600.0
+"""Seconds after which a desk nobody claimed is replaced by a fresh one."""
+PROVEN_SECONDS = 86400.0
+"""The longest deadline a desk that was proven beforehand may get: its authority lives no longer."""
+QUIET = 0.1
+"""Seconds without an order before the pool opens a desk of its own."""
+PATIENCE = 1.0
+"""Seconds after which it opens one all the same."""
+REST = 5.0
+"""Seconds until it tries again when a desk could not be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What must be the same for a desk kept ready to be given to somebody."""
+
+    tenant: str
+    image: str
+    """Its digest: a name may mean another image by now."""
+    sterile: bool
+    proven: bool
+    """Whether it has a way out, tried from inside, that leads nowhere yet."""
+    disk_in: str
+    disk: int
+    """Its size where that cannot be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """A desk that is ready."""
+
+    desk: LinkedDesk
+    kind: Kind
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Desks that are kept for one order."""
+
+    spec: Spec
+    proven: bool
+    count: int = 0
+    ready: deque[Spare] = field(default_factory=deque)
+
+
+class Source(Protocol):
+    """Who opens desks for the pool, and says when one has ended."""
+
+    async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
+        """Open a desk to be kept ready, with a way out that was tried if it shall be proven.
+
+        Give it, and the digest of the image it stands on.
+        """
+        ...
+
+    def has_ended(self, desk: LinkedDesk) -> bool:
+        """Say whether a desk is no more."""
+        ...
+
+    def is_dying(self, desk: LinkedDesk) -> bool:
+        """Say whether a frozen desk was killed, and will end once it goes on; dearer to know."""
+        ...
+
+    async def discard(self, desk: LinkedDesk) -> None:
+        """Burn a desk that nobody shall have. One that ended is no error."""
+        ...
+
+
+class Pool:
+    """The desks one owner keeps ready."""
+
+    def __init__(self, config: Config, source: Source) -> None:
+        self.source = source
+        self.shelves: dict[Kind, Shelf] = {}
+        """By what their orders say, the image by its name."""
+        self.changed = anyio.Event()
+        self.ordered = 0.0
+        """When a desk was last asked for."""
+        self.images = Known(config.images)
+        self.failure: HotdeskError | None = None
+        """Why the last desk could not be opened."""
+
+    def keep(self, spec: Spec, count: int, *, proven: bool = False) -> None:
+        """Have so many desks of a spec ready from now on; none ends it.
+
+        Those that are `proven` have a way out that was tried, for orders with a scope; others are tried at the claim.
+        """
+        if not 0 <= count <= MOST:
+            raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MOST}")
+        self.kind(spec, proven)  # an image that is not here is told to whoever asks
+        fresh = replace(spec, env={}, root=False, deadline=AGE)
+        shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))
+        shelf.spec, shelf.count = fresh, count
+        self.failure = None
+        self.change()
+
+    def kind(self, spec: Spec, proven: bool) -> Kind:
+        """Give the kind of desk a spec asks for."""
+        return kind_of(spec, self.images.find(spec.image).digest, proven)
+
+    def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
+        """Give a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
+        if not self.shelves:
+            return None
+        self.ordered = anyio.current_time()
+        for proven in (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,):
+            kind = self.kind(spec, proven)
+            for shelf in self.shelves.values():
+                for spare in shelf.ready:
+                    if spare.kind == kind and not self.source.has_ended(spare.desk):
+                        shelf.ready.remove(spare)
+                        self.change()
+                        return spare.desk, proven
+            if (lost := self.shelves.get(kind_of(spec, spec.image, proven))) is not None and lost.ready:
+                self.change()  # what is there cannot be given
+        return None
+
+    def change(self) -> None:
+        """Let whoever waits look again."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def fit(self, shelf: Shelf) -> list[Spare]:
+        """Give what on a shelf can still be given: it lives, and its image is what the name means now."""
+        try:
+            kind = self.kind(shelf.spec, shelf.proven)
+        except ImageError:
+            return []
+        return [spare for spare in shelf.ready if spare.kind == kind and not self.source.has_ended(spare.desk)]
+
+    def lacking(self) -> Shelf | None:
+        """Give a shelf with too few desks."""
+        return next((shelf for shelf in self.shelves.values() if len(self.fit(shelf)) < shelf.count), None)
+
+    def sort_out(self) -> list[LinkedDesk]:
+        """Take from the shelves what cannot be given, and what is too much."""
+        found = []
+        for shelf in self.shelves.values():
+            kept = [spare for spare in self.fit(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
+            found += [spare.desk for spare in shelf.ready if spare not in kept]
+            shelf.ready = deque(kept)
+        return found
+
+    async def full(self) -> None:
+        """Wait until every desk that shall be ready is; raise what keeps one from it."""
+        self.change()
+        while self.lacking() is not None:
+            if self.failure is not None:
+                raise self.failure
+            await self.changed.wait()
+
+    async def run(self) -> None:
+        """Open what is lacking, one at a time, when nobody waits for a desk, and burn what is too much."""
+        while True:
+            await self.be_patient()
+            for desk in self.sort_out():
+                await self.source.discard(desk)
+            if (shelf := self.lacking()) is not None:
+                await self.add(shelf)
+                continue
+            with anyio.move_on_after(AGE / 60):
+                await self.changed.wait()
+
+    async def add(self, shelf: Shelf) -> None:
+        """Open one more desk for a shelf; when that fails, rest."""
+        try:
+            desk, digest = await self.source.prepare(shelf.spec, shelf.proven)
+            shelf.ready.append(Spare(desk, kind_of(shelf.spec, digest, shelf.proven)))
+            self.failure = None
+            self.change()
+        except HotdeskError as e:
+            self.failure = e
+            self.change()
+            await anyio.sleep(REST)
+
+    async def be_patient(self) -> None:
+        """Wait for a quiet moment, though not for ever."""
+        with anyio.move_on_after(PATIENCE):
+            while (wait := self.ordered + QUIET - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
+                await anyio.sleep(wait)
+
+    def hang_up(self) -> None:
+        """Let go of what is ready."""
+        for shelf in self.shelves.values():
+            for spare in shelf.ready:
+                spare.desk.hang_up()
+        self.shelves.clear()
+
+
+def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
+    """Give the kind of desk a spec means, with an image."""
+    size = spec.disk if spec.disk_in == "memory" else 0
+    return Kind(spec.tenant, image, spec.sterile, proven, spec.disk_in, size)

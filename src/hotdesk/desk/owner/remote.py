@@ -1,0 +1,319 @@
+"""Desks of another process, through its control socket: the same `Runtime`, one connection a call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import anyio
+import h11
+
+from hotdesk.brief import CLOSED, Scope, scope_json
+from hotdesk.desk.keeper.spawn import MESSAGE
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.owner.keeper_client import ERRORS, SAVE_SECONDS
+from hotdesk.desk.owner.keeper_handle import as_usage
+from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
+from hotdesk.event import Asked, from_json
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import receive, send
+
+ANSWER_LIMIT = 1 << 24
+HEAD_LIMIT = 1 << 14
+END = b"\r\n\r\n"
+CALL_SECONDS = 60.0
+PAUSE = 0.02
+
+
+class NotAdmitted(HostError):  # noqa: N818 - a state, as the next
+    """The owner's socket is for others."""
+
+
+class Unanswered(HostError):  # noqa: N818 - a state, and read as one: `except Unanswered`
+    """No owner listens there."""
+
+
+class Lent:
+    """A desk from outside, through its owner."""
+
+    def __init__(self, runtime: RemoteRuntime, desk: DeskId) -> None:
+        self.runtime = runtime
+        self.desk = desk
+        self.roots: Link | None = None
+
+    async def usage(self) -> Usage:
+        """Ask the owner what the desk uses."""
+        return as_usage(await self.runtime.call("GET", f"/desks/{self.desk}/usage"))
+
+    async def pause(self, paused: bool) -> None:
+        """Have the owner stop the desk, or let it go on."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/{'pause' if paused else 'resume'}")
+
+    async def halt(self, snapshot: str = "") -> None:
+        """Have the owner end what runs in the desk."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/halt", {"snapshot": snapshot})
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Have the owner start the desk, and borrow the new link."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/boot", {"snapshot": snapshot})
+        self.roots = None
+        return await self.runtime.borrow(self.desk)
+
+    async def snapshot(self) -> str:
+        """Have the owner keep the desk's files as they are."""
+        return str((await self.runtime.call("POST", f"/desks/{self.desk}/snapshots")).get("snapshot"))
+
+    async def forget(self, snapshot: str) -> None:
+        """Have the owner delete a snapshot."""
+        await self.runtime.call("DELETE", f"/desks/{self.desk}/snapshots/{snapshot}")
+
+    async def save(self, name: str, snapshot: str) -> None:
+        """Have the owner keep the desk's files as an image."""
+        told = {"name": name, "snapshot": snapshot}
+        await self.runtime.call("POST", f"/desks/{self.desk}/images", told, SAVE_SECONDS)
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
+        """Have the owner open desks that begin with a snapshot's files, and link to each."""
+        told = await self.runtime.call("POST", f"/desks/{self.desk}/forks", {"snapshot": snapshot, "count": count})
+        ids = told.get("ids")
+        forks = [as_id(str(each)) for each in ids] if isinstance(ids, list) else []
+        try:
+            return [await self.runtime.find(each) for each in forks]
+        except BaseException:
+            with anyio.move_on_after(CALL_SECONDS, shield=True):
+                for each in forks:
+                    await self.runtime.burn(each)
+            raise
+
+    async def dial(self, port: int) -> socket.socket:
+        """Have the owner call a server inside, and pass bytes both ways."""
+        return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
+
+    async def root(self) -> Link:
+        """Borrow the link to root's guest."""
+        if self.roots is None or self.roots.failure is not None:
+            self.roots = await self.runtime.link(f"/desks/{self.desk}/root")
+            self.runtime.links.setdefault(self.desk, []).append(self.roots)
+        return self.roots
+
+
+class RemoteRuntime:
+    """Desks an owner elsewhere on this machine keeps."""
+
+    def __init__(self, path: Path, tasks: Background) -> None:
+        self.path = path
+        self.tasks = tasks
+        self.links: dict[DeskId, list[Link]] = {}
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED, *, personal: bool = False) -> LinkedDesk:
+        """Have the owner open a desk, and link to it; `personal`: a person opens it for themselves."""
+        asked = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
+        asked |= {"personal": True} if personal else {}
+        answer = await self.call("POST", "/desks", asked)
+        desk = as_id(str(answer.get("id")))
+        try:
+            return await self.find(desk)
+        except BaseException:
+            with anyio.move_on_after(CALL_SECONDS, shield=True):
+                await self.burn(desk)
+            raise
+
+    async def find(self, desk: DeskId) -> LinkedDesk:
+        """Link to an open desk."""
+        link = await self.borrow(desk)
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.outside(desk), self.burn)
+
+    def outside(self, desk: DeskId) -> Lent:
+        """Give a desk from outside; nothing of it needs its guest."""
+        return Lent(self, desk)
+
+    async def borrow(self, desk: DeskId) -> Link:
+        """Borrow the link to a desk's guest."""
+        link = await self.link(f"/desks/{desk}/link")
+        self.links.setdefault(desk, []).append(link)
+        return link
+
+    async def link(self, target: str) -> Link:
+        """Make a call that becomes a link to a guest."""
+        link = Link(await self.upgrade(target, "hotdesk-link"))
+        self.tasks.start(link.run)
+        await link.ready()
+        return link
+
+    async def upgrade(self, target: str, protocol: str) -> socket.socket:
+        """Turn a call into a stream; give its socket, from which nothing but the answer was read."""
+        head = f"Host: hotdesk\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+        sock = await self.dial()
+        try:
+            status, body = await self.exchange(sock, f"GET {target} HTTP/1.1\r\n{head}".encode())
+            if status != 101:
+                raise failure(body)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def burn(self, desk: DeskId) -> None:
+        """Have the owner burn a desk."""
+        await self.call("DELETE", f"/desks/{desk}")
+        for link in self.links.pop(desk, []):
+            link.hang_up()
+
+    async def questions(self) -> list[Asked]:
+        """List what the owner's desks ask for, each with the seconds it still waits."""
+        told = (await self.call("GET", "/questions")).get("items")
+        return [as_asked(each) for each in told] if isinstance(told, list) else []
+
+    async def answer(self, asked: Asked, approved: bool, behind: str = "") -> Asked:
+        """Answer just what was asked, on somebody's behalf, and give it as the owner has it."""
+        value = {"approved": approved, "digest": asked.digest} | ({"behind": behind} if behind else {})
+        return as_asked(await self.call("POST", f"/questions/{asked.id}", value))
+
+    async def allow(self, desk: DeskId, rule: str, behind: str = "") -> None:
+        """Have a desk reach something more, on somebody's behalf."""
+        await self.call("POST", f"/allow/{desk}", {"rule": rule} | ({"behind": behind} if behind else {}))
+
+    async def unlock(self, root: str) -> None:
+        """Give the owner's keys the vault's root key, in base64."""
+        await self.call("POST", "/unlock", {"root": root})
+
+    async def call(
+        self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
+    ) -> dict[str, object]:
+        """Make one request and give its answer."""
+        body = b"" if value is None else json.dumps(value).encode()
+        if len(body) > MESSAGE:
+            raise BriefError(f"a request of {len(body)} bytes is more than an owner takes; put it in a file")
+        head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
+        with await self.dial() as sock:
+            status, answer = await self.exchange(sock, head.encode() + body, seconds)
+        if status >= 400:
+            raise failure(answer)
+        try:
+            found = json.loads(answer)
+        except (ValueError, RecursionError) as e:
+            raise KeeperError("the owner answered strangely") from e
+        return found if isinstance(found, dict) else {"items": found}
+
+    async def exchange(self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS) -> tuple[int, bytes]:
+        """Say something, and wait for the answer but not for ever."""
+        try:
+            with anyio.move_on_after(seconds):
+                await send(sock, data)
+                return await read_answer(sock)
+        except (OSError, h11.RemoteProtocolError) as e:
+            raise DeskGone("the owner hung up, or speaks another language") from e
+        raise KeeperError(f"the owner at {self.path} did not answer in {seconds:.0f} s")
+
+    async def dial(self) -> socket.socket:
+        """Call the owner; one that is busy has its caller wait in a queue, and when that is full, here."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            with anyio.move_on_after(CALL_SECONDS):
+                while True:
+                    if connected(sock, self.path):
+                        return sock
+                    await anyio.sleep(PAUSE)
+            raise KeeperError(f"the owner at {self.path} took no call for {CALL_SECONDS:.0f} s")
+        except BaseException:
+            sock.close()
+            raise
+
+
+def as_asked(told: object) -> Asked:
+    """Read a question strictly: an owner passes on what a desk had a hand in."""
+    try:
+        event = from_json(Asked.__name__, json.dumps(told))
+    except ValueError as e:
+        raise KeeperError("the owner answered strangely") from e
+    if not isinstance(event, Asked) or not (event.id.isascii() and event.id.isalnum()):
+        raise KeeperError("the owner answered strangely")
+    return event
+
+
+def connected(sock: socket.socket, path: Path) -> bool:
+    """Connect, unless the owner's queue is full."""
+    try:
+        sock.connect(str(path))
+    except BlockingIOError:
+        return False
+    except PermissionError as e:
+        raise NotAdmitted(
+            f"{path} is not for this user; ask whoever runs this machine to put you into group hotdesk "
+            "(`usermod -aG hotdesk USER`), and sign in again"
+        ) from e
+    except OSError as e:
+        raise Unanswered(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
+    return True
+
+
+async def read_answer(sock: socket.socket) -> tuple[int, bytes]:
+    """Read one answer: its status and its body. What comes after an upgrade is left: a stream may speak first."""
+    connection = h11.Connection(h11.CLIENT)
+    connection.send(h11.Request(method="GET", target="/", headers=[("Host", "hotdesk"), ("Upgrade", "hotdesk-link")]))
+    connection.send(h11.EndOfMessage())
+    connection.receive_data(await read_head(sock))
+    status = 0
+    body = bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await receive(sock))
+        elif isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+            return 101, b""
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > ANSWER_LIMIT:
+                raise KeeperError(
+                    f"the owner answered with more than {ANSWER_LIMIT >> 20} MiB; end it and start another"
+                )
+        elif isinstance(event, h11.EndOfMessage):
+            return status, bytes(body)
+        elif not isinstance(event, h11.InformationalResponse):
+            raise DeskGone("the owner hung up")
+
+
+async def read_head(sock: socket.socket) -> bytes:
+    """Read an answer's head, and not a byte more; less when the owner hangs up or goes on and on."""
+    head = b""
+    while END not in head and len(head) < HEAD_LIMIT:
+        try:
+            peeked = sock.recv(HEAD_LIMIT, socket.MSG_PEEK)
+        except BlockingIOError:
+            await anyio.wait_readable(sock)
+            continue
+        if not peeked:
+            break
+        until = (head + peeked).find(END)
+        head += sock.recv(len(peeked) if until < 0 else until + len(END) - len(head))
+    return head
+
+
+def failure(body: bytes) -> Exception:
+    """Make an error of an owner's answer."""
+    with contextlib.suppress(ValueError, RecursionError):
+        match json.loads(body):
+            case {"code": str(code), "text": str(text)}:
+                return ERRORS.get(code, DeskError)(text)
+    return KeeperError("the owner answered strangely")
+
+
+@contextlib.asynccontextmanager
+async def remote_runtime(path: Path) -> AsyncIterator[RemoteRuntime]:
+    """Give the runtime of the owner that listens at a path."""
+    async with background() as tasks:
+        runtime = RemoteRuntime(path, tasks)
+        try:
+            yield runtime
+        finally:
+            for link in [link for links in runtime.links.values() for link in links]:
+                link.hang_up()

@@ -1,0 +1,81 @@
+"""Root inside a desk, as its owner sees it: every act is written down before it begins."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import anyio.to_thread
+
+from hotdesk.config import MIB
+from hotdesk.desk.link.channel import Told
+from hotdesk.desk.link.link import Link
+from hotdesk.errors import HostError, HotdeskError, LinkError
+from hotdesk.event import Event, Note, RootAct, RootActEnded, to_json
+from hotdesk_guest import wire
+
+NOTED = 16 * MIB
+"""Bytes of acts one desk may have noted, so that it cannot fill its host's journal."""
+MOST = 1 << 32
+"""More acts than a desk can have noted."""
+
+
+class Ledger:
+    """What is noted of one desk's root, by however many guests in turn it is root."""
+
+    def __init__(self, desk: str, note: Note, room: int = NOTED) -> None:
+        self.desk = desk
+        self.note = note
+        self.room = room
+
+    async def write(self, event: Event) -> None:
+        """Have an event on disk when this returns; in a thread, as the owner has others to answer meanwhile."""
+        await anyio.to_thread.run_sync(self.note, event)
+
+    async def enter(self, event: Event) -> bool:
+        """Note what the desk did; False when it has had its share, or it cannot be noted."""
+        size = len(to_json(event))
+        if size > self.room:
+            return False
+        self.room -= size
+        try:
+            await self.write(event)
+        except HostError:
+            return False
+        return True
+
+
+def note_programs(link: Link, ledger: Ledger) -> None:
+    """Have every program that is started over root's link noted, whoever of this owner's callers asked."""
+
+    async def heard(payload: bytes) -> None:
+        ask = wire.decode(payload)
+        if isinstance(ask, dict) and ask.get("op") == "exec":
+            argv = ask.get("argv")
+            await ledger.write(RootAct(ledger.desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
+
+    link.opening = heard
+
+
+async def supervise(link: Link, ledger: Ledger) -> None:
+    """Hear what `sudo` asks for, note it, allow it; until the link ends. What is not noted is not allowed."""
+    running: set[int] = set()
+    with suppress(HotdeskError):
+        channel = await link.open({"op": "acts"})
+        while link.failure is None:
+            item = await channel.receive()
+            match item.value if isinstance(item, Told) else None:
+                case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MOST:
+                    allowed = await ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
+                    if allowed:
+                        running.add(number)
+                    await channel.order({"act": number, "allow": allowed})
+                case {"act": int(number), "code": int(code)} if number in running and 0 <= code < 256:
+                    running.remove(number)
+                    await ledger.enter(RootActEnded(ledger.desk, number, code))
+                case _:
+                    link.break_off(LinkError("root's guest told of an act strangely"))
+
+
+def as_argv(value: object) -> tuple[str, ...]:
+    """Give a command as it is noted."""
+    return tuple(map(str, value)) if isinstance(value, list) else ()

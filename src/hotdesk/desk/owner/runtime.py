@@ -1,0 +1,377 @@
+"""The container wall: an owner's side of it. Asks its keeper for rooms, and talks to the guests in them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import anyio
+import anyio.lowlevel
+
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.config import Config
+from hotdesk.desk import door_files
+from hotdesk.desk.keeper.spawn import Started, start
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient, closing
+from hotdesk.desk.owner.keeper_handle import Kept
+from hotdesk.desk.owner.pool import Pool
+from hotdesk.desk.processes import is_dying
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
+from hotdesk.event import Note, ignore
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import accept, peer
+
+GREET_SECONDS = 15.0
+CONSOLE = 4096
+PULSE = 1.0
+SESSION = "/usr/local/lib/hotdesk/session"
+"""In an image with a screen: the program that starts what shows it, and then runs its arguments."""
+DRAW = ("sleep", "0.5")
+"""Until the panel, for which nobody else waits, is drawn."""
+OPEN = ("env", *(f"--unset={name}" for name in door_files.closed_environment()))
+"""Starts the desktop of a desk kept ready, whose programs may have egress later."""
+READY = "/usr/local/lib/hotdesk/ready"
+"""In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
+SESSION_SECONDS = 30.0
+IDLE_LONGEST = 1e9
+
+
+class ContainerRuntime:
+    """Desks in OCI containers, opened through one keeper."""
+
+    def __init__(
+        self,
+        config: Config,
+        keeper: KeeperClient,
+        tasks: Background,
+        note: Note = ignore,
+        supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
+    ) -> None:
+        self.config = config
+        self.keeper = keeper
+        self.keeper.knocked = self.rise
+        self.keeper.ends = self.dismiss
+        self.tasks = tasks
+        self.note = note
+        self.supervise = supervise
+        self.supervisor: Supervisor | None = None
+        """Made on first need: most desks have no way out, and no root."""
+        self.used: set[DeskId] = set()
+        """Desks whose bytes went through the door since the last pulse."""
+        self.pool = Pool(config, self)
+        self.kept: dict[DeskId, Kept] = {}
+        self.desks: dict[DeskId, LinkedDesk] = {}
+        self.opening = 0
+        """Desks that are being opened."""
+        self.departed: Callable[[DeskId], None] = lambda desk: None
+        """Told of a desk that is let go of."""
+        self.idle = IDLE_LONGEST
+        """The shortest idle time among the desks; how often to tell the keeper follows from it."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Give a desk: one that is kept ready, or one opened now."""
+        self.opening += 1
+        try:
+            if (found := self.pool.take(spec, scope)) is not None:
+                return await self.claim(*found, spec, scope)
+            return await self.begin(spec, scope)
+        finally:
+            self.opening -= 1
+
+    async def claim(self, ready: LinkedDesk, proven: bool, spec: Spec, scope: Scope) -> LinkedDesk:
+        """Make a desk that is kept ready the one that is asked for; one that cannot be is burnt, another taken.
+
+        For one that is to be as it is nobody waits: calls reach its guest once it is thawed.
+        """
+        desk, kept = ready.id, self.kept[ready.id]
+        as_it_is = scope == CLOSED and spec.is_like(kept.spec)
+        kept.spec, kept.scope = spec, scope
+        async with self.unless_whole(desk):
+            led, ca = await self.admit(desk, spec, scope)
+            kept.env = led.env
+            order = Request("claim", desk, led, ca=ca)
+            if as_it_is:
+                await self.keeper.post(order, functools.partial(self.lose, ready))
+            else:
+                try:
+                    await self.keeper.ask(order)
+                except (DeskError, KeeperError):
+                    await self.burn(desk)
+                    return await self.open(spec, scope)
+            self.idle = min(self.idle, spec.idle)
+            self.desks[desk] = ready
+            ready.link.paused = False
+            kept.thaw()
+            closed = dict.fromkeys(door_files.closed_environment()) if ca and not proven else {}
+            if env := {**closed, **(door_files.environment() if ca else {}), **led.env}:
+                await ready.settle(env)
+            if ca and not proven and self.supervisor is not None:
+                await self.supervisor.prove(ready)
+        return ready
+
+    def lose(self, desk: LinkedDesk, why: HotdeskError) -> None:
+        """Tell whoever has a desk that it could not be given away after all."""
+        desk.link.break_off(DeskGone(f"desk {desk.id} ended before it was given away ({why}); open another"))
+        self.tasks.start(functools.partial(self.discard, desk))
+
+    async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
+        """Open a desk to be kept ready: nobody finds it until it is claimed."""
+        desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
+        async with self.unless_whole(desk.id):
+            await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
+            await desk.run([*OPEN, SESSION, *DRAW], timeout=SESSION_SECONDS)  # an image without a screen has none
+            await desk.run([READY, "all"], timeout=SESSION_SECONDS)
+            await desk.settle({})
+            await desk.pause()
+        return desk, self.kept[desk.id].image
+
+    async def discard(self, desk: LinkedDesk) -> None:
+        """Burn a desk that was kept ready in vain; a keeper that is gone does so too."""
+        with contextlib.suppress(HotdeskError):
+            await self.burn(desk.id)
+        desk.hang_up()
+
+    def has_ended(self, desk: LinkedDesk) -> bool:
+        """Say whether a desk that was kept ready is no more."""
+        return desk.id in self.keeper.ended or desk.link.failure is not None
+
+    def is_dying(self, desk: LinkedDesk) -> bool:
+        """Say whether a desk that is kept ready was killed, and would end once it is thawed."""
+        return is_dying(self.kept[desk.id].pid)
+
+    async def begin(
+        self,
+        spec: Spec,
+        scope: Scope,
+        *,
+        origin: str = "",
+        snapshot: str = "",
+        spare: bool = False,
+        gated: bool = False,
+    ) -> LinkedDesk:
+        """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left."""
+        desk = new_id()
+        self.idle = min(self.idle, spec.idle)
+        asked = spec
+        async with self.unless_whole(desk):
+            spec, ca = await self.admit(desk, spec, scope, gated)
+            order = Request("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
+            body, fds = await self.keeper.ask(order, 2)
+            with closing(fds):
+                link = await self.answer(desk, body, fds[0], fds[1])
+            kept = Kept(self, desk, asked, scope, str(body["image"]), int(str(body["pid"])))
+            kept.env = spec.env
+            opened = self.take(desk, link, kept)
+            if not spare:
+                self.desks[desk] = opened
+            if ca and self.supervisor is not None:
+                await self.supervisor.prove(opened)
+        return opened
+
+    @contextlib.asynccontextmanager
+    async def unless_whole(self, desk: DeskId) -> AsyncIterator[None]:
+        """Burn a desk that does not become what was asked for."""
+        try:
+            yield
+        except BaseException:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                await self.burn(desk)
+            raise
+
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
+        """Have whatever the desk needs outside: somebody who notes what root does, and a way out.
+
+        One that is `gated` gets a way out though it leads nowhere yet.
+        """
+        if scope == CLOSED and not spec.root and not gated:
+            return spec, ""
+        supervisor = self.supervised()
+        if supervisor is None:
+            if scope != CLOSED or gated:
+                raise BriefError("these desks have no way out; leave the scope away")
+            return spec, ""
+        if scope == CLOSED and not gated:
+            await supervisor.ready()
+            return spec, ""
+        ca, env = await supervisor.admit(desk, spec, scope)
+        return replace(spec, env={**env, **spec.env}), ca
+
+    def supervised(self) -> Supervisor | None:
+        """Give who supervises these desks, made on first need; None where nobody does."""
+        if self.supervisor is None and self.supervise is not None:
+            self.supervisor = self.supervise(self.keeper, self.tasks)
+        return self.supervisor
+
+    def take(self, desk: DeskId, link: Link, kept: Kept) -> LinkedDesk:
+        """Have a desk whose guest has called."""
+        self.kept[desk] = kept
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), kept, self.burn)
+
+    async def answer(
+        self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
+    ) -> Link:
+        """Accept a guest's call: only from the very process the keeper started."""
+        listener = socket.socket(fileno=listening)
+        listener.setblocking(False)
+        link = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.stop_waiting, desk, root, tasks.cancel_scope)
+                while link is None:
+                    sock = await accept(listener)
+                    if peer(sock) == (body["pid"], body["uid"]):
+                        link = Link(sock)
+                    else:
+                        sock.close()
+                        await anyio.lowlevel.checkpoint()  # a crowd of strangers takes nobody's turn
+                tasks.cancel_scope.cancel()
+        except ExceptionGroup as group:
+            raise HostError(f"the guest of desk {desk} could not be heard: {group.exceptions[0]}") from group
+        except BaseException:
+            if link is not None:
+                link.sock.close()  # cancelled when the guest had just called: nobody would read this link
+            raise
+        finally:
+            listener.detach()
+        if link is None and root and desk not in self.keeper.ended:
+            raise LinkError(f"root's guest in desk {desk} did not call; is its Python broken?")
+        if link is None:
+            why = self.keeper.ended.get(desk, "its guest is silent")
+            raise DeskGone(f"desk {desk} did not come up: {why}{said(console)}")
+        link.obituary = lambda: self.keeper.obituary(desk, root)
+        self.tasks.start(link.run)
+        try:
+            await link.ready()
+        except BaseException:
+            link.hang_up()
+            raise
+        return link
+
+    def rise(self, name: str) -> None:
+        """Have root's guest started in a desk where `sudo` calls."""
+        if kept := self.kept.get(DeskId(name)):
+            self.tasks.start(kept.rise)
+
+    def dismiss(self, name: str, why: str) -> None:
+        """Have the way out of a desk that ended shut, whoever or whatever ended it."""
+        if self.supervisor is not None:
+            self.tasks.start(functools.partial(self.supervisor.dismiss, DeskId(name), why))
+
+    async def stop_waiting(self, desk: DeskId, root: bool, scope: anyio.CancelScope) -> None:
+        """Stop waiting for a guest's call when it or its desk ended, or its time is up."""
+        await self.keeper.mourn(desk, GREET_SECONDS, root)
+        scope.cancel()
+
+    async def find(self, desk: DeskId) -> LinkedDesk:
+        """Give an open desk of this owner."""
+        if desk not in self.desks:
+            raise DeskGone(f"desk {desk} is not open here")
+        return self.desks[desk]
+
+    async def pulse(self) -> None:
+        """Tell the keeper which desks are in use: a call under way counts, and every frame either way."""
+        seen: dict[DeskId, int] = {}
+        while self.keeper.failure is None:
+            await anyio.sleep(min(PULSE, self.idle / 4))
+            await self.dismiss_ended()
+            for desk in self.live():
+                link, kept = self.desks[desk].link, self.kept[desk]
+                moves = link.moves + kept.calls()
+                if link.channels or kept.is_busy() or desk in self.used or moves != seen.get(desk):
+                    seen[desk] = moves
+                    self.used.discard(desk)
+                    await self.keeper.tell(Request("touch", desk))
+
+    async def dismiss_ended(self) -> None:
+        """Have the ways out of desks that ended by themselves written off."""
+        for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
+            self.let_go(desk)
+            if self.supervisor is not None:
+                await self.supervisor.dismiss(desk, self.keeper.ended[desk])
+
+    async def watch(self) -> None:
+        """Follow the keeper; should it be killed, have another bury its desks."""
+        await self.keeper.run()
+        self.hang_up()
+        if not self.keeper.closing:
+            with contextlib.suppress(PermissionError):  # this process gave up what it takes to start one
+                await bury(self.config)
+
+    def live(self) -> list[DeskId]:
+        """List the desks that are open, letting go of those that ended."""
+        for desk in [desk for desk in self.desks if desk in self.keeper.ended]:
+            self.let_go(desk)
+        return list(self.desks)
+
+    def hang_up(self) -> None:
+        """Let go of every desk's links."""
+        self.pool.hang_up()
+        for desk in list(self.desks):
+            self.let_go(desk)
+
+    def let_go(self, desk: DeskId) -> None:
+        """Hang up on a desk, if it was open."""
+        for known in (self.desks.pop(desk, None), self.kept.pop(desk, None)):
+            if known is not None:
+                known.hang_up()
+        self.used.discard(desk)
+        self.departed(desk)
+
+    async def burn(self, desk: DeskId) -> None:
+        """End a desk."""
+        await self.keeper.ask(Request("burn", desk))
+        self.let_go(desk)
+        if self.supervisor is not None:
+            await self.supervisor.dismiss(desk, self.keeper.ended.get(desk, "asked"))
+
+
+async def bury(config: Config) -> None:
+    """Start a keeper for just long enough to burn what no keeper holds.
+
+    A confined command cannot start one, or in vain: the next command's keeper then does it.
+    """
+    undertaker = KeeperClient(start(config))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(undertaker.run)
+        await undertaker.close()
+        tasks.cancel_scope.cancel()
+
+
+def said(console: int) -> str:
+    """Read what a desk that failed to start wrote, escaped."""
+    try:
+        os.set_blocking(console, False)
+        text = os.read(console, CONSOLE).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+    return f" ({text[-500:]!r})" if text else ""
+
+
+@contextlib.asynccontextmanager
+async def container_runtime(
+    config: Config,
+    started: Started | None = None,
+    note: Note = ignore,
+    supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
+) -> AsyncIterator[ContainerRuntime]:
+    """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
+    async with background() as tasks:
+        keeper = KeeperClient(started or start(config))
+        runtime = ContainerRuntime(config, keeper, tasks, note, supervise)
+        tasks.start(runtime.watch)
+        tasks.start(runtime.pulse)
+        tasks.start(runtime.pool.run)
+        try:
+            yield runtime
+        finally:
+            with anyio.CancelScope(shield=True):
+                await keeper.close()
+            runtime.hang_up()

@@ -1,0 +1,198 @@
+"""One sparse btrfs file, mounted by every keeper through one loop device; a limited subvolume each.
+
+Where the kernel has simple quotas a desk is held to its size by what its layer wrote, and by what `charges` knows: so
+that neither going back again and again nor keeping many snapshots wins room.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import struct
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from hotdesk.config import GIB, MIB
+from hotdesk.desk.room.accounting import Charges
+from hotdesk.linux import loopdev, syscalls
+from hotdesk.linux.filelock import locked
+from hotdesk.linux.filesystem import FLAGS, open_folder, opened, tool
+
+# ioctl arguments are bytearrays: Python copies at most 1024 bytes of an immutable one.
+SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE = 0x5000940E, 0x5000940F, 0x50009417
+READ_ONLY = 2
+QUOTA_CTL, QGROUP_LIMIT = 0xC0109428, 0x8030942B
+QUOTA_ENABLE, QUOTA_ENABLE_SIMPLE = 1, 4
+LIMIT_MAX_REFERENCED = 1
+INO_LOOKUP, FS_INFO, SYNC = 0xD0009412, 0x8400941F, 0x9408
+ACCOUNTS = 64
+"""Accounts of deleted subvolumes that may wait for the kernel to close them."""
+FIRST_INODE = 256
+"""The root folder of every subvolume."""
+
+
+class Btrfs:
+    """The pool, as one keeper has it mounted."""
+
+    plain = True
+
+    def __init__(self, file: Path, mounted: Path) -> None:
+        self.file = file
+        self.mounted = mounted
+        self.charges = Charges()
+        self.sizes: dict[str, int] = {}
+        """What each desk may hold."""
+
+    def mount(self) -> None:
+        """Mount the pool here, making it first where there is none."""
+        self.mounted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(self.file.with_suffix(".lock")):
+            fresh = not self.file.exists()
+            if fresh:
+                format_pool(self.file)
+            device, held = loopdev.find(self.file) or self.attach()
+            try:
+                syscalls.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
+            finally:
+                os.close(held)
+            if fresh:
+                self.enable_quota()
+        with suppress(OSError):
+            self.tidy()
+
+    def attach(self) -> tuple[str, int]:
+        """Give the pool a loop device."""
+        fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return loopdev.attach(fd, "hotdesk-pool")
+        finally:
+            os.close(fd)
+
+    def enable_quota(self) -> None:
+        """Account by subvolume: simple quotas where the kernel has them (6.7), else the older, slower kind."""
+        with opened(self.mounted) as root:
+            try:
+                fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE_SIMPLE, 0))
+            except OSError:
+                fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE, 0))
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Make a limited subvolume."""
+        with opened(self.mounted) as root:
+            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack("=q4088s", 0, desk.encode())))
+        self.charges.begin(desk)
+        return self.limited(desk, size)
+
+    def snapshot(self, desk: str, name: str, at: Path) -> None:
+        """Take a snapshot; the kernel writes out what waits to be, and copies nothing."""
+        self.branch(desk, name, READ_ONLY)
+        try:
+            self.charges.keep(desk, name, self.written(desk) if self.simple else 0)
+        except OSError:
+            self.drop(name)
+            raise
+
+    def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
+        """Make a subvolume that begins as a snapshot is."""
+        self.branch(name, desk, 0)
+        self.charges.begin(desk, name)
+        return self.limited(desk, size)
+
+    def branch(self, source: str, name: str, flags: int) -> None:
+        """Have a second subvolume with what one holds."""
+        with opened(self.mounted) as root, opened(self.mounted / source) as fd:
+            syscalls.ioctl(root, SNAP_CREATE, struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode()))
+
+    def look(self, name: str, at: Path) -> int:
+        """Open the files of a snapshot."""
+        return open_folder(self.mounted / name / "up")
+
+    def limited(self, desk: str, size: int) -> Path:
+        """Give a subvolume that was just made, once it is limited."""
+        try:
+            self.resize(desk, size)
+        except OSError:
+            self.drop(desk)
+            raise
+        return self.mounted / desk
+
+    def resize(self, desk: str, size: int) -> None:
+        """Limit a subvolume; a pool whose maker was killed too early gets its quotas now."""
+        self.sizes[desk] = size
+        with opened(self.mounted / desk) as fd:
+            most = max(size - self.charges.beside(desk), MIB)
+            asked = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, most, 0, 0, 0)
+            try:
+                fcntl.ioctl(fd, QGROUP_LIMIT, asked)
+            except OSError:
+                self.enable_quota()
+                fcntl.ioctl(fd, QGROUP_LIMIT, asked)
+
+    def used(self, desk: str, at: Path) -> int:
+        """Say how much counts against a desk's size."""
+        return self.written(desk) + self.charges.beside(desk)
+
+    def written(self, desk: str) -> int:
+        """Read the kernel's account of a subvolume: what is written, and what waits to be."""
+        with opened(self.mounted / desk) as fd:
+            asked = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
+            fcntl.ioctl(fd, INO_LOOKUP, asked)
+        (number,) = struct.unpack_from("=Q", asked)
+        account = self.accounts / f"0_{number}"
+        return sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
+
+    @cached_property
+    def accounts(self) -> Path:
+        """Give the folder in which the kernel shows its accounts, one a subvolume."""
+        info = bytearray(1024)
+        with opened(self.mounted) as fd:
+            fcntl.ioctl(fd, FS_INFO, info)
+        name = info[16:32].hex()
+        pool = f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+        return Path("/sys/fs/btrfs", pool, "qgroups")
+
+    @property
+    def simple(self) -> bool:
+        """Say whether the kernel charges a subvolume with what it wrote itself, and not with what it was made of."""
+        try:
+            return (self.accounts / "mode").read_text().strip() == "squota"
+        except FileNotFoundError:
+            return False
+
+    def tidy(self, most: int = ACCOUNTS) -> None:
+        """Have the kernel finish deletions when many wait: by itself it does so half a minute later."""
+        if len(os.listdir(self.accounts)) > most:
+            with opened(self.mounted) as fd:
+                fcntl.ioctl(fd, SYNC)
+
+    def drop(self, name: str) -> None:
+        """Delete a subvolume; the kernel frees its blocks in the background."""
+        self.charges.drop(name)
+        self.sizes.pop(name, None)
+        with opened(self.mounted) as root:
+            try:
+                fcntl.ioctl(root, SNAP_DESTROY, bytearray(struct.pack("=q4088s", 0, name.encode())))
+            except OSError as e:
+                if e.errno != errno.ENOENT:
+                    raise
+        if (desk := name.partition(".")[0]) in self.sizes:
+            self.resize(desk, self.sizes[desk])  # what a snapshot held alone is free again
+
+    def left(self) -> list[str]:
+        """List the subvolumes."""
+        return os.listdir(self.mounted)
+
+
+def format_pool(file: Path) -> None:
+    """Make a sparse btrfs file as large as three quarters of what is free now."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    free = shutil.disk_usage(file.parent).free
+    fresh = file.with_suffix(".new")
+    with fresh.open("wb") as out:
+        out.truncate(max(free * 3 // 4, GIB) // MIB * MIB)
+    fresh.chmod(0o600)
+    tool("mkfs.btrfs", "-q", "-f", "-K", "-m", "single", "-d", "single", str(fresh))
+    fresh.replace(file)

@@ -1,0 +1,114 @@
+"""Writable layers with a hard size limit: a btrfs pool shared by all desks, an ext4 file each, or memory.
+
+btrfs is first because a subvolume costs 3 ms and a snapshot follows what changed; ext4 works where btrfs does not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.room.btrfs import Btrfs
+from hotdesk.desk.room.ext4 import Ext4
+from hotdesk.errors import DeskError, HostError
+from hotdesk.linux import syscalls
+from hotdesk.linux.filesystem import FLAGS, taken
+
+INODES_PER_MIB = 256
+
+
+class Disk(Protocol):
+    """Where writable layers lie. A snapshot is a layer nobody writes to, by a name of its own."""
+
+    @property
+    def plain(self) -> bool:
+        """Say whether owners lie on it as in an image, to be shifted into a desk's ids where they are mounted."""
+        ...
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Give an empty directory that can hold `size` bytes and no more; mounts, if any, go to `at`."""
+        ...
+
+    def resize(self, desk: str, size: int) -> None:
+        """Let a layer hold so many bytes, and no more; `DeskError` where that cannot be changed."""
+        ...
+
+    def snapshot(self, desk: str, name: str, at: Path) -> None:
+        """Keep a layer, to which nobody writes just now, as it is."""
+        ...
+
+    def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
+        """Make a layer as `make` does, with what a snapshot holds."""
+        ...
+
+    def look(self, name: str, at: Path) -> int:
+        """Open the files of a snapshot to read; a mount, if any, is made at `at`, and is seen nowhere after."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Delete a snapshot, or a layer already unmounted. Absent is no error."""
+        ...
+
+    def used(self, desk: str, at: Path) -> int:
+        """Say how many bytes a desk's layer holds."""
+        ...
+
+    def left(self) -> list[str]:
+        """List the layers and snapshots that exist."""
+        ...
+
+
+class Memory:
+    """A tmpfs each: its pages are charged to whoever writes them, so to the desk."""
+
+    plain = False
+    """A tmpfs takes no shifted owners before Linux 6.3."""
+
+    def make(self, desk: str, size: int, at: Path) -> Path:
+        """Mount a tmpfs of this size."""
+        inodes = max(4096, size // MIB * INODES_PER_MIB)
+        syscalls.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
+        return at
+
+    def resize(self, desk: str, size: int) -> None:
+        """Refuse: its size was said when it was mounted."""
+        raise DeskError("a disk in memory keeps its size")
+
+    def snapshot(self, desk: str, name: str, at: Path) -> None:
+        """Refuse: a copy would count against the desk's own memory."""
+        raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
+
+    def restore(self, name: str, desk: str, size: int, at: Path) -> Path:
+        """Refuse: there is no snapshot."""
+        raise DeskError("a disk in memory has no snapshots")
+
+    def look(self, name: str, at: Path) -> int:
+        """Refuse: there is no snapshot."""
+        raise DeskError("a disk in memory has no snapshots")
+
+    def used(self, desk: str, at: Path) -> int:
+        """Ask the file system."""
+        return taken(at)
+
+    def drop(self, name: str) -> None:
+        """Do nothing: it went with its mount."""
+
+    def left(self) -> list[str]:
+        """List nothing: a killed keeper's mounts are gone with it."""
+        return []
+
+
+def choose(config: Config) -> Disk:
+    """Mount the pool the operator chose, or the first kind that works on this machine."""
+    failures = []
+    if config.disk in ("btrfs", "auto"):
+        pool = Btrfs(config.lib / "pool.btrfs", config.run / "pool")
+        try:
+            pool.mount()
+            return pool
+        except (OSError, HostError) as e:
+            failures.append(f"btrfs: {e}")
+    if config.disk in ("ext4", "auto"):
+        return Ext4(config.lib / "disks")
+    raise HostError(f'no disk for desks ({"; ".join(failures) or config.disk}); set disk = "ext4" in config.toml')

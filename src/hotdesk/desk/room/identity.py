@@ -1,0 +1,60 @@
+"""The files that make a computer itself and no other: who it is, whom it believes, how it becomes root."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.desk import door_files
+from hotdesk.desk.wall.container import bundle
+from hotdesk.errors import DeskError
+from hotdesk.linux.openat2 import Root
+
+HOST_BUNDLE = Path(door_files.BUNDLE)
+
+Files = Mapping[str, bytes]
+"""Contents by path below `/`."""
+
+
+def identity(desk: str) -> dict[str, bytes]:
+    """Give what a fresh desk is called, and a machine id nobody else has."""
+    name = desk[:12]
+    return {
+        "etc/hostname": f"{name}\n".encode(),
+        "etc/hosts": f"127.0.0.1 localhost {name}\n::1 localhost\n".encode(),
+        "etc/machine-id": f"{os.urandom(16).hex()}\n".encode(),
+        "etc/resolv.conf": b"",
+    }
+
+
+def privileges(root: bool, ca: str, python: str) -> dict[str, bytes]:
+    """Give what lets a desk become root, and believe its door, as far as it may."""
+    sudo = {bundle.SUDO: bundle.sudo(python).encode()} if root else {}
+    return sudo | (trusting(ca) if ca else {})
+
+
+def trusting(ca: str) -> dict[str, bytes]:
+    """Give the files by which a desk believes its door, and whom this machine believes."""
+    believed = HOST_BUNDLE.read_bytes() if HOST_BUNDLE.is_file() else b""
+    given = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
+    return {path.lstrip("/"): data for path, data in given.items()}
+
+
+def is_folder(root: Root, path: str) -> bool:
+    """Say whether a folder has the name a file shall have: whoever filled it says how long removing it takes."""
+    above, _, name = path.rpartition("/")
+    with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
+        return stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+    return False
+
+
+def plant(folder: Path, files: Files) -> None:
+    """Write files below a folder, whatever lies there already, and nowhere else."""
+    with Root(folder) as root:
+        for path, data in files.items():
+            if is_folder(root, path):
+                raise DeskError(f"/{path} is a folder in the files this desk begins with; move it away and try again")
+            root.write(path.encode(), data, 0o755 if path == bundle.SUDO else 0o644)

@@ -1,0 +1,114 @@
+"""What a desk reads in /proc about its size: its own limits and use, where the kernel would tell of the whole host."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from hotdesk.desk.room import cpu_set
+from hotdesk.linux.cgroup import TICKS, CpuTimes, MemoryUse
+
+NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+
+
+def meminfo(limit: int, use: MemoryUse) -> bytes:
+    """Write `/proc/meminfo`. Fields that no program sizes itself by are left out."""
+    total = min(limit, HOST_MEMORY)
+    free = max(0, total - use.total)
+    files = use.active_file + use.inactive_file
+    values = {
+        "MemTotal": total,
+        "MemFree": free,
+        "MemAvailable": min(total, free + files),
+        "Buffers": 0,
+        "Cached": files + use.shared,
+        "SwapCached": 0,
+        "Active": use.active_file,
+        "Inactive": use.anon + use.shared + use.inactive_file,
+        "Active(anon)": 0,
+        "Inactive(anon)": use.anon + use.shared,
+        "Active(file)": use.active_file,
+        "Inactive(file)": use.inactive_file,
+        "Unevictable": 0,
+        "Mlocked": 0,
+        "SwapTotal": 0,
+        "SwapFree": 0,
+        "Dirty": 0,
+        "Writeback": 0,
+        "AnonPages": use.anon,
+        "Mapped": 0,
+        "Shmem": use.shared,
+        "KReclaimable": 0,
+        "Slab": 0,
+        "SReclaimable": 0,
+        "SUnreclaim": 0,
+        "CommitLimit": total,
+        "Committed_AS": use.anon,
+    }
+    return "".join(f"{name + ':':<15}{value >> 10:>12} kB\n" for name, value in values.items()).encode()
+
+
+def stat(cpus: float, times: CpuTimes, seconds: float) -> bytes:
+    """Write `/proc/stat` of a desk that has been there for so many seconds; its boot time is the host's.
+
+    Start times of processes count from that boot.
+    """
+    count = cpu_set.count(cpus)
+    user, system = int(times.user * TICKS), int(times.system * TICKS)
+    whole = (user, system, max(0, int(seconds * count * TICKS) - user - system))
+    lines = [cpu_line("cpu ", whole)]
+    lines += [cpu_line(f"cpu{number}", (value // count for value in whole)) for number in range(count)]
+    lines += ["intr 0", "ctxt 0", f"btime {HOST_BOOT}", "processes 1", "procs_running 1", "procs_blocked 0"]
+    return "\n".join([*lines, "softirq" + " 0" * 11, ""]).encode()
+
+
+def cpu_line(name: str, values: Iterable[int]) -> str:
+    """Write one line of `/proc/stat`: user, nice, system, idle, and six kinds that a desk does not count."""
+    user, system, idle = values
+    return f"{name} {user} 0 {system} {idle} 0 0 0 0 0 0"
+
+
+def cpuinfo(cpus: float) -> bytes:
+    """Write `/proc/cpuinfo`: as many of the host's blocks as the desk has CPUs, numbered from 0."""
+    blocks = HOST_CPUS[: cpu_set.count(cpus)]
+    numbered = (re.sub(r"(?m)^(processor\s*:).*$", rf"\1 {number}", block) for number, block in enumerate(blocks))
+    return "".join(f"{block}\n\n" for block in numbered).encode()
+
+
+def cpu_blocks(text: str) -> list[str]:
+    """Split `/proc/cpuinfo` by CPU; architectures that add a block about the whole machine lose it."""
+    return [block for block in text.strip().split("\n\n") if re.search(r"(?m)^processor\s*:", block)]
+
+
+def files(memory: int, cpus: float) -> dict[str, bytes]:
+    """Give what covers the host's files in a desk that has used nothing yet."""
+    return {
+        "meminfo": meminfo(memory, MemoryUse()),
+        "cpuinfo": cpuinfo(cpus),
+        "stat": stat(cpus, CpuTimes(), 0.0),
+        "swaps": NO_SWAP,
+    }
+
+
+def rewrite(path: str, data: bytes) -> None:
+    """Replace the content of a file that is shown in a desk, which may be reading it now."""
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)
+
+
+def read_host(name: str, pattern: str) -> int:
+    """Read one number of the host's /proc."""
+    with open(f"/proc/{name}") as file:
+        found = re.search(pattern, file.read())
+    return int(found.group(1)) if found else 0
+
+
+HOST_MEMORY = read_host("meminfo", r"MemTotal:\s+(\d+) kB") << 10
+HOST_BOOT = read_host("stat", r"(?m)^btime (\d+)$")
+with open("/proc/cpuinfo") as listed:
+    HOST_CPUS = cpu_blocks(listed.read())

@@ -1,0 +1,259 @@
+"""What stands around one desk: user and network namespaces, disk, overlay, devices, cgroup. Made and unmade here.
+
+Everything is mounted in the keeper's private mount namespace: a keeper that is killed takes its mounts with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hotdesk.desk import door_files
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.room import cpu_set, devices, identity, procfs
+from hotdesk.desk.room.disk import Disk
+from hotdesk.desk.room.rootfs import Layers
+from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.container import bundle, filter_cache
+from hotdesk.linux import syscalls, sysctl, uids
+from hotdesk.linux.cgroup import Cgroup, Limits
+from hotdesk.linux.filesystem import opened
+
+GATE = ("127.0.0.1", 3128)
+COVERED = (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS, *bundle.OWN_FILES)
+HIDDEN = frozenset(name for name in COVERED if os.path.exists(f"/proc/{name}"))
+
+
+@dataclass(slots=True)
+class Room:
+    """One desk's surroundings, and how to take each piece down again."""
+
+    desk: str
+    folder: Path
+    """A tmpfs of its own, in the keeper's mount namespace; paths a desk can see are relative to it."""
+    cgroup: Cgroup
+    disk: Disk
+    base: int
+    """The first of its host user ids."""
+    image: Image
+    spec: Spec
+    undo: list[Callable[[], object]] = field(default_factory=list)
+    userns: int = -1
+    netns: int = -1
+    gate: socket.socket | None = None
+    listener: socket.socket | None = None
+    sudo: socket.socket | None = None
+    """Where `sudo` calls, in a desk that may have root."""
+    plan: bundle.Room | None = None
+    shown: Mapping[Path, Path] = field(default_factory=dict)
+    """Where a layer is read instead of in the store: a sterile desk's copies."""
+    ca: str = ""
+    """The authority of its door, which it believes."""
+    made: float = field(default_factory=time.monotonic)
+    layers: Layers = field(init=False)
+
+    def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
+        """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
+        spec = self.spec
+        with syscalls.anchored(self.base + uids.ANCHOR) as anchor:
+            self.netns, self.gate = syscalls.in_new_netns(open_gate)
+            self.furnish(guest)
+            if spec.root:
+                self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+            self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
+        self.ca = ca
+        self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
+        files = identity.identity(self.desk) | identity.privileges(spec.root, ca, self.image.python)
+        self.layers.put_up(self.image, spec.disk, files, source)
+        self.write_config(guest, compiled, way_out(ca))
+
+    def furnish(self, guest: dict[str, bytes]) -> None:
+        """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
+        at = str(self.folder)
+        os.mkdir(at, 0o711)
+        self.undo.append(self.folder.rmdir)
+        syscalls.mount("room", at, "tmpfs", syscalls.MS_NOSUID, "size=4m,nr_inodes=1024,mode=711")
+        self.undo.append(lambda: syscalls.umount(at))
+        devices.make_dev(f"{at}/dev")
+        devices.make_sys(f"{at}/sys", cpu_set.count(self.spec.cpus))
+        devices.make_folders(f"{at}/proc", ("none",))
+        covers = {"empty": b"", "boot_id": random_uuid(), **bundle.STEADY_FILES}
+        devices.write_files(f"{at}/proc", covers | procfs.files(self.spec.memory, self.spec.cpus), 0o444)
+        devices.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
+        devices.write_files(f"{at}/link/lib/hotdesk_guest", guest)
+        devices.write_files(f"{at}/link", {os.path.basename(door_files.APT_CLOSED): door_files.APT_CLOSED_SETTINGS})
+        self.await_guest()
+
+    def await_guest(self) -> None:
+        """Listen where the desk's first process calls."""
+        self.listener = self.listen("link.sock", uids.USER, 0o600)
+
+    def listen(self, name: str, uid: int, mode: int) -> socket.socket:
+        """Listen in the folder a desk can read and not write, where this user inside finds it."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path = f"{self.folder}/link/{name}"
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        with opened(self.folder / "link") as fd:
+            listener.bind(f"/proc/self/fd/{fd}/{name}")  # a socket's path is at most 107 bytes
+        os.chmod(path, mode)
+        os.chown(path, self.base + uid, self.base + uid)
+        listener.listen(16)
+        return listener
+
+    def admit_root(self) -> socket.socket:
+        """Prepare what root's guest needs; give the socket it will dial."""
+        assert self.plan is not None
+        (self.folder / "bundle/root.json").write_text(json.dumps(bundle.root_process(self.plan)))
+        return self.listen("root.sock", 0, 0o600)
+
+    def hang_up(self) -> None:
+        """Take no more calls of a guest: the owner has the socket, or nobody will."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+
+    def settle(self, spec: Spec, ca: str, pid: int) -> None:
+        """Make a desk that was kept ready the one that is asked for; nobody has used it yet."""
+        assert self.plan is not None
+        if not ca and spec.is_like(self.spec):
+            self.spec = spec
+            return
+        if limits_of(spec) != limits_of(self.spec):
+            self.cgroup.limit(limits_of(spec))
+        if spec.disk != self.spec.disk:
+            self.disk.resize(self.desk, spec.disk)
+        if spec.cpus != self.spec.cpus:
+            self.show_cpus(spec.cpus)
+        if spec.memory != self.spec.memory:
+            syscalls.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
+        if spec.root:
+            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+        if files := identity.privileges(spec.root, "" if ca == self.ca else ca, self.plan.python):
+            with syscalls.making_files_as(self.base):
+                identity.plant(self.folder / "root", files)
+        self.plan = replace(self.plan, memory=spec.memory, env={**way_out(ca), **spec.env})
+        self.spec = spec
+        self.show_use()
+
+    def show_cpus(self, cpus: float) -> None:
+        """Have a desk that runs count other CPUs than before."""
+        devices.set_cpus(f"{self.folder}/sys", cpu_set.count(cpus))
+        procfs.rewrite(f"{self.folder}/proc/cpuinfo", procfs.cpuinfo(cpus))
+        self.pin(self.cgroup.pids(), cpus)
+
+    def pin(self, pids: Iterable[int], cpus: float) -> None:
+        """Have processes of the desk run on as many CPUs as it may use."""
+        cpu_set.pin(pids, cpu_set.choose(cpus, self.base // uids.WIDTH))
+
+    def show_use(self) -> None:
+        """Write what the desk uses now where its programs read it."""
+        spec, seconds = self.spec, time.monotonic() - self.made
+        procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.memory_use()))
+        procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.cpu_times(), seconds))
+
+    def reboot(self) -> None:
+        """Prepare for the runtime to start the desk anew."""
+        assert self.plan is not None
+        (self.folder / "proc/boot_id").write_bytes(random_uuid())
+        self.await_guest()
+        if self.sudo is not None:
+            self.sudo.close()  # a call that waits there would be answered in the next life
+            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
+
+    def write_config(self, guest: dict[str, bytes], compiled: str | None, led: dict[str, str]) -> None:
+        """Write the OCI bundle; `led` are the variables by which programs find the door."""
+        (self.folder / "bundle").mkdir(mode=0o700)
+        self.plan = bundle.Room(
+            desk=self.desk,
+            root=str(self.folder / "root"),
+            dev=str(self.folder / "dev"),
+            sys=str(self.folder / "sys"),
+            proc=str(self.folder / "proc"),
+            link=str(self.folder / "link"),
+            userns=f"/proc/{os.getpid()}/fd/{self.userns}",
+            netns=f"/proc/{os.getpid()}/fd/{self.netns}",
+            memory=self.spec.memory,
+            python=self.image.python,
+            machine=os.uname().machine,
+            hidden=HIDDEN,
+            guest=next(name for name in guest if name.startswith("start.")),
+            annotation=filter_cache.ANNOTATION,
+            filter=compiled,
+            limits=hard_limits(),
+            env={**led, **self.spec.env},
+        )
+        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
+
+    def clear(self) -> list[str]:
+        """Take everything down, last made first; say what resisted."""
+        self.close()
+        left = []
+        kept = []
+        for step in (*reversed(self.undo), self.cgroup.remove):
+            try:
+                step()
+            except OSError as e:
+                left.append(str(e))
+                kept.append(step)
+        self.undo = [step for step in reversed(kept) if step != self.cgroup.remove]
+        return left
+
+    def close(self) -> None:
+        """Let go of the namespaces and sockets."""
+        for fd in (self.userns, self.netns):
+            if fd >= 0:
+                os.close(fd)
+        self.userns = self.netns = -1
+        self.hang_up()
+        for held in (self.gate, self.sudo):
+            if held is not None:
+                held.close()
+        self.gate = self.sudo = None
+
+
+def way_out(ca: str) -> dict[str, str]:
+    """Give the variables by which programs find the door of a desk, or learn that it has none."""
+    return door_files.environment() if ca else door_files.closed_environment()
+
+
+def limits_of(spec: Spec) -> Limits:
+    """Give what a desk of a spec may use."""
+    return Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus)
+
+
+def open_gate() -> socket.socket:
+    """Listen where the desk finds its only way out; called inside the desk's network namespace.
+
+    The protocol is named because asyncio leaves Nagle on for sockets that do not name it.
+    """
+    sysctl.shrink_buffers()
+    syscalls.raise_loopback()
+    gate = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    gate.bind(GATE)
+    gate.listen(256)
+    return gate
+
+
+def hard_limits() -> dict[str, int]:
+    """Read the limits this process cannot go beyond."""
+    held = {
+        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+        for name in bundle.LIMITS
+        if name != "SIGPENDING"
+    }
+    return {name: value for name, value in held.items() if value != resource.RLIM_INFINITY}
+
+
+def random_uuid() -> bytes:
+    """Give a random uuid as the kernel prints its boot id."""
+    text = os.urandom(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n".encode()

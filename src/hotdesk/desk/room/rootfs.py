@@ -1,0 +1,143 @@
+"""The file system of one desk: its image's layers, read-only, below a writable one; owners shifted into its own ids."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.room import identity
+from hotdesk.desk.room.disk import Disk
+from hotdesk.desk.seam import SNAPSHOTS
+from hotdesk.errors import BriefError, DeskError
+from hotdesk.linux import syscalls
+from hotdesk.linux.filesystem import opened
+from hotdesk.linux.openat2 import remove
+
+OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
+
+
+@dataclass(slots=True)
+class Layers:
+    """What a desk's `/` is made of, below the folder of its room."""
+
+    desk: str
+    folder: Path
+    disk: Disk
+    base: int
+    userns: int
+    undo: list[Callable[[], object]]
+    """Takes down what was put up, last first; the room's."""
+    shown: Mapping[Path, Path] = field(default_factory=dict)
+    """Where a layer is read instead of in the store."""
+    lowers: list[str] = field(default_factory=list)
+    standing: list[str] = field(default_factory=list)
+    """Mounts that make up the writable layer and `/`, in order."""
+    snapshots: dict[str, str] = field(default_factory=dict)
+    """The disk's names of snapshots, by what the owner calls them."""
+    taken: int = 0
+
+    def put_up(self, image: Image, size: int, files: identity.Files, source: str | None = None) -> None:
+        """Make `/`: of an image and an empty layer, or one that begins as the disk's snapshot `source` is."""
+        for number, layer in enumerate(image.layers):
+            self.add_lower(layer, self.folder / f"l{number}")
+        for name in ("disk", "w", "root"):
+            self.folder.joinpath(name).mkdir()
+        self.undo.append(self.drop)
+        self.undo.append(self.take_down)
+        self.fill(size, files, source)
+
+    def add_lower(self, layer: Path, at: Path) -> None:
+        """Show one layer of the image, locked while the desk stands on it, so that no removal takes it away."""
+        at.mkdir()
+        fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.undo.append(lambda: os.close(fd))
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        syscalls.mount_idmapped(str(self.shown.get(layer, layer)), str(at), self.userns)
+        self.undo.append(lambda: syscalls.umount(str(at)))
+        self.lowers.append(at.name)
+
+    def fill(self, size: int, files: identity.Files, source: str | None) -> None:
+        """Make the writable layer, with the files that make this computer itself, and lay it over the image."""
+        at = self.folder / "disk"
+        layer = self.disk.restore(source, self.desk, size, at) if source else self.disk.make(self.desk, size, at)
+        if layer == at:
+            self.standing.append(str(at))
+        upper, work = layer / "up", layer / "work"
+        if not source:
+            upper.mkdir(mode=0o755)
+        with opened(layer) as fd:
+            remove(fd, b"work")  # an overlay that was not taken down in order is not put up again upon the same
+        work.mkdir(mode=0o700)
+        identity.plant(upper, files)
+        self.show(layer)
+        self.mount()
+
+    def show(self, layer: Path) -> None:
+        """Have the layer where the overlay finds it, its owners shifted into the desk's ids."""
+        at = self.folder / "w"
+        if self.disk.plain:
+            syscalls.mount_idmapped(str(layer), str(at), self.userns, 0)
+        else:
+            for path in (layer / "work", layer / "up", *(layer / "up").rglob("*")):
+                os.chown(path, self.base, self.base)
+            syscalls.mount(str(layer), str(at), None, syscalls.MS_BIND)
+        self.standing.append(str(at))
+
+    def mount(self) -> None:
+        """Lay the writable layer over the image; relative names, because a desk reads them in its mountinfo."""
+        options = f"lowerdir={':'.join(self.lowers)},upperdir=w/up,workdir=w/work,{OVERLAY}"
+        os.chdir(self.folder)
+        try:
+            with syscalls.making_files_as(self.base):
+                syscalls.mount("desk", "root", "overlay", syscalls.MS_NODEV | syscalls.MS_NOSUID, options)
+        finally:
+            os.chdir("/")
+        self.standing.append(str(self.folder / "root"))
+
+    def take_down(self) -> None:
+        """Unmount `/` and the writable layer."""
+        while self.standing:
+            syscalls.umount(self.standing[-1])
+            self.standing.pop()
+
+    def drop(self) -> None:
+        """Delete the writable layer and every snapshot of it."""
+        for name in (self.desk, *self.snapshots.values()):
+            self.disk.drop(name)
+        self.snapshots.clear()
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> str:
+        """Keep the writable layer as it is; nothing in the desk runs just now."""
+        if len(self.snapshots) >= SNAPSHOTS:
+            raise DeskError(f"desk {self.desk} has {SNAPSHOTS} snapshots; forget some")
+        name = str(self.taken + 1)
+        kept = f"{self.desk}.{name}"
+        self.disk.snapshot(self.desk, kept, self.folder / "disk")
+        self.taken += 1
+        self.snapshots[name] = kept
+        return name
+
+    def find(self, snapshot: str) -> str:
+        """Give the disk's name of a snapshot."""
+        if snapshot not in self.snapshots:
+            raise BriefError(
+                f"desk {self.desk} has no snapshot {snapshot!r}; it has {', '.join(self.snapshots) or 'none'}"
+            )
+        return self.snapshots[snapshot]
+
+    def roll_back(self, source: str, size: int) -> None:
+        """Have the writable layer as a snapshot has it; nothing runs, and what was written since is gone."""
+        self.take_down()
+        self.disk.drop(self.desk)
+        self.fill(size, {}, source)
+
+    def forget(self, snapshot: str) -> None:
+        """Delete a snapshot."""
+        self.disk.drop(self.find(snapshot))
+        del self.snapshots[snapshot]

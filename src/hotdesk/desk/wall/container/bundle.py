@@ -1,0 +1,186 @@
+"""The OCI configuration of a desk: all hardening in one place, a pure function of what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hotdesk.desk.rlimits import CORE_LIMIT
+from hotdesk.desk.wall.container import seccomp
+from hotdesk.linux import uids
+
+Json: TypeAlias = dict[str, object]
+
+LINK = "/run/hotdesk"
+"""Where a desk sees its keeper-made folder: the guest's code and the socket it dials."""
+HOME = "/home/user"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+EMPTY_FILES = """
+cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
+buddyinfo schedstat sched_debug timer_list
+""".split()
+"""What /proc tells of the host: shown empty. Files only the host's root can read are not listed."""
+EMPTY_FOLDERS = """
+acpi asound bus driver fs irq pressure scsi
+""".split()
+STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
+"""What programs want to read and must not learn from."""
+OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
+"""What programs size themselves by: the desk's own figures (`procfs`)."""
+
+LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
+"""Resource limits."""
+
+CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7}
+"""What root inside has, by number: what installing packages takes. All of it is worth nothing outside the desk."""
+CAPABILITY_BITS = sum(1 << number for number in CAPABILITIES.values())
+ROOT_HOME = "/root"
+SUDO = "usr/local/bin/sudo"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the keeper prepared for a desk, as paths a runtime can use."""
+
+    desk: str
+    root: str
+    """The merged file system."""
+    dev: str
+    sys: str
+    proc: str
+    """A folder with what is laid over /proc."""
+    link: str
+    userns: str
+    netns: str
+    memory: int
+    python: str
+    machine: str
+    hidden: frozenset[str]
+    """The names of `EMPTY_FILES`, `EMPTY_FOLDERS` and `OWN_FILES` this kernel has."""
+    guest: str
+    """The file that starts the guest, in the folder with its code."""
+    annotation: str
+    filter: str | None
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """The hard limits this machine holds the keeper to: without CAP_SYS_RESOURCE a runtime cannot go beyond."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def config(room: Room) -> Json:
+    """Give the whole configuration. A compiled filter stands in for the profile it was compiled from."""
+    whole: Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
+    return whole | {
+        "ociVersion": "1.0.2",
+        "hostname": room.desk[:12],
+        "root": {"path": room.root, "readonly": False},
+        "process": process(room),
+        "mounts": mounts(room),
+        "linux": {
+            "namespaces": [
+                *({"type": kind} for kind in ("pid", "ipc", "uts", "mount", "cgroup")),
+                {"type": "user", "path": room.userns},
+                {"type": "network", "path": room.netns},
+            ],
+            **({} if room.filter else {"seccomp": seccomp.profile(room.machine)}),
+            "readonlyPaths": ["/proc/sys"],
+        },
+    }
+
+
+def process(room: Room) -> Json:
+    """Give pid 1: the guest, as an ordinary user without any privilege."""
+    return guest(room, uids.USER, [], environment(room.env), HOME, [LINK])
+
+
+def root_process(room: Room) -> Json:
+    """Give the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
+    env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
+    return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
+
+
+def guest(
+    room: Room, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
+) -> Json:
+    """Give a guest's process."""
+    held = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
+    return {
+        "terminal": False,
+        "user": {"uid": uid, "gid": uid, "umask": 0o022},
+        "args": [room.python, "-I", "-S", "-B", f"{LINK}/lib/hotdesk_guest/{room.guest}", *arguments],
+        "env": [f"{key}={value}" for key, value in env.items()],
+        "cwd": cwd,
+        "noNewPrivileges": True,
+        "capabilities": {**held, "inheritable": [], "ambient": []},
+        "rlimits": [
+            {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
+            for name, most in LIMITS.items()
+            for value in [min(most, room.limits.get(name, most))]
+        ],
+        "oomScoreAdj": 200,
+    }
+
+
+def sudo(python: str) -> str:
+    """Give the program `sudo` is inside a desk that may have root."""
+    return (
+        f"#!{python} -ISB\n"
+        f"import sys\nsys.path.insert(0, {LINK + '/lib'!r})\n"
+        f"from hotdesk_guest import sudo\nsudo.main({LINK!r})\n"
+    )
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Give what every program in the desk finds in its environment."""
+    standard = {
+        "PATH": PATH,
+        "HOME": HOME,
+        "USER": "user",
+        "LOGNAME": "user",
+        "LANG": "C.UTF-8",
+        "SHELL": "/bin/bash",
+    }
+    return {**standard, **extra}
+
+
+def mounts(room: Room) -> list[Json]:
+    """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's."""
+    plain = ["nosuid", "nodev"]
+    shown = [
+        mount("/proc", "proc", "proc", *plain, "noexec"),
+        mount("/dev", "bind", room.dev, "bind", "ro", "nosuid", "noexec"),
+        mount(
+            "/dev/pts",
+            "devpts",
+            "devpts",
+            "nosuid",
+            "noexec",
+            "newinstance",
+            "ptmxmode=0666",
+            "mode=0620",
+            "gid=5",
+            "max=64",
+        ),
+        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={shared_memory(room.memory)}"),  # noqa: S108
+        mount("/sys", "bind", room.sys, "bind", "ro", *plain, "noexec"),
+        mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
+        mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec"),
+        mount("/proc/sys/kernel/random/boot_id", "bind", f"{room.proc}/boot_id", "bind", "ro", *plain, "noexec"),
+    ]
+    for name in (*STEADY_FILES, *OWN_FILES, *EMPTY_FILES, *EMPTY_FOLDERS):
+        if name in room.hidden or name in STEADY_FILES:
+            shows = name in STEADY_FILES or name in OWN_FILES
+            cover = name if shows else "none" if name in EMPTY_FOLDERS else "empty"
+            shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind", "ro", *plain, "noexec"))
+    return shown
+
+
+def shared_memory(memory: int) -> int:
+    """Give how much of a desk's memory its programs may share."""
+    return memory // 2
+
+
+def mount(destination: str, kind: str, source: str, *options: str) -> Json:
+    """Give one mount."""
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}

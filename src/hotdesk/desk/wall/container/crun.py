@@ -1,0 +1,143 @@
+"""Start the OCI runtime: to run a desk, or to start root's guest inside one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+from dataclasses import dataclass
+
+from hotdesk.config import Config
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.wall.container import bundle
+from hotdesk.linux import syscalls
+
+DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+SCRATCH = "_LIBCONTAINER_STATEDIR"
+"""Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
+LOG_LIMIT = 4096
+ROOT_LOG = "root.log"
+GO = b"1"
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A process of ours in the desk's cgroup, about to become the runtime."""
+
+    pid: int
+    go: int
+    """Where it is told to; it ends when nobody holds this any more, and so does not outlive its keeper."""
+    console: int
+    """The read end of the desk's standard output."""
+
+    def run(self) -> tuple[int, int]:
+        """Have it become the runtime; give its pid, and the read end of the desk's standard output."""
+        try:
+            os.write(self.go, GO)
+        except BrokenPipeError:
+            pass  # it could not join its cgroup, and ended: its exit tells
+        finally:
+            os.close(self.go)
+        return self.pid, self.console
+
+    def dismiss(self) -> None:
+        """End it before it becomes the runtime. Another that stands by may hold its pipe as well."""
+        os.kill(self.pid, signal.SIGKILL)
+        syscalls.close_all((self.go, self.console))
+
+
+def stand_by(settings: Config, room: Room) -> Standby:
+    """Have a process join the desk's cgroup, to run the desk from its bundle once that is written.
+
+    Joining waits for the whole machine (5 ms and more): meanwhile the room can be made.
+    """
+    folder = room.folder
+    return begin(settings, room, "run", "--detach", f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
+
+
+def run(settings: Config, room: Room) -> tuple[int, int]:
+    """Start a desk from its bundle; give the runtime's pid, and the read end of the desk's standard output."""
+    return stand_by(settings, room).run()
+
+
+def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
+    """Start root's guest in a desk, with the socket `sudo` calls at; give the runtime's pid.
+
+    The whole process object is handed over: a runtime's plain exec would give every capability, without the filter.
+    """
+    log, process = room.folder / ROOT_LOG, room.folder / "bundle/root.json"
+    log.unlink(missing_ok=True)
+    arguments = ("--detach", f"--process={process}", f"--pid-file={room.folder / 'root.pid'}", "--preserve-fds=1")
+    pid, console = begin(settings, room, "exec", *arguments, log=str(log), passed=sudo).run()
+    os.close(console)
+    return pid
+
+
+def begin(
+    settings: Config, room: Room, verb: str, *arguments: str, log: str = "", passed: socket.socket | None = None
+) -> Standby:
+    """Have a process join the desk's cgroup, which starts the runtime there when it is told to.
+
+    Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
+    """
+    argv = [
+        guarded(settings),
+        f"--root={settings.run / 'runtime'}",
+        f"--log={log or room.folder / 'runtime.log'}",
+        "--cgroup-manager=disabled",
+        verb,
+        *arguments,
+        room.desk,
+    ]
+    (stdin_r, go), (console_r, console_w) = syscalls.two_pipes()
+    try:
+        child = os.fork()
+    except OSError:
+        syscalls.close_all((stdin_r, go, console_r, console_w))
+        raise
+    if child == 0:
+        try:
+            os.close(go)
+            room.cgroup.join()
+            if os.read(stdin_r, len(GO)) != GO:
+                os._exit(0)
+            for source, target in ((stdin_r, 0), (console_w, 1), (console_w, 2)):
+                os.dup2(source, target)
+            if passed is not None:
+                os.dup2(passed.fileno(), 3)
+            for number in DEFAULTED:
+                signal.signal(number, signal.SIG_DFL)
+            os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
+        finally:
+            os._exit(127)
+    syscalls.close_all((stdin_r, console_w))
+    return Standby(child, go, console_r)
+
+
+def guarded(settings: Config) -> str:
+    """Give the runtime as a desk may meet it: crun through a mount that nobody can write to.
+
+    crun makes such a mount for itself and starts again from it, at every start; one made once serves them all.
+    """
+    if os.path.basename(settings.runtime) != "crun":
+        return settings.runtime
+    at = settings.run / "private/crun"
+    if not at.exists():
+        found = shutil.which(settings.runtime, path=bundle.PATH)
+        if found is None:
+            return settings.runtime
+        at.touch(0o400)
+        try:
+            syscalls.mount_readonly(found, str(at))
+        except OSError:
+            at.unlink()
+            raise
+    return str(at)
+
+
+def complaint(settings: Config, room: Room, status: int, log: str = "runtime.log") -> str:
+    """Give what the runtime said went wrong."""
+    file = room.folder / log
+    text = file.read_bytes()[-LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
+    return text or f"{settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"

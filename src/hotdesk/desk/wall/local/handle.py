@@ -1,0 +1,233 @@
+"""A directory from outside: its guest ends and starts again, its home is copied, and its network is this machine's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from hotdesk.desk.image import guest_code
+from hotdesk.desk.link.handle import Unheld
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.loopback import call_port
+from hotdesk.desk.seam import SNAPSHOTS, Desk, DeskId, Spec
+from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import accept, listen
+
+GREET_SECONDS = 10.0
+LOOK = 0.005
+"""Seconds between two looks at programs that are ending or stopping."""
+
+
+class Opener(Protocol):
+    """Opens desks like one that there is."""
+
+    async def open_with(self, spec: Spec, home: Path | None) -> Desk:
+        """Open a desk whose home is a copy of this one, or empty."""
+        ...
+
+    async def burn(self, desk: DeskId) -> None:
+        """Burn a desk."""
+        ...
+
+
+class Unwalled(Unheld):
+    """One folder: the home, the socket a guest dials, and the snapshots."""
+
+    def __init__(self, folder: Path, spec: Spec, tasks: Background, opener: Opener) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.spec = spec
+        self.tasks = tasks
+        self.opener = opener
+        self.guest: subprocess.Popen[bytes] | None = None
+        self.paused = False
+        self.taken: list[str] = []
+        """The snapshots there are."""
+        self.last = 0
+        """The newest snapshot's number; none is given twice."""
+
+    async def start(self) -> Link:
+        """Start a guest here; nothing of it is left when it does not greet."""
+        with listen(self.folder / "link.sock") as listener:
+            self.guest = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-B", str(guest_code.GUEST / "start.py"), str(self.folder)],
+                env={**self.environment(), **self.spec.env},
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                with anyio.fail_after(GREET_SECONDS):
+                    link = Link(await accept(listener))
+            except BaseException:
+                self.end()
+                raise
+        self.tasks.start(link.run)
+        try:
+            await link.ready()
+        except BaseException:
+            link.hang_up()
+            self.end()
+            raise
+        return link
+
+    def environment(self) -> dict[str, str]:
+        """Give the variables every program here has."""
+        return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), "LANG": "C.UTF-8"}
+
+    def end(self) -> None:
+        """End the guest, and every program that has this home."""
+        if self.guest is not None:
+            self.guest.send_signal(signal.SIGKILL)
+            self.guest.wait()
+        while marked := programs_at(self.home):
+            strike(marked, signal.SIGKILL)
+            time.sleep(LOOK)
+        self.guest, self.paused = None, False
+
+    def clear(self) -> None:
+        """End everything, and delete the folder."""
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def check_open(self) -> None:
+        """Refuse once the folder is gone."""
+        if not self.folder.exists():
+            raise DeskGone("the desk was burnt")
+
+    async def pause(self, paused: bool) -> None:
+        """Stop every program, or let it go on."""
+        self.check_open()
+        if paused:
+            await self.stop()
+        else:
+            strike(programs_at(self.home), signal.SIGCONT)
+        self.paused = paused
+
+    async def stop(self) -> None:
+        """Stop every program; those too that others began before they stood still."""
+        known: set[int] = set()
+        while not known >= (found := set(programs_at(self.home))):
+            strike(found, signal.SIGSTOP)
+            known = found
+            await anyio.sleep(LOOK)
+
+    async def halt(self, snapshot: str = "") -> None:
+        """End every program; the files stay."""
+        self.check_open()
+        if snapshot:
+            self.find(snapshot)
+        self.end()
+
+    async def boot(self, snapshot: str = "") -> Link:
+        """Start the guest again, the home as it is or as a snapshot has it."""
+        self.check_open()
+        if snapshot:
+            await self.restore(self.find(snapshot))
+        return await self.start()
+
+    async def restore(self, kept: Path) -> None:
+        """Put a copy in the home's place; one that cannot be made leaves it as it is."""
+        fresh, old = self.folder / "fresh", self.folder / "old"
+        await copy_tree(kept, fresh)
+        self.home.rename(old)
+        fresh.rename(self.home)
+        shutil.rmtree(old, ignore_errors=True)
+
+    async def snapshot(self) -> str:
+        """Copy the home while nothing here runs."""
+        self.check_open()
+        if self.spec.disk_in == "memory":
+            raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
+        if len(self.taken) >= SNAPSHOTS:
+            raise DeskError(f"the desk has {SNAPSHOTS} snapshots; forget some")
+        self.last += 1
+        name = str(self.last)
+        try:
+            if not self.paused:
+                await self.stop()
+            await copy_tree(self.home, self.folder / name)
+        finally:
+            if not self.paused:
+                strike(programs_at(self.home), signal.SIGCONT)
+        self.taken.append(name)
+        return name
+
+    def find(self, snapshot: str) -> Path:
+        """Give where a snapshot lies."""
+        if snapshot not in self.taken:
+            raise BriefError(f"the desk has no snapshot {snapshot!r}; it has {', '.join(self.taken) or 'none'}")
+        return self.folder / snapshot
+
+    async def forget(self, snapshot: str) -> None:
+        """Delete a snapshot."""
+        self.check_open()
+        shutil.rmtree(self.find(snapshot), ignore_errors=True)
+        self.taken.remove(snapshot)
+
+    async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
+        """Open desks that begin with a snapshot's files; an error leaves none."""
+        self.check_open()
+        kept = self.find(snapshot)
+        async with contextlib.AsyncExitStack() as undo:
+            forks: list[Desk] = []
+            for _ in range(count):
+                forks.append(await self.opener.open_with(self.spec, kept))
+                undo.push_async_callback(self.opener.burn, forks[-1].id)
+            undo.pop_all()
+        return forks
+
+    async def dial(self, port: int) -> socket.socket:
+        """Call a server on this machine's own loopback."""
+        try:
+            return call_port(port)
+        except OSError as e:
+            raise DeskError(str(e)) from e
+
+
+async def copy_tree(source: Path, target: Path) -> None:
+    """Copy a folder with all it holds as it is; part of one is not left."""
+    try:
+        done = await anyio.run_process(["cp", "-a", "--reflink=auto", str(source), str(target)], check=False)
+        if done.returncode:
+            raise DeskError(f"copying {source.name}: {done.stderr.decode(errors='replace').strip()[:500]}")
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def programs_at(home: Path) -> list[int]:
+    """List the programs that have this home, but for those that ended."""
+    mark = f"HOME={home}".encode()
+    return [pid for pid in running() if mark in environment_of(pid)]
+
+
+def running() -> Iterator[int]:
+    """Give the pid of every program of this machine."""
+    return map(int, filter(str.isdigit, os.listdir("/proc")))
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """Read a process's variables; nothing of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def strike(pids: Collection[int], number: signal.Signals) -> None:
+    """Send a signal to programs; one that is gone is no error."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

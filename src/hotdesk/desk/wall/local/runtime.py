@@ -1,0 +1,81 @@
+"""A directory and no wall at all: the guest as an ordinary process. For tests of what stands on a desk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+
+from hotdesk.brief import CLOSED, Scope
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.seam import DeskId, Spec, new_id
+from hotdesk.desk.wall.local.handle import Unwalled, copy_tree
+from hotdesk.errors import DeskGone, HostError
+from hotdesk.ipc.tasks import Background, background
+
+SWITCH = "HOTDESK_ALLOW_LOCAL"
+"""Only with this variable set: a program in a `local` desk is a program on this machine."""
+
+
+class LocalRuntime:
+    """Opens directories. Nothing holds a program in one."""
+
+    def __init__(self, tasks: Background) -> None:
+        self.tasks = tasks
+        self.open_desks: dict[DeskId, tuple[LinkedDesk, Unwalled]] = {}
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Start a guest in a new directory."""
+        return await self.open_with(spec, None)
+
+    async def open_with(self, spec: Spec, home: Path | None) -> LinkedDesk:
+        """Start a guest in a new directory, its home empty or a copy of this one."""
+        desk = new_id()
+        folder = Path(tempfile.mkdtemp(prefix=f"hotdesk-{desk}-"))
+        outside = Unwalled(folder, spec, self.tasks, self)
+        try:
+            if home is None:
+                outside.home.mkdir()
+            else:
+                await copy_tree(home, outside.home)
+            link = await outside.start()
+        except BaseException:
+            outside.clear()
+            raise
+        opened = LinkedDesk(desk, link, str(outside.home), outside, self.burn)
+        self.open_desks[desk] = (opened, outside)
+        return opened
+
+    async def find(self, desk: DeskId) -> LinkedDesk:
+        """Give an open desk."""
+        if desk not in self.open_desks:
+            raise DeskGone(f"desk {desk} is not open")
+        return self.open_desks[desk][0]
+
+    async def burn(self, desk: DeskId) -> None:
+        """End the guest and what it started, and delete the directory; what stops or starts does so first."""
+        if desk in self.open_desks:
+            opened, outside = self.open_desks.pop(desk)
+            with anyio.CancelScope(shield=True):
+                async with opened.rebooting:
+                    opened.hang_up()
+                    outside.clear()
+
+
+@contextlib.asynccontextmanager
+async def local_runtime() -> AsyncIterator[LocalRuntime]:
+    """Give a runtime without walls; its desks burn with it."""
+    if os.environ.get(SWITCH) != "1":
+        raise HostError(f"the local runtime has no wall; it exists for tests, with {SWITCH}=1")
+    async with background() as tasks:
+        runtime = LocalRuntime(tasks)
+        try:
+            yield runtime
+        finally:
+            with anyio.move_on_after(10, shield=True):
+                for desk in list(runtime.open_desks):
+                    await runtime.burn(desk)

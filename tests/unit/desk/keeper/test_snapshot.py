@@ -1,0 +1,110 @@
+"""Snapshots that take long: nobody waits for them but who asked."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from hotdesk.desk.keeper.snapshot import Snapshots, require_idle
+from hotdesk.desk.keeper.tracked import Held
+from hotdesk.errors import DeskError, HotdeskError
+
+
+class Owner:
+    """Hears what a keeper tells."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def send(self, message: dict[str, object], *fds: int) -> None:
+        """Take an answer."""
+        self.heard.append(message)
+
+    def refuse(self, number: int, error: HotdeskError) -> None:
+        """Take a refusal."""
+        self.heard.append(error)
+
+
+class Slow:
+    """Layers of which a snapshot takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.failure: Exception | None = None
+        self.snapshots: dict[str, str] = {}
+
+    def snapshot(self) -> str:
+        """Wait, then give a name."""
+        assert self.go.wait(10)
+        if self.failure is not None:
+            raise self.failure
+        return "1"
+
+
+class Cgroup:
+    """Freezes nothing, and says that it did."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop or go on."""
+        self.stopped = frozen
+
+    def frozen(self) -> bool:
+        """Say whether it has stopped."""
+        return self.stopped
+
+
+def desk(layers: Slow, cgroup: Cgroup) -> Held:
+    """Give as much of a desk as a snapshot needs."""
+    room = SimpleNamespace(desk="i1", layers=layers, cgroup=cgroup)
+    record = SimpleNamespace(note=lambda **facts: None)
+    held = SimpleNamespace(room=room, record=record, root=None, paused=False, down="", runtime=0, busy=False)
+    return cast(Held, held)
+
+
+@pytest.mark.parametrize("failure", [None, OSError(28, "full"), DeskError("too many"), ValueError("strange")])
+def test_a_slow_snapshot_keeps_only_its_own_desk_busy(failure: Exception | None) -> None:
+    layers, cgroup, owner = Slow(), Cgroup(), Owner()
+    layers.failure = failure
+    held = desk(layers, cgroup)
+    taking = Snapshots({"i1": held}, owner, lambda: None)
+    ear, taking.wake = os.pipe()
+    taking.begin(7, held)
+    assert cgroup.stopped
+    taking.turn()
+    assert owner.heard == []
+    with pytest.raises(DeskError, match="try again"):
+        require_idle(held)
+    layers.go.set()
+    assert select.select([ear], [], [], 10)[0]
+    taking.turn()
+    require_idle(held)
+    assert cgroup.frozen() is False
+    assert owner.heard == [{"re": 7, "ok": {"snapshot": "1"}}] if failure is None else len(owner.heard) == 1
+    assert failure is None or isinstance(owner.heard[0], HotdeskError)
+    os.close(ear)
+    os.close(taking.wake)
+
+
+def test_a_desk_that_burnt_meanwhile_is_not_thawed() -> None:
+    layers, cgroup, owner = Slow(), Cgroup(), Owner()
+    held = desk(layers, cgroup)
+    desks = {"i1": held}
+    taking = Snapshots(desks, owner, lambda: None)
+    ear, taking.wake = os.pipe()
+    taking.begin(7, held)
+    desks.clear()
+    layers.go.set()
+    assert select.select([ear], [], [], 10)[0]
+    taking.turn()
+    require_idle(held)
+    assert cgroup.stopped
+    os.close(ear)
+    os.close(taking.wake)

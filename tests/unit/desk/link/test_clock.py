@@ -1,0 +1,41 @@
+"""A desk's own time: it stands still with the desk's programs, and so do deadlines."""
+
+from __future__ import annotations
+
+import math
+
+import anyio
+
+from hotdesk.desk.link.clock import Clock
+
+
+async def test_a_deadline_passes_when_the_clock_says_so() -> None:
+    clock = Clock()
+    with anyio.fail_after(5), clock.until(clock.now() + 0.05) as scope:
+        await anyio.sleep(60)
+    assert scope.cancelled_caught
+    assert clock.scopes == {}
+
+
+async def test_a_deadline_waits_while_the_clock_stands_still_and_for_what_was_left_afterwards() -> None:
+    clock = Clock()
+    with clock.until(clock.now() + 10) as scope:
+        before = clock.now()
+        clock.stop()
+        clock.stop()
+        assert scope.deadline == math.inf
+        await anyio.sleep(0.2)
+        assert abs(clock.now() - before) < 0.1
+        clock.go_on()
+        clock.go_on()
+        assert abs(scope.deadline - anyio.current_time() - 10) < 0.1
+    assert clock.lost >= 0.2
+
+
+async def test_a_deadline_set_while_the_clock_stands_still_begins_when_it_goes_on() -> None:
+    clock = Clock()
+    clock.stop()
+    with clock.until(clock.now() + 10) as scope:
+        assert scope.deadline == math.inf
+        clock.go_on()
+        assert scope.deadline < math.inf

@@ -1,0 +1,73 @@
+"""What a desk's disk is charged with: no way of going back wins room, and what is forgotten is free."""
+
+from __future__ import annotations
+
+from hotdesk.desk.room.accounting import Charges
+
+
+def test_a_fresh_layer_is_charged_with_nothing_beside() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    assert charges.beside("desk") == 0
+
+
+def test_a_snapshot_of_this_life_is_in_what_the_layer_wrote() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    charges.keep("desk", "desk.1", 60)
+    assert charges.beside("desk") == 0
+
+
+def test_a_layer_made_of_a_snapshot_is_charged_with_it() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    charges.keep("desk", "desk.1", 60)
+    charges.begin("desk", "desk.1")
+    assert charges.beside("desk") == 60
+
+
+def test_side_branches_that_snapshots_hold_are_charged() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    charges.keep("desk", "desk.1", 1)
+    for number in range(2, 8):
+        charges.begin("desk", "desk.1")
+        charges.keep("desk", f"desk.{number}", 50)
+    charges.begin("desk", "desk.1")
+    assert charges.beside("desk") == 1 + 6 * 50
+
+
+def test_of_two_snapshots_in_one_life_the_larger_counts_once() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    charges.keep("desk", "desk.1", 10)
+    charges.keep("desk", "desk.2", 30)
+    charges.begin("desk", "desk.1")
+    assert charges.beside("desk") == 30
+    charges.drop("desk.2")
+    assert charges.beside("desk") == 10
+
+
+def test_what_the_layer_shows_is_charged_though_its_snapshot_is_forgotten() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    charges.keep("desk", "desk.1", 10)
+    charges.begin("desk", "desk.1")
+    charges.drop("desk.1")
+    assert charges.beside("desk") == 10
+
+
+def test_a_fork_is_charged_with_what_it_begins_with_and_not_with_its_origins_snapshots() -> None:
+    charges = Charges()
+    charges.begin("desk")
+    charges.keep("desk", "desk.1", 10)
+    charges.keep("desk", "desk.2", 70)
+    charges.begin("fork", "desk.1")
+    assert charges.beside("fork") == 10
+    charges.drop("desk.1")
+    charges.drop("desk.2")
+    charges.drop("desk")
+    assert charges.beside("fork") == 10
+    charges.keep("fork", "fork.1", 5)
+    charges.begin("fork", "fork.1")
+    assert charges.beside("fork") == 15
