@@ -198,7 +198,9 @@ SLOW = {
         ),
         PROOF,
     ),
-    "any core limit": loss("core-dumps resource-limits", ("desk/rlimits.py", "CORE_LIMIT = 1", "CORE_LIMIT = 1 << 40")),
+    "any core limit": loss(
+        "core-dumps resource-limits", ("linux/rlimits.py", "CORE_LIMIT = 1", "CORE_LIMIT = 1 << 40")
+    ),
     "a door that refuses": loss(
         "gate-refuses", ("door/exchange.py", "raise Failed(403, decision.why)", "raise Failed(200, decision.why)")
     ),

@@ -612,7 +612,7 @@ NETWORK = (
     Guard(
         "a door with patience and many files",
         (
-            Removal("hotdesk/desk/rlimits.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
+            Removal("hotdesk/linux/rlimits.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
             Removal(
                 DOOR,
                 "                await asyncio.sleep(PAUSE)  # too many files are open:",
@@ -838,7 +838,7 @@ LINK = (
     Guard(
         "a keeper that waits for no port",
         (
-            Removal("hotdesk/desk/loopback.py", "poll.poll(0)", "poll.poll(10)"),
+            Removal("hotdesk/linux/loopback.py", "poll.poll(0)", "poll.poll(10)"),
             Removal("hotdesk/desk/owner/keeper_handle.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
         ),
         (f"{NEIGHBOUR}::test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting",),

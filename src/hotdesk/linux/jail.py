@@ -17,8 +17,7 @@ import ssl
 from collections.abc import Collection
 from pathlib import Path
 
-from hotdesk.desk import rlimits
-from hotdesk.linux import bpf, landlock, syscalls
+from hotdesk.linux import bpf, landlock, rlimits, syscalls
 
 CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
 MODULES = ("_strptime", "linecache", "stringprep", "traceback")

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hotdesk import config
-from hotdesk.desk import rlimits
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
 from hotdesk.desk.keeper.burn import Burning, Fire
 from hotdesk.desk.keeper.namespace import seclude
@@ -38,7 +37,7 @@ from hotdesk.desk.keeper.tracked import Held, now
 from hotdesk.desk.request import Request, number_of, parse
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import send_now
-from hotdesk.linux import syscalls, uids
+from hotdesk.linux import rlimits, syscalls, uids
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""

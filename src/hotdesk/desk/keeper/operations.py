@@ -9,10 +9,10 @@ from contextlib import suppress
 
 from hotdesk.desk.keeper import screen_programs
 from hotdesk.desk.keeper.tracked import Held, now
-from hotdesk.desk.loopback import call_port
 from hotdesk.desk.request import Request
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
+from hotdesk.linux.loopback import call_port
 
 FREEZING = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from hotdesk.config import Config
 from hotdesk.desk.keeper.tracked import Held, Root, now
-from hotdesk.desk.processes import read_status
 from hotdesk.desk.wall.container import bundle, crun, prove
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
+from hotdesk.linux.processes import read_status
 
 RISING = 20.0
 """Seconds the runtime may take to start one."""

@@ -21,12 +21,12 @@ from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient, closing
 from hotdesk.desk.owner.keeper_handle import Kept
 from hotdesk.desk.owner.pool import Pool
-from hotdesk.desk.processes import is_dying
 from hotdesk.desk.request import Request
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
 from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.processes import is_dying
 from hotdesk.linux.sockets import accept, peer
 
 GREET_SECONDS = 15.0

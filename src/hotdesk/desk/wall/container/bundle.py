@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hotdesk.desk.rlimits import CORE_LIMIT
 from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
+from hotdesk.linux.rlimits import CORE_LIMIT
 
 Json: TypeAlias = dict[str, object]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 
-from hotdesk.desk.processes import read_status
 from hotdesk.errors import KeeperError
+from hotdesk.linux.processes import read_status
 
 SECONDS = 1.0
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")

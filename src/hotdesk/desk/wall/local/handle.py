@@ -19,10 +19,10 @@ import anyio
 from hotdesk.desk.image import guest_code
 from hotdesk.desk.link.handle import Unheld
 from hotdesk.desk.link.link import Link
-from hotdesk.desk.loopback import call_port
 from hotdesk.desk.seam import SNAPSHOTS, Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.ipc.tasks import Background
+from hotdesk.linux.loopback import call_port
 from hotdesk.linux.sockets import accept, listen
 
 GREET_SECONDS = 10.0
