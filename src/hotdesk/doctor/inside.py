@@ -159,7 +159,7 @@ def own_name(told: Told) -> Finding:
     return failed("it is this machine's") if name == os.uname().nodename else held(f"{name[:64]!r}")
 
 
-FILTER = "the filter of desk/wall/container/seccomp.py is not in force: reinstall hotdesk, remove its cache folder, look at crun"
+FILTER = "the seccomp filter is not in force: reinstall hotdesk, remove its cache folder, look at crun"
 CHECKS: tuple[Check[Told], ...] = (
     Check(
         Measure(

@@ -81,7 +81,7 @@ def find(store: Path, name: str) -> Image:
 
 def remedy(name: str) -> str:
     """Say how to get an image that is missing; what images there are is for who may list them."""
-    has_recipe = (Path(__file__).parent / "images" / f"{name}.toml").exists()
+    has_recipe = (Path(__file__).parent / "recipes" / f"{name}.toml").exists()
     return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists those there are"
 
 

@@ -72,12 +72,12 @@ def load_builtin(name: str) -> Recipe:
             f"there is no recipe {name!r}; there is {', '.join(builtin())}, or write one: "
             'a TOML file with `from = "base"` and `apt = […]`, and `hotdesk image build ./FILE.toml`'
         )
-    return parse((resources.files("hotdesk.desk") / "images" / f"{name}.toml").read_text(), name)
+    return parse((resources.files("hotdesk.desk.image") / "recipes" / f"{name}.toml").read_text(), name)
 
 
 def builtin() -> list[str]:
     """List the recipes that come with hotdesk."""
-    names = [entry.name for entry in (resources.files("hotdesk.desk") / "images").iterdir()]
+    names = [entry.name for entry in (resources.files("hotdesk.desk.image") / "recipes").iterdir()]
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
