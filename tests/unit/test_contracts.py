@@ -17,8 +17,8 @@ CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_t
     "contracts"
 ]
 NEVER = {
-    "hotdesk.door": {"hotdesk.vault", "hotdesk.keys", "hotdesk.desk.keeper.keeper"},
-    "hotdesk.desk.keeper.keeper": {"anyio", "h11", "hotdesk_guest"},
+    "hotdesk.door": {"hotdesk.vault", "hotdesk.keys", "hotdesk.desk.keeper"},
+    "hotdesk.desk.keeper": {"anyio", "h11", "hotdesk_guest"},
     "hotdesk.hands.reader": {"hotdesk.desk.seam", "hotdesk.host", "hotdesk.keys", "hotdesk.vault"},
     "hotdesk_guest": {"hotdesk"},
 }

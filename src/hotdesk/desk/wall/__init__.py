@@ -1,0 +1,1 @@
+"""What stands between a desk and the host, one package a wall."""

@@ -1,0 +1,1 @@
+"""Wall `container`: a hardened OCI bundle started by crun, and the proof from /proc that it holds."""
