@@ -12,8 +12,8 @@ from bench.start import ready
 from hotdesk.config import MIB
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk, Process, Spec
-from hotdesk.hands.screen import Screen
-from hotdesk.hands.seat import DISPLAY
+from hotdesk.hands.screen.reader_client import DISPLAY
+from hotdesk.hands.screen.screen import Screen
 from hotdesk.host import Host
 
 DESKTOP = Spec(image="desktop")

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from bench.book import Book
 
-from hotdesk.brief.job import Budget, Deliverable, Job, Wanted
+from hotdesk.brief.brief import Budget, Deliverable, Job, Wanted
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.host import Host
-from hotdesk.job import papers
 from hotdesk.job.desks import Desks
-from hotdesk.job.log import JobLog
-from hotdesk.job.verifying import OFFICE, Made, Verifying
+from hotdesk.job.record import papers
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.verify import OFFICE, Made, Verifying
 
 ROWS, SMALL, MANY = 500, 50, 100
 SECONDS = 900.0

@@ -16,7 +16,7 @@ from hotdesk import config
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.keeper_handle import Kept
-from hotdesk.hands.seat import DeskSeat
+from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 
 FRAME = "live view: the page opens → its first frame"

@@ -17,7 +17,7 @@ from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.seam import Reply, Request, Usage
 from hotdesk.brain.seam import Task
 from hotdesk.brief import CLOSED, Scope, parse_rule
-from hotdesk.brief.job import Job
+from hotdesk.brief.brief import Job
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.drive.table import FILE, connect, reading, set_up

@@ -32,9 +32,9 @@ from hotdesk.event import (
     Verified,
     chain_of,
 )
-from hotdesk.job import papers
-from hotdesk.job.papers import Papers
-from hotdesk.job.waiting import Card, new_pending
+from hotdesk.job.people.wait import Card, new_pending
+from hotdesk.job.record import papers
+from hotdesk.job.record.papers import Papers
 from hotdesk.linux import private_files
 from hotdesk.plan import Plan, Step, to_json
 

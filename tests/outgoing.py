@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 
 from hotdesk.brief import Grant, Place
-from hotdesk.door.head import Headers, Outgoing
-from hotdesk.door.held import Held, Kind, Refusal
-from hotdesk.door.inject import Sent, apply, plan, wanted
-from hotdesk.door.placeholder import make_placeholder
+from hotdesk.door.grant import Held, Kind, Refusal
+from hotdesk.door.secrets.inject import Sent, apply, plan, wanted
+from hotdesk.door.secrets.outgoing import Headers, Outgoing
+from hotdesk.door.secrets.placeholder import make_placeholder
 
 VALUE = b"real-value-of-the-erp-token"
 P = make_placeholder("erp-token").encode()

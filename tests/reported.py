@@ -9,8 +9,8 @@ import json
 from PIL import Image
 
 from hotdesk.checks.seam import Fault, Page, Value, Verdict
-from hotdesk.checks.written import seen_of
-from hotdesk.checks.written import to_json as verdict_to_json
+from hotdesk.checks.verdict_json import seen_of
+from hotdesk.checks.verdict_json import to_json as verdict_to_json
 from hotdesk.event import (
     Acted,
     Alarm,
@@ -40,8 +40,8 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.hands.reader.pixels import png
-from hotdesk.job import papers
-from hotdesk.job.papers import Papers
+from hotdesk.job.record import papers
+from hotdesk.job.record.papers import Papers
 from hotdesk.plan import Plan, Step, to_json
 from tests.ledger import DESK, JOB, PLAN, Ledger
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hotdesk.brief import Scope, parse_rule
-from hotdesk.brief.job import Budget, Deliverable, Job, Wanted
+from hotdesk.brief.brief import Budget, Deliverable, Job, Wanted
 from hotdesk.config import Config
 from hotdesk.desk.image import image, sterilize
 from hotdesk.desk.seam import Desk, new_id
 from hotdesk.event import Event, Verified
 from hotdesk.host import Host
-from hotdesk.job import papers
 from hotdesk.job.desks import Desks
-from hotdesk.job.log import JobLog
-from hotdesk.job.verifying import Made, Verifying
+from hotdesk.job.record import papers
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.verify import Made, Verifying
 
 
 @dataclass

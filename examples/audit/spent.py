@@ -22,7 +22,7 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
-from hotdesk.job import papers
+from hotdesk.job.record import papers
 
 LONGEST = 400
 CHECKS = "check in a second desk"

@@ -35,13 +35,13 @@ from hotdesk.linux.sockets import is_answered
 
 if TYPE_CHECKING:
     from hotdesk.desk.owner.remote import Lent
-    from hotdesk.hands.lending import Lending
-    from hotdesk.hands.seat import DeskSeat
-    from hotdesk.hands.seats import Seats
+    from hotdesk.hands.remote_tools import Lending
+    from hotdesk.hands.screen.reader_client import DeskSeat
+    from hotdesk.hands.screen.readers import Seats
+    from hotdesk.hands.screen.takeover import Wheel
+    from hotdesk.hands.screen.viewers import Watching
     from hotdesk.hands.toolbox import Toolbox
-    from hotdesk.hands.watching import Watching
-    from hotdesk.hands.wheel import Wheel
-    from hotdesk.keys.supervisor import Doors
+    from hotdesk.keys.doors import Doors
     from hotdesk.tool import Tool, Vision
 
 PARTS = {
@@ -49,16 +49,16 @@ PARTS = {
     "control": "hotdesk.desk.owner.control:controlled",
 }
 """What only some owners need, by name: their HTTP would cost every other one 20 ms."""
-DOORS = "hotdesk.keys.supervisor"
+DOORS = "hotdesk.keys.doors"
 """What gives desks their way out: most owners open none that has one."""
 
-HANDS = "hotdesk.hands.kit"
+HANDS = "hotdesk.hands.tools"
 READERS = 2
-SEATS = "hotdesk.hands.seats"
+SEATS = "hotdesk.hands.screen.readers"
 """What reaches desks' screens and browsers: most owners look at none."""
-LENDING = "hotdesk.hands.lending"
+LENDING = "hotdesk.hands.remote_tools"
 """What lets other processes use desks' tools."""
-WATCHING = "hotdesk.hands.watching"
+WATCHING = "hotdesk.hands.screen.viewers"
 """What serves people who look at a desk, and drive it."""
 STERILIZE = "hotdesk.desk.image.sterilize"
 """What makes images' copies for verifying: once for an image."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hotdesk.brain.seam import Brain
-from hotdesk.drive.receipt import Receipt, read_receipt
-from hotdesk.job.order import Order as Order
-from hotdesk.job.order import begun
-from hotdesk.job.verifying import Made
+from hotdesk.job.record.receipt import Receipt, read_receipt
+from hotdesk.job.start import Order as Order
+from hotdesk.job.start import begun
+from hotdesk.job.verify import Made
 
 
 async def work(order: Order, brain: Brain) -> Receipt:

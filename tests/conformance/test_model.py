@@ -18,7 +18,7 @@ from tests.providers.server import Body, Provider, Trouble
 
 from hotdesk.brain.models.anthropic import Anthropic
 from hotdesk.brain.models.chat import Chat
-from hotdesk.brain.models.line import Patience
+from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.openai import OpenAI
 from hotdesk.brain.models.prices import Price, Prices
 from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told

@@ -10,7 +10,7 @@ from hotdesk.brief import Rule
 from hotdesk.config import GIB, Config
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.door import canary
-from hotdesk.door.presets import parse_rules, preset_environment
+from hotdesk.door.policy.presets import parse_rules, preset_environment
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Event, Exchange, Proven
 

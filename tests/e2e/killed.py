@@ -30,8 +30,9 @@ from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.errors import HotdeskError
 from hotdesk.event import Event
-from hotdesk.job import papers, waiting
 from hotdesk.job.local import LocalMachine, local_machine
+from hotdesk.job.people import wait
+from hotdesk.job.record import papers
 from hotdesk.work import Order, work
 
 ANSWER = "a dozen"
@@ -130,13 +131,13 @@ def answer_all(errand: Errand) -> str:
         time.sleep(LOOK)
     journal = Journal(keys / FILE, load_signer(keys))
     while True:
-        for found in waiting.waiting_everywhere(keys / FILE).values():
+        for found in wait.waiting_everywhere(keys / FILE).values():
             for pending in found.open:
                 kept = papers.find(settings.lib / "jobs", pending.job)
-                card = waiting.read_card(kept.text(pending.paper))
+                card = wait.read_card(kept.text(pending.paper))
                 question = pending.kind == "question"
                 said, words = ("answered", ANSWER) if question else (errand.say, "")
-                told = waiting.decide(pending, card, kept, said, f"pid {os.getpid()}", words=words)
+                told = wait.decide(pending, card, kept, said, f"pid {os.getpid()}", words=words)
                 journal.add(pending.job, "owner", told)
                 journal.commit()
         time.sleep(LOOK)

@@ -14,8 +14,8 @@ import pytest
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, FileError
-from hotdesk.hands.browser import Browser
-from hotdesk.hands.browser_seen import Seen
+from hotdesk.hands.browser.browser import Browser
+from hotdesk.hands.browser.results import Seen
 from hotdesk.host import Host
 from hotdesk.linux import private_files, uids
 from hotdesk.tool import Observation

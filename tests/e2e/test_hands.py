@@ -11,7 +11,7 @@ import pytest
 from hotdesk.brief import Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.door.presets import Machine, preset, preset_environment
+from hotdesk.door.policy.presets import Machine, preset, preset_environment
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Used
 from hotdesk.hands.files import Files

@@ -20,10 +20,10 @@ from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE
 from hotdesk.event import JobBegun, JobEnded, JobPaused, Pending, Planned
 from hotdesk.host import Host
-from hotdesk.job import papers
-from hotdesk.job.held import held
-from hotdesk.job.papers import Papers
-from hotdesk.job.waiting import Card, new_pending, waiting_in
+from hotdesk.job.people.wait import Card, new_pending, waiting_in
+from hotdesk.job.record import papers
+from hotdesk.job.record.lock import held
+from hotdesk.job.record.papers import Papers
 from hotdesk.plan import from_json, to_json
 from tests.e2e.conftest import environment
 from tests.ledger import PLAN

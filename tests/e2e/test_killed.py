@@ -24,7 +24,7 @@ from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import public_of
 from hotdesk.event import Event, JobBegun, JobBurnt, JobEnded, Kept, Observed, Resumed, SentBack, StepBegun, Summed
-from hotdesk.job.past import read_past
+from hotdesk.job.record.resume_state import read_past
 from tests.e2e.killed import Errand, settings_at
 
 ROOT = Path(__file__).parents[2]

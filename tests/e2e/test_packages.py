@@ -10,7 +10,7 @@ import pytest
 from hotdesk.brief import Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Spec
-from hotdesk.door.presets import Machine, preset, preset_environment
+from hotdesk.door.policy.presets import Machine, preset, preset_environment
 from hotdesk.event import Exchange, RootAct, RootActEnded
 from hotdesk.host import Host
 from tests.e2e.installing import SPEC, apt_install, done, events, python_index, rules

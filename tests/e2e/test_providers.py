@@ -27,9 +27,9 @@ from PIL import Image
 from hotdesk.brain.models.seam import Reply
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.receipt import Receipt, read_receipt
 from hotdesk.event import Event, JobPaused, Planned, Resumed
-from hotdesk.hands.screen_tools import HEIGHT, WIDTH
+from hotdesk.hands.screen.tools import HEIGHT, WIDTH
+from hotdesk.job.record.receipt import Receipt, read_receipt
 from hotdesk.plan import Plan, Step, to_json
 from hotdesk.tool import Call
 from tests.e2e.test_screen import COLOURS, FORM, middle

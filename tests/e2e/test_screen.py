@@ -15,10 +15,10 @@ from PIL import Image
 
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
-from hotdesk.hands import computer
-from hotdesk.hands.keyboard import Keyboard
-from hotdesk.hands.screen import Picture, Screen
-from hotdesk.hands.seat import DISPLAY
+from hotdesk.hands.screen import computer
+from hotdesk.hands.screen.keyboard import Keyboard
+from hotdesk.hands.screen.reader_client import DISPLAY
+from hotdesk.hands.screen.screen import Picture, Screen
 from hotdesk.host import Host
 from tests.conftest import settings_in
 

@@ -84,7 +84,7 @@ QUICK = {
         (("desk/wall/container/bundle.py", '                {"type": "network", "path": room.netns},\n', ""), PROOF),
     ),
     "no CONNECT to loopback": Loss(
-        "connect-loopback", (("door/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "127.0.0.1":'),)
+        "connect-loopback", (("door/policy/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "127.0.0.1":'),)
     ),
     "the name in the handshake": Loss(
         "another-sni",
@@ -92,11 +92,11 @@ QUICK = {
     ),
     "a secret put in": Loss(
         "swapped scrubbed",
-        (("door/inject.py", 'return b"Bearer " + secret\n', 'return b"Bearer " + held.placeholder\n'),),
+        (("door/secrets/inject.py", 'return b"Bearer " + secret\n', 'return b"Bearer " + held.placeholder\n'),),
     ),
     "a secret taken out": Loss(
         "scrubbed",
-        (("door/clean.py", "self.active = granted or bool(scrubber.spelt)", "self.active = False"),),
+        (("door/secrets/response.py", "self.active = granted or bool(scrubber.spelt)", "self.active = False"),),
     ),
     "a word of the canaries": Loss(ALL, (("../hotdesk_guest/canaries.py", "sys.stdout.write(", "sys.stderr.write("),)),
 }
@@ -117,20 +117,20 @@ SLOW = {
         "dns", (("desk/room/identity.py", "\\n::1 localhost\\n", "\\n::1 localhost\\n192.0.2.7 example.com\\n"),)
     ),
     "only what is listed": Loss(
-        "metadata connect-loopback connect-unlisted", (("door/policy.py", REACHABLE, "        if host:"),)
+        "metadata connect-loopback connect-unlisted", (("door/policy/policy.py", REACHABLE, "        if host:"),)
     ),
     "no CONNECT to metadata": Loss(
-        "metadata", (("door/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "169.254.169.254":'),)
+        "metadata", (("door/policy/policy.py", REACHABLE, f'{REACHABLE[:-1]} or host == "169.254.169.254":'),)
     ),
     "the Host header": Loss(
         "another-host",
-        (("door/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
+        (("door/policy/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
     ),
     "a secret taken out of a head": Loss(
-        "scrubbed", (("door/clean.py", "return self.stream.headers(kept)", "return kept"),)
+        "scrubbed", (("door/secrets/response.py", "return self.stream.headers(kept)", "return kept"),)
     ),
     "a secret taken out in base64": Loss(
-        "scrubbed", (("door/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)
+        "scrubbed", (("door/secrets/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)
     ),
     "the door's certificate": Loss(
         "another-host swapped scrubbed",

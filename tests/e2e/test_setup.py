@@ -18,7 +18,7 @@ import pytest
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code, image
 from hotdesk.desk.keeper import state
-from hotdesk.hands import novnc
+from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(300)]

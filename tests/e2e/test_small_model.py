@@ -16,8 +16,8 @@ from hotdesk.brain.models.seam import Reply
 from hotdesk.brain.planning import ROUNDS
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.receipt import Receipt, read_receipt
 from hotdesk.event import Acted, Burnt, Event, Observed, StepBegun, Thought, Verified
+from hotdesk.job.record.receipt import Receipt, read_receipt
 from hotdesk.plan import Plan, Step, to_json
 from hotdesk.tool import Call
 from tests.providers.behind import Asked, behind

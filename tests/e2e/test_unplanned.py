@@ -9,8 +9,8 @@ from pathlib import Path
 from examples.trial import HOTDESK
 
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.receipt import read_receipt
 from hotdesk.event import Burnt, StepBegun
+from hotdesk.job.record.receipt import read_receipt
 from tests.providers.chat import chat_server, text
 
 BRIEF = """\

@@ -13,7 +13,7 @@ from PIL import Image
 
 from hotdesk.checks.active import LOOKED_FOR
 from hotdesk.config import Config
-from hotdesk.job.verifying import UNDISTURBED
+from hotdesk.job.verify import UNDISTURBED
 from tests.unit.checks.test_patch import CODE, MENDED, TESTS
 from tests.verifying import Verifier, verifier
 

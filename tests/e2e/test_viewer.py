@@ -22,7 +22,7 @@ from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import BriefError
 from hotdesk.event import HandedBack, TookOver
-from hotdesk.hands.seat import DISPLAY
+from hotdesk.hands.screen.reader_client import DISPLAY
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.host import Host, reach
 from hotdesk.tool import Observation

@@ -21,7 +21,7 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.keeper_handle import Kept
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
-from hotdesk.hands.seat import DeskSeat
+from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.linux import private_files, uids
 from hotdesk.vault import Token, Vault

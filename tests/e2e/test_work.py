@@ -23,11 +23,11 @@ import pytest
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
-from hotdesk.brief.job import Job
-from hotdesk.brief.reading import read_job
+from hotdesk.brief.brief import Job
+from hotdesk.brief.load import read_job
 from hotdesk.config import Config
 from hotdesk.desk.seam import Done
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError

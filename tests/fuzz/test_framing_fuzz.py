@@ -15,7 +15,7 @@ from typing import TypeAlias
 import h11
 import pytest
 
-from hotdesk.door.framing import (
+from hotdesk.door.http.framing import (
     BodyReader,
     Broken,
     Request,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal, cases
 
 HERE = "test_certificate_attacks.py"
-FORM, SIGNING, VERIFY = "hotdesk/drive/certificate.py", "hotdesk/keys/certifying.py", "hotdesk/cli/verify.py"
+FORM, SIGNING, VERIFY = "hotdesk/drive/certificate.py", "hotdesk/keys/certify.py", "hotdesk/cli/verify.py"
 OTHERWISE = f"{HERE}::test_what_is_written_otherwise_is_no_certificate_whoever_signed_it"
 UNPROVEN = f"{HERE}::test_keys_sign_nothing_that_the_journal_does_not_have"
 ONE_WAY = Removal(FORM, "not fits(told, shape) or canonical(told) != body:\n", "not fits(told, shape):\n")
@@ -202,21 +202,21 @@ GUARDS_OF_CERTIFICATES: tuple[Guard, ...] = (
     ),
     guard(
         "checks before certificates",
-        "hotdesk/job/verifying.py",
+        "hotdesk/job/verify.py",
         "        return not self.lacks and all(each.passed for each in self.seen)\n",
         "        return True\n",
         f"{HERE}::test_a_deliverable_that_does_not_hold_gets_no_certificate",
     ),
     guard(
         "no check, no certificate",
-        "hotdesk/job/line.py",
+        "hotdesk/job/run.py",
         "        if not made.item.checks:\n",
         "        if not made.item.path:\n",
         f"{HERE}::test_a_deliverable_nobody_checks_gets_no_certificate",
     ),
     guard(
         "names of certificates",
-        "hotdesk/job/order.py",
+        "hotdesk/job/start.py",
         "        if item.path.endswith(SUFFIX):\n",
         "        if not item.path:\n",
         f"{HERE}::test_no_deliverable_is_called_like_a_certificate",

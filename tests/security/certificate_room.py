@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brief.job import Deliverable, Job, Wanted
+from hotdesk.brief.brief import Deliverable, Job, Wanted
 from hotdesk.drive.journal import Journal
-from hotdesk.drive.receipt import Receipt
 from hotdesk.drive.signing import Signer
 from hotdesk.event import (
     Decided,
@@ -29,6 +28,7 @@ from hotdesk.event import (
     chain_of,
 )
 from hotdesk.job.local import LocalMachine
+from hotdesk.job.record.receipt import Receipt
 from hotdesk.linux import private_files
 from hotdesk.work import Order, work
 

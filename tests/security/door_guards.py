@@ -9,11 +9,15 @@ from __future__ import annotations
 from tests.security.guards import ROOM, Guard, Removal, cases
 
 DOOR = "test_door_attacks.py"
-FRAMING, TARGET, POLICY = "hotdesk/door/framing.py", "hotdesk/door/target.py", "hotdesk/door/policy.py"
-PROXY, EXCHANGE, WAY = "hotdesk/door/proxy.py", "hotdesk/door/exchange.py", "hotdesk/door/way.py"
-UPSTREAM, RESOLVE, NAMES = "hotdesk/door/upstream.py", "hotdesk/door/resolve.py", "hotdesk/brief/names.py"
-ADDRESS = "hotdesk/door/address.py"
-LOCAL, PROCESS, CLEAN = "hotdesk/door/local.py", "hotdesk/door/process.py", "hotdesk/door/clean.py"
+FRAMING, TARGET, POLICY = (
+    "hotdesk/door/http/framing.py",
+    "hotdesk/door/policy/target.py",
+    "hotdesk/door/policy/policy.py",
+)
+PROXY, EXCHANGE, WAY = "hotdesk/door/proxy.py", "hotdesk/door/exchange.py", "hotdesk/door/egress.py"
+UPSTREAM, RESOLVE, NAMES = "hotdesk/door/http/upstream.py", "hotdesk/door/http/resolve.py", "hotdesk/brief/names.py"
+ADDRESS = "hotdesk/door/policy/address.py"
+LOCAL, PROCESS, CLEAN = "hotdesk/door/door_local.py", "hotdesk/door/process.py", "hotdesk/door/secrets/response.py"
 
 AWAY = f"{DOOR}::test_nothing_leaves_but_through_the_door"
 LOOKED_UP = f"{DOOR}::test_no_name_is_looked_up_before_a_rule_admits_it"

@@ -6,7 +6,7 @@ from tests.security.guards import Guard, Removal, cases
 
 DRIVE = "test_drive_attacks.py"
 KEEP, BLOBS, CATALOG = "hotdesk/drive/keep.py", "hotdesk/drive/blobs.py", "hotdesk/drive/catalog.py"
-IDENTITY, OUT = "hotdesk/drive/identity.py", "hotdesk/job/out.py"
+IDENTITY, OUT = "hotdesk/drive/identity.py", "hotdesk/job/results.py"
 CHANGED = f"{DRIVE}::test_bytes_that_were_changed_on_disk_are_not_given"
 PLANTED = f"{DRIVE}::test_a_link_planted_where_copies_go_is_not_followed"
 KILLED = f"{DRIVE}::test_killed_at_any_point_it_loses_no_version_and_breaks_nothing"

@@ -10,7 +10,7 @@ HANDS = "test_hands_attacks.py"
 PROCESS = "hotdesk/hands/reader/process.py"
 RFB = "hotdesk/hands/reader/rfb.py"
 RELAY = "hotdesk/hands/reader/relay.py"
-WEB = "hotdesk/hands/web.py"
+WEB = "hotdesk/hands/page/server.py"
 LIES = f"{HANDS}::test_a_screen_that_lies_shows_nothing"
 
 GUARDS_OF_HANDS: tuple[Guard, ...] = (
@@ -128,12 +128,12 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
     ),
     Guard(
         "where a browser is spoken to",
-        (Removal("hotdesk/hands/reader/web.py", "    if not PATH.fullmatch(path):\n", "    if not path:\n"),),
+        (Removal("hotdesk/hands/reader/websocket.py", "    if not PATH.fullmatch(path):\n", "    if not path:\n"),),
         (f"{HANDS}::test_a_browser_cannot_have_others_called",),
     ),
     Guard(
         "messages of browsers that are short",
-        (Removal("hotdesk/hands/reader/web.py", "max_size=LONGEST_MESSAGE)", "max_size=None)"),),
+        (Removal("hotdesk/hands/reader/websocket.py", "max_size=LONGEST_MESSAGE)", "max_size=None)"),),
         (f"{HANDS}::test_a_browser_cannot_send_without_measure",),
     ),
     Guard(
@@ -192,7 +192,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "tools while a person drives",
         (
             Removal(
-                "hotdesk/hands/wheel.py",
+                "hotdesk/hands/screen/takeover.py",
                 "        if self.holder is None:\n            return None\n        seconds",
                 "        if self.holder is None or self.holder:\n            return None\n        seconds",
             ),
@@ -212,7 +212,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
     ),
     Guard(
         "titles that are none",
-        (Removal("hotdesk/hands/wheel.py", "for words in told if len(words) == 4)", "for words in told)"),),
+        (Removal("hotdesk/hands/screen/takeover.py", "for words in told if len(words) == 4)", "for words in told)"),),
         (f"{HANDS}::test_a_window_without_a_title_keeps_nobody_from_driving",),
     ),
     Guard(
@@ -230,7 +230,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "an owner that outlives its readers",
         (
             Removal(
-                "hotdesk/hands/seat.py",
+                "hotdesk/hands/screen/reader_client.py",
                 "        except (OSError, Garbled) as e:  # also a reset",
                 "        except KeyError as e:  #",
             ),
@@ -253,7 +253,9 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "handles that begin one stream",
         (
             Removal(
-                "hotdesk/hands/entry.py", 'self.handles.pop(handle, ("", 0.0))', 'self.handles.get(handle, ("", 0.0))'
+                "hotdesk/hands/page/login.py",
+                'self.handles.pop(handle, ("", 0.0))',
+                'self.handles.get(handle, ("", 0.0))',
             ),
         ),
         (f"{HANDS}::test_a_handle_begins_one_stream",),
@@ -271,7 +273,9 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (
             Removal(WEB, "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"),
             Removal(
-                "hotdesk/hands/websocket.py", "    except* (OSError, WebSocketException):\n", "    except* OSError:\n"
+                "hotdesk/hands/page/websocket.py",
+                "    except* (OSError, WebSocketException):\n",
+                "    except* OSError:\n",
             ),
         ),
         (f"{HANDS}::test_a_browser_that_breaks_off_ends_no_page",),

@@ -86,7 +86,7 @@ GUARDS_OF_REPORTS: tuple[Guard, ...] = (
     ),
     guard(
         "somebody else's file",
-        "hotdesk/job/report/writing.py",
+        "hotdesk/job/report/write.py",
         "    if there is not None and not is_ours(there):\n",
         "    if False:\n",
         f"{REPORT}somebody_elses_file_is_not_taken_for_a_report",

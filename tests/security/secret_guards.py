@@ -7,12 +7,17 @@ from tests.security.guards import Guard, Removal, each
 from tests.security.test_secret_attacks import FOREIGN_BODIES, FOREIGN_HEADERS, FOREIGN_PARAMETERS, UNLISTED_HEADERS
 
 SECRET, TRUST, KEYS = "test_secret_attacks.py", "test_trust_attacks.py", "test_keys_attacks.py"
-PROCESS, CHARTER, TELLER = "hotdesk/keys/process.py", "hotdesk/keys/charter.py", "hotdesk/keys/teller.py"
-INJECT, SCRUB, EXCHANGE = "hotdesk/door/inject.py", "hotdesk/door/scrub.py", "hotdesk/door/exchange.py"
+PROCESS, CHARTER, TELLER = "hotdesk/keys/process.py", "hotdesk/keys/charter.py", "hotdesk/keys/token_command.py"
+INJECT, SCRUB, EXCHANGE = "hotdesk/door/secrets/inject.py", "hotdesk/door/secrets/scrub.py", "hotdesk/door/exchange.py"
 HEAD, BODY, WATCH, CLEAN = (f"hotdesk/door/{name}.py" for name in ("head", "bodies", "watch", "clean"))
-LINE = "hotdesk/keys/line.py"
-WAY, DOOR, MINT, CA = "hotdesk/door/way.py", "hotdesk/door/process.py", "hotdesk/door/mint.py", "hotdesk/door/ca.py"
-LOCAL, ANSWERS, AUDIT = "hotdesk/door/local.py", "hotdesk/door/answers.py", "hotdesk/drive/audit.py"
+LINE = "hotdesk/keys/peer.py"
+WAY, DOOR, MINT, CA = (
+    "hotdesk/door/egress.py",
+    "hotdesk/door/process.py",
+    "hotdesk/door/secrets/mint.py",
+    "hotdesk/door/http/ca.py",
+)
+LOCAL, ANSWERS, AUDIT = "hotdesk/door/door_local.py", "hotdesk/door/denials.py", "hotdesk/drive/audit.py"
 
 STRAY = f"{SECRET}::test_a_placeholder_reaches_no_host"
 WRONG = f"{SECRET}::test_a_secret_is_put_in_nowhere_else"
@@ -22,7 +27,7 @@ UNREADABLE = f"{SECRET}::test_an_answer_nobody_can_look_through_does_not_come_ba
 PARTS = f"{SECRET}::test_a_granted_host_is_not_asked_for_parts_or_packings"
 FOREIGN = f"{SECRET}::test_a_desk_brings_no_credentials_of_its_own"
 BODIES_OF_OWN = f"{FOREIGN}_in_a_body"
-FOREIGN_SOURCE = "hotdesk/door/foreign.py"
+FOREIGN_SOURCE = "hotdesk/door/secrets/foreign_credentials.py"
 UPGRADE = f"{SECRET}::test_nothing_is_upgraded_where_a_secret_goes"
 STRANGE = f"{KEYS}::test_a_strange_message_harms_nobody"
 FORGED = f"{KEYS}::test_a_door_cannot_write_down_what_others_say"
@@ -352,8 +357,8 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     Guard(
         "fields are found far behind and in other spellings",
         (
-            Removal("hotdesk/door/fields.py", "self.tail = data[-REACH:]\n", "self.kinds = ()\n"),
-            Removal("hotdesk/door/fields.py", 'data = data.replace(b"\\0", b"")', "return"),
+            Removal("hotdesk/door/secrets/credential_fields.py", "self.tail = data[-REACH:]\n", "self.kinds = ()\n"),
+            Removal("hotdesk/door/secrets/credential_fields.py", 'data = data.replace(b"\\0", b"")', "return"),
         ),
         each(BODIES_OF_OWN, "{}", ("a form, far behind", "JSON, deep and far", "JSON in UTF-16")),
     ),

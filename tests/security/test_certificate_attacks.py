@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hotdesk.brief.job import Wanted
+from hotdesk.brief.brief import Wanted
 from hotdesk.cli import verify
 from hotdesk.cli.verify import Judged, judge
 from hotdesk.config import Config
@@ -27,7 +27,7 @@ from hotdesk.drive.signing import Signer, fingerprint
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import Certified, Event, JobEnded, Opened, Resumed, SentBack, to_json
 from hotdesk.job.local import LocalMachine, local_machine
-from hotdesk.keys.certifying import certify
+from hotdesk.keys.certify import certify
 from hotdesk.keys.process import HEARD
 from tests.security.certificate_room import (
     BEGUN,

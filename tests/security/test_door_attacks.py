@@ -24,13 +24,14 @@ from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.desk.seam import Desk
-from hotdesk.door import framing, target
+from hotdesk.door.egress import Live, Way
 from hotdesk.door.exchange import Forward, Place
-from hotdesk.door.policy import Policy
-from hotdesk.door.resolve import Resolver
-from hotdesk.door.upstream import Unreachable, Upstreams
-from hotdesk.door.way import Live, Way
-from hotdesk.door.wire import Wire
+from hotdesk.door.http import framing
+from hotdesk.door.http.resolve import Resolver
+from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.wire import Wire
+from hotdesk.door.policy import target
+from hotdesk.door.policy.policy import Policy
 from hotdesk.errors import BriefError
 from hotdesk.event import Event
 from hotdesk.host import Host

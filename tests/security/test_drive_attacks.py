@@ -21,7 +21,7 @@ from hotdesk.drive.catalog import FILE, Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import BriefError, HostError, HotdeskError
-from hotdesk.job.out import Out
+from hotdesk.job.results import Out
 
 ANNA, MALLORY = "uid:1000", "uid:1001"
 USER = 1234

@@ -21,9 +21,9 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.hands import packages
-from hotdesk.hands.entry import Entry, Session
-from hotdesk.hands.seat import DeskSeat
-from hotdesk.hands.web import File, Web
+from hotdesk.hands.page.login import Entry, Session
+from hotdesk.hands.page.server import File, Web
+from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, Wanted
 from hotdesk.checks.active import ActiveCheck
 from hotdesk.checks.inside.active_look import look
 from hotdesk.checks.seam import Evidence
-from hotdesk.job.verifying import OUTGOING, Made
+from hotdesk.job.verify import OUTGOING, Made
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
 from tests.security.opening_files import ACTS, HONEST, JUMP

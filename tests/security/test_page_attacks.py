@@ -16,8 +16,8 @@ from hotdesk.api.native import pages, stories
 from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
 from hotdesk.drive.catalog import Version
 from hotdesk.event import Acted, Observed, StepBegun, StepEnded
-from hotdesk.job import papers
-from hotdesk.job.report.reading import Reading
+from hotdesk.job.record import papers
+from hotdesk.job.report.paper_text import Reading
 from hotdesk.job.report.story import Following, Story
 from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.e2e.server.conftest import Served, served

@@ -23,16 +23,16 @@ from PIL import Image
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Acted, JobBegun, JobEnded, Kept, Observed, StepBegun
-from hotdesk.hands.browser import Browser
+from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.reader.pixels import SIGNATURE, chunk, png
 from hotdesk.host import Host
-from hotdesk.job import papers
-from hotdesk.job.out import Out
+from hotdesk.job.record import papers
 from hotdesk.job.report import make, write
-from hotdesk.job.report.gather import gather
+from hotdesk.job.report.collect import gather
 from hotdesk.job.report.markup import block, said, tag, unstacked
 from hotdesk.job.report.page import CSS, page
 from hotdesk.job.report.pictures import screen_of
+from hotdesk.job.results import Out
 from tests.conftest import settings_in
 from tests.ledger import JOB, Ledger
 from tests.reported import reported_job, screen, seen

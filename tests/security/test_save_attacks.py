@@ -18,7 +18,7 @@ from hotdesk.desk.image.copy import Limits
 from hotdesk.desk.image.image import Image, find, ls
 from hotdesk.desk.keeper import capture
 from hotdesk.desk.room import identity
-from hotdesk.door import ca
+from hotdesk.door.http import ca
 from hotdesk.errors import ImageError
 from hotdesk.linux import syscalls
 

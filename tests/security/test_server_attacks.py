@@ -34,7 +34,7 @@ from hotdesk.cli.carrying import Chosen
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk.wall.container.filter_cache import Filters
 from hotdesk.errors import BriefError
-from hotdesk.job import papers
+from hotdesk.job.record import papers
 from hotdesk.linux import private_files
 from tests.conftest import settings_in
 from tests.e2e.server.conftest import Served, served

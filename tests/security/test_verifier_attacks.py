@@ -18,23 +18,23 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hotdesk.brief.job import Deliverable, Wanted
-from hotdesk.checks import evidence, runs
+from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.checks import evidence, execution
 from hotdesk.checks.active import FAMILIES, ActiveCheck
-from hotdesk.checks.asked import checks_of
 from hotdesk.checks.command import CommandCheck
 from hotdesk.checks.csv import CsvCheck
 from hotdesk.checks.custom import CustomCheck
 from hotdesk.checks.evidence import LARGEST, WIDEST, read_json, trouble_of, unpack
+from hotdesk.checks.execution import Run
 from hotdesk.checks.json import JsonCheck
 from hotdesk.checks.program import ProgramCheck
-from hotdesk.checks.runs import Run
+from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check, Evidence, Verdict
 from hotdesk.checks.xlsx.cover import MOST_LARGE, Cover
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.zip import ZipCheck
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.job.verifying import Made, Place, judged
+from hotdesk.job.verify import Made, Place, judged
 from tests.conftest import settings_in
 from tests.security.conftest import KNOCK
 from tests.verifying import Verifier, verifier
@@ -117,7 +117,7 @@ def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
     check = CustomCheck.expecting({"file": "c.py"})
     lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
     for said in lies:
-        assert not check.judge(runs.told({"check": Run(0, json.dumps(said), "")})).passed
+        assert not check.judge(execution.told({"check": Run(0, json.dumps(said), "")})).passed
 
 
 @pytest.mark.parametrize("lie", [json.dumps(PASSED), "42", '{"exit_code": 0, "stdout": "42"}', "\x1b]0;42\x07"])

@@ -13,28 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.amending import Amendment, amend, policy
+from hotdesk.brain.adversaries.names import find_adversary
+from hotdesk.brain.amendments import Amendment, amend, policy
 from hotdesk.brain.models import names
-from hotdesk.brain.models.adversaries import find_adversary
-from hotdesk.brain.models.line import Patience
+from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import Reply, Request, Told
 from hotdesk.brain.permits import allowed_tools, compile_scope
 from hotdesk.brain.prompts import first_words
 from hotdesk.brain.seam import Situation, Task
 from hotdesk.brief import Scope, parse_grant, parse_rule
+from hotdesk.brief.brief import Budget, Job, Models
 from hotdesk.brief.ceiling import admitted
-from hotdesk.brief.job import Budget, Job, Models
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.load import parse_job
 from hotdesk.cli.approve import card as card_of
 from hotdesk.cli.board import Board
 from hotdesk.cli.board.words import target
 from hotdesk.config import Ceiling, Config
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
-from hotdesk.door.policy import Policy
-from hotdesk.door.scope import scope_of
-from hotdesk.door.target import Target
+from hotdesk.door.policy.policy import Policy
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.door.policy.target import Target
 from hotdesk.drive.journal import FILE, read
 from hotdesk.errors import BriefError, DeskError, HostError
 from hotdesk.event import (
@@ -50,13 +50,13 @@ from hotdesk.event import (
     StepEnded,
     Thought,
 )
-from hotdesk.job import papers
-from hotdesk.job.card_text import card_text
-from hotdesk.job.cards import amendment_card, plan_card, question_card, step_card
 from hotdesk.job.checkpoint import Checkpoints
-from hotdesk.job.forgetting import forget
 from hotdesk.job.local import LocalMachine, local_machine
-from hotdesk.job.waiting import WORDS, Waiting
+from hotdesk.job.people.card_text import card_text
+from hotdesk.job.people.cards import amendment_card, plan_card, question_card, step_card
+from hotdesk.job.people.wait import WORDS, Waiting
+from hotdesk.job.record import papers
+from hotdesk.job.record.forget import forget
 from hotdesk.keys.process import HEARD
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.tool import Call, Parameter, Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal
 
 VERIFIER = "test_verifier_attacks.py::test_"
-VERIFYING, RUNS, EVIDENCE = "hotdesk/job/verifying.py", "hotdesk/checks/runs.py", "hotdesk/checks/evidence.py"
+VERIFYING, RUNS, EVIDENCE = "hotdesk/job/verify.py", "hotdesk/checks/execution.py", "hotdesk/checks/evidence.py"
 ACTIVE, CUSTOM = "hotdesk/checks/active.py", "hotdesk/checks/custom.py"
 TURNED = "a_looker_that_was_turned_cannot_say_passed"
 TROUBLE = "        trouble = evidence.trouble or await at.left_behind()\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal
 
 WORKER = "test_worker_attacks.py::test_"
-WAITING = "hotdesk/job/waiting.py"
-AMENDING = "hotdesk/brain/amending.py"
+WAITING = "hotdesk/job/people/wait.py"
+AMENDING = "hotdesk/brain/amendments.py"
 PERMITS = "hotdesk/brain/permits.py"
 STEPS = "hotdesk/job/steps.py"
 CHECKPOINT = "hotdesk/job/checkpoint.py"
@@ -35,7 +35,7 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     ),
     guard(
         "a host's domain stands first",
-        "hotdesk/job/cards.py",
+        "hotdesk/job/people/cards.py",
         "        yield f\"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
         "        yield f\"{f'({how}) ' if how else ''}{rule_text(rule)}\"\n",
         "a_long_host_is_shown_from_the_end_that_somebody_registered",
@@ -119,7 +119,7 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     ),
     guard(
         "names of inputs are no sentences",
-        "hotdesk/job/sanitised.py",
+        "hotdesk/job/safe_names.py",
         '    kept = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))\n',
         "    kept = name\n",
         "a_planner_never_sees_what_inputs_hold_and_their_names_are_no_sentences",
@@ -133,7 +133,7 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     ),
     guard(
         "names in events",
-        "hotdesk/job/log.py",
+        "hotdesk/job/record/log.py",
         "printable(step.name[:NAME])",
         "step.name",
         "no_name_or_word_of_a_model_steers_a_terminal_or_lies_raw_in_the_journal",
@@ -154,14 +154,14 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     ),
     guard(
         "a worker's words are few",
-        "hotdesk/job/cards.py",
+        "hotdesk/job/people/cards.py",
         "printable(asked.reason)[:WORDS]",
         "asked.reason",
         "a_card_shows_facts_first_and_escapes_a_workers_words",
     ),
     guard(
         "secrets asked for amid a step",
-        "hotdesk/job/cards.py",
+        "hotdesk/job/people/cards.py",
         "    lines += [FOREIGN] if asked.grants else []\n",
         "",
         "opting_out_of_a_fresh_desk_is_on_the_card",
@@ -225,7 +225,7 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     ),
     guard(
         "a verdict that is no",
-        "hotdesk/job/line.py",
+        "hotdesk/job/run.py",
         "        failed = [each for each in proven if not each.passed]\n",
         "        failed = [each for each in proven if each.lacks]\n",
         "a_liar_gets_no_verdict_and_nothing_is_kept[liar-empty]",
@@ -260,14 +260,14 @@ GUARDS_OF_WORKER: tuple[Guard, ...] = (
     ),
     guard(
         "papers are sealed",
-        "hotdesk/job/papers.py",
+        "hotdesk/job/record/papers.py",
         "            self.pile.add(name, self.seal(data, name))\n",
         "            self.pile.add(name, data)\n",
         "no_byte_of_a_jobs_state_holds_a_secret_or_what_its_inputs_say",
     ),
     guard(
         "forgetting destroys",
-        "hotdesk/job/forgetting.py",
+        "hotdesk/job/record/forget.py",
         "        shutil.rmtree(folder)\n",
         "        folder.exists()\n",
         "what_is_forgotten_can_no_longer_be_read",

@@ -15,21 +15,21 @@ import anyio
 from examples.twenty import pdfs
 from examples.twenty.supplier import HOST, Supplier, serving
 
+from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import Brain
-from hotdesk.brain.models.adversaries import find_adversary
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
-from hotdesk.brief.job import Job
-from hotdesk.brief.reading import read_job
+from hotdesk.brief.brief import Job
+from hotdesk.brief.load import read_job
 from hotdesk.config import Config
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.receipt import Receipt
 from hotdesk.errors import HotdeskError
 from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
 from hotdesk.job.machine import Machine
+from hotdesk.job.record.receipt import Receipt
 from hotdesk.linux import uids
 from hotdesk.vault import Token, Vault
 from hotdesk.work import Order, work

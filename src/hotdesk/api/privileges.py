@@ -11,7 +11,7 @@ import os
 from hotdesk.api import listening
 from hotdesk.api.orders import ORDERS
 from hotdesk.config import Config
-from hotdesk.door import presets
+from hotdesk.door.policy import presets
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
 from hotdesk.linux.landlock import confine_reader

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from hotdesk.brain.fixed import run_fixed
+from hotdesk.brain.fixed_step import run_fixed
 from hotdesk.brain.loop import Loop
 from hotdesk.brain.models.seam import Model, Reply, Request
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.planning import make_plan
 from hotdesk.brain.seam import Ended, Log, Situation, Task
-from hotdesk.brief.job import Job
+from hotdesk.brief.brief import Job
 from hotdesk.errors import ModelError
 from hotdesk.plan import Plan
 from hotdesk.tool import Stage

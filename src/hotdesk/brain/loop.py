@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from hotdesk.brain.loops import Watcher
 from hotdesk.brain.memory import WorkingSet
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, choose_tool
 from hotdesk.brain.prompts import first_words, instructions
-from hotdesk.brain.room import Room, share_out
+from hotdesk.brain.repetition import Watcher
 from hotdesk.brain.seam import Ended, Log, Situation
+from hotdesk.brain.window import Room, share_out
 from hotdesk.errors import alone
 from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
 

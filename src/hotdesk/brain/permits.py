@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypeVar
 
 from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.job import Job
+from hotdesk.brief.brief import Job
+from hotdesk.brief.coverage import decides, overlap, shares_host, within
 from hotdesk.brief.names import domain_first, is_address
-from hotdesk.brief.within import decides, overlap, shares_host, within
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
 

@@ -15,9 +15,9 @@ from hotdesk.brain.audit import audit
 from hotdesk.brain.memory import fit
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.prompts import words
-from hotdesk.brain.room import share_out
 from hotdesk.brain.seam import Log, Task, Unplanned
-from hotdesk.brief.job import Job
+from hotdesk.brain.window import share_out
+from hotdesk.brief.brief import Job
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE, LONGEST, Plan, from_json, to_json
 from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, texts_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from hotdesk.brief.job import Approve, Job
+from hotdesk.brief.brief import Approve, Job
 from hotdesk.config import APPROVALS, WALLS, Ceiling
 from hotdesk.errors import BriefError
 

@@ -6,8 +6,8 @@ import os
 import re
 from typing import cast, get_args
 
-from hotdesk.brief import shapes
-from hotdesk.brief.job import Approve, Budget, Models, Size
+from hotdesk.brief import fields
+from hotdesk.brief.brief import Approve, Budget, Models, Size
 from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.reserved import SWITCH
 from hotdesk.brief.value import Value
@@ -29,13 +29,13 @@ MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 
 def read_image(told: Value) -> str:
     """Read which image its desks are opened from."""
-    return shapes.name(told, "image", "base")
+    return fields.name(told, "image", "base")
 
 
 def read_tools(brief: Value) -> tuple[str, ...]:
     """Read which tools it may use."""
     told = brief.get("tools", [])
-    tools = shapes.listed(told, "tools", MOST_TOOLS)
+    tools = fields.listed(told, "tools", MOST_TOOLS)
     if brief.has("tools") and not tools:
         raise told.wrong(f"without a tool nothing can be done; write {example(told, 'tools')}")
     for each in tools:
@@ -65,28 +65,28 @@ def read_size(told: Value) -> Size:
     """Read how large its desk is."""
     told.table("size", ("cpus", "memory", "disk"), example(told, "size"))
     usual = Size()
-    cpus = shapes.number(told, "size.cpus", 0.01, 1024)
+    cpus = fields.number(told, "size.cpus", 0.01, 1024)
     return Size(
         cpus=usual.cpus if cpus is None else float(cpus),
-        memory=shapes.size(told, "size.memory", usual.memory, 16 * MIB),
-        disk=shapes.size(told, "size.disk", usual.disk, MIB),
+        memory=fields.size(told, "size.memory", usual.memory, 16 * MIB),
+        disk=fields.size(told, "size.disk", usual.disk, MIB),
     )
 
 
 def read_budget(told: Value) -> Budget:
     """Read what it may use."""
     told.table("budget", ("tokens", "dollars", "acts"), example(told, "budget"))
-    dollars = shapes.number(told, "budget.dollars", 0.01, MOST_DOLLARS)
+    dollars = fields.number(told, "budget.dollars", 0.01, MOST_DOLLARS)
     return Budget(
-        tokens=shapes.count(told, "budget.tokens", MOST_TOKENS),
+        tokens=fields.count(told, "budget.tokens", MOST_TOKENS),
         dollars=None if dollars is None else float(dollars),
-        acts=shapes.count(told, "budget.acts", MOST_ACTS),
+        acts=fields.count(told, "budget.acts", MOST_ACTS),
     )
 
 
 def read_seconds(brief: Value) -> float:
     """Read how long it may take."""
-    found = shapes.number(brief, "seconds", 1, MOST_SECONDS)
+    found = fields.number(brief, "seconds", 1, MOST_SECONDS)
     return 900.0 if found is None else float(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hotdesk.brief.job import DRIVE
+from hotdesk.brief.brief import DRIVE
 from hotdesk.brief.value import Value
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hotdesk.checks import runs
+from hotdesk.checks import execution
 from hotdesk.checks.evidence import unreadable
-from hotdesk.checks.expects import Expect
-from hotdesk.checks.runs import Ending
+from hotdesk.checks.execution import Ending
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.desk.seam import Desk
 
@@ -36,7 +36,7 @@ class CommandCheck:
     def expecting(cls, expect: Mapping[str, object]) -> CommandCheck:
         """Read what a brief expects."""
         told = Expect("command", expect, KEYS, EXAMPLE)
-        argv, seconds = told.texts("run", needed=True), told.number("seconds", runs.SECONDS, 0.1, 600)
+        argv, seconds = told.texts("run", needed=True), told.number("seconds", execution.SECONDS, 0.1, 600)
         return cls(argv, Ending.read(told), told.text("stdin"), seconds, told.places("beside"), told.image())
 
     @property
@@ -48,13 +48,13 @@ class CommandCheck:
         """Run the command; one beside a file that is not there looks at nothing."""
         there = await desk.run(["test", "-s", path], timeout=10)
         argv = [each.replace(FILE, path) for each in self.argv]
-        done = await runs.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
-        return runs.told({"command": done}, there=there.ok)
+        done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
+        return execution.told({"command": done}, there=there.ok)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge how it ended."""
         try:
-            found, more = runs.read_runs(evidence, ["command"])
+            found, more = execution.read_runs(evidence, ["command"])
             if more.get("there") is not True:
                 raise ValueError("there is no file, or an empty one")
         except (ValueError, RecursionError) as e:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import ClassVar
 
-from hotdesk.brief.job import placed
+from hotdesk.brief.brief import placed
+from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
-from hotdesk.checks.expects import Expect
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.inside.active_text import first_of, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
-from hotdesk.checks.span import Span
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hotdesk.brief.job import placed
-from hotdesk.checks import runs
+from hotdesk.brief.brief import placed
+from hotdesk.checks import execution
 from hotdesk.checks.evidence import MOST_FAULTS, read_json, told_number, told_text, unreadable
-from hotdesk.checks.expects import Expect
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 
@@ -32,7 +32,7 @@ class CustomCheck:
     file: str
     given: Mapping[str, object] = field(default_factory=dict)
     """What it is told, as JSON on its standard input."""
-    seconds: float = runs.SECONDS
+    seconds: float = execution.SECONDS
     more: tuple[str, ...] = ()
     image: str = "base"
 
@@ -42,7 +42,7 @@ class CustomCheck:
         told = Expect("custom", expect, KEYS, EXAMPLE)
         if not (file := told.beside("file")).endswith(".py"):
             raise told.wrong("expects file, a Python file beside the brief")
-        seconds = told.number("seconds", runs.SECONDS, 0.1, 600)
+        seconds = told.number("seconds", execution.SECONDS, 0.1, 600)
         return cls(file, told.table("given"), seconds, told.places("beside"), told.image())
 
     @property
@@ -59,15 +59,15 @@ class CustomCheck:
         """Run it beside the file."""
         argv = ["python3", "-B", f"beside/{placed(self.file)}", path]
         given = json.dumps(dict(self.given))
-        return runs.told({"check": await runs.run(desk, argv, stdin=given, seconds=self.seconds)})
+        return execution.told({"check": await execution.run(desk, argv, stdin=given, seconds=self.seconds)})
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what it said."""
         try:
-            found, _ = runs.read_runs(evidence, ["check"])
+            found, _ = execution.read_runs(evidence, ["check"])
             run = found["check"]
             if run.trouble or run.exit_code:
-                why = run.trouble or f"it ended with {run.exit_code}: {runs.quoted(run.stderr)}"
+                why = run.trouble or f"it ended with {run.exit_code}: {execution.quoted(run.stderr)}"
                 return Verdict(LOOKED_FOR, (Fault("runs", self.file, "a check that ends with 0", why),))
             faults, held, values = read_said(run.stdout)
         except (ValueError, RecursionError) as e:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
-from hotdesk.brief.job import placed
-from hotdesk.checks import runs
+from hotdesk.brief.brief import placed
+from hotdesk.checks import execution
+from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import MOST_FAULTS, unreadable
-from hotdesk.checks.expects import Expect
-from hotdesk.checks.runs import Run, quoted
+from hotdesk.checks.execution import Run, quoted
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
-from hotdesk.checks.span import many
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
@@ -48,7 +48,7 @@ class PatchCheck:
     """Patterns of paths that it may touch; none: all."""
     test_paths: tuple[str, ...] = TEST_PATHS
     may_change_tests: bool = False
-    seconds: float = runs.SECONDS
+    seconds: float = execution.SECONDS
     more: tuple[str, ...] = ()
     image: str = "base"
 
@@ -59,7 +59,7 @@ class PatchCheck:
         repository, tests = told.beside("repository"), told.texts("tests", needed=True)
         if not repository:
             raise told.wrong("expects repository, a folder beside the brief")
-        paths, seconds = told.texts("test_paths") or TEST_PATHS, told.number("seconds", runs.SECONDS, 0.1, 600)
+        paths, seconds = told.texts("test_paths") or TEST_PATHS, told.number("seconds", execution.SECONDS, 0.1, 600)
         return cls(
             repository, tests, told.texts("red"), told.texts("allowed"), paths, told.flag("may_change_tests"),
             seconds, told.places("beside"), told.image(),
@@ -79,19 +79,19 @@ class PatchCheck:
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Apply it to a copy, list what that changed, and only then run anything; without it first."""
         source, place = f"beside/{placed(self.repository)}", f"{desk.home}/{path}"
-        seen = {"copies": await runs.run(desk, ["sh", "-c", COPY, "copy", source])}
+        seen = {"copies": await execution.run(desk, ["sh", "-c", COPY, "copy", source])}
         apply = ["git", "apply", "--whitespace=nowarn", place]
-        seen["applies"] = await runs.run(desk, apply, cwd=f"{desk.home}/{AFTER}")
+        seen["applies"] = await execution.run(desk, apply, cwd=f"{desk.home}/{AFTER}")
         listed = ["git", "diff", "--no-index", "--no-renames", "--raw", "-z", BEFORE, AFTER]
-        seen["changed"] = await runs.run(desk, listed)
+        seen["changed"] = await execution.run(desk, listed)
         for state in (BEFORE, AFTER):
-            seen[state] = await runs.run(desk, self.tests, cwd=f"{desk.home}/{state}", seconds=self.seconds)
-        return runs.told(seen)
+            seen[state] = await execution.run(desk, self.tests, cwd=f"{desk.home}/{state}", seconds=self.seconds)
+        return execution.told(seen)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge both states, and what lies between them."""
         try:
-            seen, _ = runs.read_runs(evidence, STEPS)
+            seen, _ = execution.read_runs(evidence, STEPS)
             changed = read_changes(seen["changed"])
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a change that can be applied", e)

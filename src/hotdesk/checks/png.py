@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import look, read_json, told_number, told_text, unreadable
-from hotdesk.checks.expects import Expect
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Fault, Page, Verdict
-from hotdesk.checks.span import Span
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from hotdesk.checks import runs
+from hotdesk.checks import execution
 from hotdesk.checks.evidence import unreadable
-from hotdesk.checks.expects import Expect
-from hotdesk.checks.runs import Ending
+from hotdesk.checks.execution import Ending
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
@@ -42,7 +42,7 @@ class ProgramCheck:
         """Read what a brief expects."""
         told = Expect("program", expect, KEYS, EXAMPLE)
         makes = tuple(told.place("makes", each) for each in told.texts("makes"))
-        seconds = told.number("seconds", runs.SECONDS, 0.1, 600)
+        seconds = told.number("seconds", execution.SECONDS, 0.1, 600)
         ending, beside = Ending.read(told), told.places("beside")
         args, runs_with = told.texts("args"), told.texts("with")
         return cls(ending, args, told.text("stdin"), seconds, makes, runs_with, beside, told.image())
@@ -57,8 +57,8 @@ class ProgramCheck:
         place = f"{desk.home}/{path}"
         await desk.run(["chmod", "+x", place], timeout=10)
         argv = [*(self.runs_with or WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
-        done = await runs.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
-        return runs.told({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
+        done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
+        return execution.told({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge how it ended."""
@@ -77,9 +77,9 @@ class ProgramCheck:
             told.append("the output is as expected")
         return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, told)), run.values)
 
-    def read(self, evidence: Evidence) -> tuple[runs.Run, dict[str, int]]:
+    def read(self, evidence: Evidence) -> tuple[execution.Run, dict[str, int]]:
         """Read what was seen."""
-        found, more = runs.read_runs(evidence, ["program"])
+        found, more = execution.read_runs(evidence, ["program"])
         made = more.get("made")
         if (
             not isinstance(made, dict)

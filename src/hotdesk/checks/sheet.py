@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from hotdesk.checks.count_range import Span, many
 from hotdesk.checks.evidence import LONGEST, MOST_FAULTS, look, read_json, told_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
-from hotdesk.checks.span import Span, many
 from hotdesk.checks.xlsx.expect import CENT, Expected
 from hotdesk.checks.xlsx.faults import fault, said, short
 from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.checks.xlsx.table import Table, total
-from hotdesk.checks.xlsx.told import Cell, Sheet
+from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import ClassVar
 
+from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_number, told_text, unreadable
-from hotdesk.checks.expects import Expect
+from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Fault, Verdict
-from hotdesk.checks.span import Span
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

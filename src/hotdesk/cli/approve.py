@@ -17,10 +17,10 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Asked
-from hotdesk.job import questions
-from hotdesk.job.card_text import shown
-from hotdesk.job.questions import Waiting, chosen, everything
-from hotdesk.job.waiting import WORDS
+from hotdesk.job.people import questions
+from hotdesk.job.people.card_text import shown
+from hotdesk.job.people.questions import Waiting, chosen, everything
+from hotdesk.job.people.wait import WORDS
 from hotdesk.linux.landlock import confine
 
 NOTHING = "nothing waits for an answer"

@@ -12,19 +12,19 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.brief import parse_rule
+from hotdesk.brief.brief import Deliverable, Job
 from hotdesk.brief.ceiling import admitted
-from hotdesk.brief.job import Deliverable, Job
-from hotdesk.brief.reading import find_brief, read_job
+from hotdesk.brief.load import find_brief, read_job
 from hotdesk.checks import find
-from hotdesk.checks.asked import checks_of
+from hotdesk.checks.required import checks_of
 from hotdesk.cli import options
 from hotdesk.cli.meaning import as_json, shown
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.shipped import shipped
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import Config
-from hotdesk.door.policy import beyond
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.policy import beyond
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError, printable
 
 

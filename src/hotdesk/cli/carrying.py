@@ -15,31 +15,31 @@ from typing import Any
 
 from hotdesk.api.models import refusal
 from hotdesk.api.orders import SCRIPT
+from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models import names
-from hotdesk.brain.models.adversaries import find_adversary
 from hotdesk.brain.models.prices import Price, Prices
 from hotdesk.brain.models.record import Record
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
-from hotdesk.brief.job import Job, Models
-from hotdesk.brief.reading import find_brief, parse_job, read_job
+from hotdesk.brief.brief import Job, Models
+from hotdesk.brief.load import find_brief, parse_job, read_job
 from hotdesk.checks import find
-from hotdesk.checks.asked import checks_of
+from hotdesk.checks.required import checks_of
 from hotdesk.cli import early, unlock
 from hotdesk.cli.run import show
 from hotdesk.config import Config
 from hotdesk.desk.image import image, sterilize
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError, printable
 from hotdesk.host import Host, control_path
-from hotdesk.job import papers
 from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
-from hotdesk.job.replaying import harmless, replayed
-from hotdesk.job.verifying import OFFICE
+from hotdesk.job.record import papers
+from hotdesk.job.record.replay import harmless, replayed
+from hotdesk.job.verify import OFFICE
 from hotdesk.linux.landlock import confine
 
 APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"

@@ -18,14 +18,14 @@ from hotdesk.config import Config
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Event
 from hotdesk.host import Host
-from hotdesk.job.cases import JOBS as JOBS
-from hotdesk.job.cases import PLANS, decided, require_first
-from hotdesk.job.cases import Case as Case
-from hotdesk.job.cases import find_case as find_case
-from hotdesk.job.cases import journal_of as journal_of
-from hotdesk.job.cases import open_cases as open_cases
-from hotdesk.job.draft import as_draft, difference, from_draft
-from hotdesk.job.held import is_held
+from hotdesk.job.people.draft import as_draft, difference, from_draft
+from hotdesk.job.record.decisions import JOBS as JOBS
+from hotdesk.job.record.decisions import PLANS, decided, require_first
+from hotdesk.job.record.decisions import Case as Case
+from hotdesk.job.record.decisions import find_case as find_case
+from hotdesk.job.record.decisions import journal_of as journal_of
+from hotdesk.job.record.decisions import open_cases as open_cases
+from hotdesk.job.record.lock import is_held
 
 
 def settle(

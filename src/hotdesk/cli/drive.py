@@ -27,7 +27,7 @@ from hotdesk.drive.names import check_name, parse_reference
 from hotdesk.errors import BriefError, HostError, printable
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
-from hotdesk.job.out import Out
+from hotdesk.job.results import Out
 
 EVERY = 0.2
 """Seconds between two words on how far it is."""

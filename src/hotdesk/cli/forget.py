@@ -13,9 +13,9 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.errors import BriefError, HostError
 from hotdesk.host import Host
-from hotdesk.job.forgetting import forget
-from hotdesk.job.held import is_held
-from hotdesk.job.tale import Tale, find_job, tell
+from hotdesk.job.record.forget import forget
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, find_job, tell
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -19,8 +19,8 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.runtime import bury as bury_orphans
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HostError
-from hotdesk.job.forgetting import destroy, due, strays
-from hotdesk.job.tale import tales
+from hotdesk.job.record.forget import destroy, due, strays
+from hotdesk.job.record.summary import tales
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -23,12 +23,13 @@ from hotdesk.drive.identity import OPERATOR, described
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
-from hotdesk.drive.receipt import Receipt
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.event import Decided, Event, JobBegun, Pending
-from hotdesk.job import papers, report
-from hotdesk.job.out import Out
-from hotdesk.job.waiting import Card, decide
+from hotdesk.job import report
+from hotdesk.job.people.wait import Card, decide
+from hotdesk.job.record import papers
+from hotdesk.job.record.receipt import Receipt
+from hotdesk.job.results import Out
 from hotdesk.work import Order, work
 
 UNDONE = 1

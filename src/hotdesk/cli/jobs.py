@@ -13,8 +13,8 @@ from hotdesk.cli.decision import JOBS, journal_of
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import Config
 from hotdesk.errors import printable
-from hotdesk.job.held import is_held
-from hotdesk.job.tale import Tale, tales
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, tales
 
 GOAL = 60
 """Characters shown of a goal."""

@@ -29,7 +29,7 @@ from hotdesk.drive.journal import FILE, export_head, find_chain, follow, heads, 
 from hotdesk.drive.outbox import take_in_at
 from hotdesk.drive.signing import fingerprint, load_public, public_of
 from hotdesk.errors import BriefError, printable
-from hotdesk.job.tale import find_job, tell
+from hotdesk.job.record.summary import find_job, tell
 
 PLAIN = re.compile(r'[^\s"=,]+')
 FAULTY = 1

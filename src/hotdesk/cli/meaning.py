@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.brief import grant_text, rule_text
-from hotdesk.brief.job import DRIVE, Deliverable, Job
+from hotdesk.brief.brief import DRIVE, Deliverable, Job
 from hotdesk.cli.terminal import aligned
 
 MOST_SHOWN = 20

@@ -157,7 +157,7 @@ def require_image(name: str) -> None:
 def make_env(arguments: argparse.Namespace) -> dict[str, str]:
     """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
     allowed = getattr(arguments, "allow", None)
-    told: dict[str, str] = import_module("hotdesk.door.presets").preset_environment(allowed) if allowed else {}
+    told: dict[str, str] = import_module("hotdesk.door.policy.presets").preset_environment(allowed) if allowed else {}
     return {**told, **parse_env(arguments.env)}
 
 
@@ -168,7 +168,7 @@ def make_scope(arguments: argparse.Namespace) -> Scope:
     names = parse_env(arguments.map, "--map", "HOST:PORT")
     if not rules and not arguments.grant and not names:
         return CLOSED
-    scope: Scope = import_module("hotdesk.door.scope").scope_of(
+    scope: Scope = import_module("hotdesk.door.policy.scope").scope_of(
         rules, arguments.grant or [], names, not arguments.no_ask
     )
     return scope

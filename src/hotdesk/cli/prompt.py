@@ -23,8 +23,8 @@ import anyio.to_thread
 from hotdesk.cli.board.cells import Look, cells, cut, wrap
 from hotdesk.cli.board.words import KINDS
 from hotdesk.event import Pending
-from hotdesk.job.amounts import clock
-from hotdesk.job.waiting import WORDS, Card
+from hotdesk.job.format import clock
+from hotdesk.job.people.wait import WORDS, Card
 
 TERMINAL = "/dev/tty"
 SETTLE = 0.4

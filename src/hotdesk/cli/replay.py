@@ -12,7 +12,7 @@ from hotdesk.cli.carrying import read_chosen
 from hotdesk.cli.job_run import Run
 from hotdesk.cli.resume import found
 from hotdesk.desk.seam import new_id
-from hotdesk.job import papers
+from hotdesk.job.record import papers
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ from hotdesk import config
 from hotdesk.cli.decision import JOBS, journal_of
 from hotdesk.errors import BriefError, HostError, printable
 from hotdesk.job import report
-from hotdesk.job.out import Out
-from hotdesk.job.tale import find_job
+from hotdesk.job.record.summary import find_job
+from hotdesk.job.results import Out
 
 
 def add(parser: argparse.ArgumentParser) -> None:

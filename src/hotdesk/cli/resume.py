@@ -17,7 +17,7 @@ from hotdesk.cli.pause import each
 from hotdesk.config import Config
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, printable
-from hotdesk.job import papers
+from hotdesk.job.record import papers
 
 LONGEST_KEY = 500
 

@@ -27,7 +27,7 @@ from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import Machine
 from hotdesk.desk.keeper import state
 from hotdesk.errors import HostError, ImageError, printable
-from hotdesk.hands import novnc
+from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
 
 ACCOUNT = "hotdesk"

@@ -20,10 +20,10 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import follow, read
 from hotdesk.errors import BriefError, HostError
 from hotdesk.event import Answered, Asked, Event, Exchange, StepBegun, Verified
-from hotdesk.job import papers
-from hotdesk.job.held import is_held
-from hotdesk.job.tale import Tale, find_job, tell
-from hotdesk.job.transcript import transcript
+from hotdesk.job.record import papers
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, find_job, tell
+from hotdesk.job.record.transcript import transcript
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from hotdesk.cli.board.receipt import certificate_of
 from hotdesk.cli.jobs import cut
 from hotdesk.cli.journal import moment
-from hotdesk.drive.course import Taken, step_dict
 from hotdesk.errors import printable
 from hotdesk.event import Answered, Asked, Exchange, Kept
-from hotdesk.job.card_text import KINDS, left
-from hotdesk.job.tale import Tale
+from hotdesk.job.people.card_text import KINDS, left
+from hotdesk.job.record.progress import Taken, step_dict
+from hotdesk.job.record.summary import Tale
 
 MARKS = {"": " ", "begun": ">", "done": "x", "failed": "!"}
 LONGEST = 200

@@ -22,10 +22,11 @@ from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.errors import BriefError, DeskGone, HostError
-from hotdesk.hands import novnc, page
-from hotdesk.hands.entry import CODE_SECONDS, Entry
-from hotdesk.hands.far import Far
-from hotdesk.hands.web import Web
+from hotdesk.hands import page
+from hotdesk.hands.page import novnc
+from hotdesk.hands.page.login import CODE_SECONDS, Entry
+from hotdesk.hands.page.server import Web
+from hotdesk.hands.screen.remote_screen import Far
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 

@@ -12,8 +12,9 @@ import hashlib
 import socket
 from typing import cast
 
-from hotdesk.door import canary, framing
-from hotdesk.door.wire import Wire
+from hotdesk.door import canary
+from hotdesk.door.http import framing
+from hotdesk.door.http.wire import Wire
 
 SAID = b"X-Canary"
 DIGEST = b"X-Canary-Digest"

@@ -8,22 +8,24 @@ from functools import lru_cache
 
 from hotdesk.brief import READ, Rule, rule_text
 from hotdesk.brief.data import Scheme
-from hotdesk.door import answers, framing, inject, signature
-from hotdesk.door.bodies import BODY_LIMIT, BODY_TOO_LARGE
-from hotdesk.door.clean import DECODED, Cleaner, end_to_end
-from hotdesk.door.encodings import Unreadable
-from hotdesk.door.fields import FieldWatch
-from hotdesk.door.foreign import Allowed, brought
-from hotdesk.door.framing import BodyReader, Broken, Headers, Request, Response
-from hotdesk.door.head import IDENTITY, Outgoing, harden
-from hotdesk.door.held import Refusal, signs_of
-from hotdesk.door.policy import Decision
-from hotdesk.door.relay import Count, Spent, relay
-from hotdesk.door.target import Authority, Target, is_override
-from hotdesk.door.upstream import Unreachable, Upstreams
-from hotdesk.door.watch import Watcher, watcher
-from hotdesk.door.way import Way
-from hotdesk.door.wire import Hungup, Silent, Wire
+from hotdesk.door import denials
+from hotdesk.door.egress import Way
+from hotdesk.door.grant import Refusal, signs_of
+from hotdesk.door.http import framing
+from hotdesk.door.http.framing import BodyReader, Broken, Headers, Request, Response
+from hotdesk.door.http.relay import Count, Spent, relay
+from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.wire import Hungup, Silent, Wire
+from hotdesk.door.policy.policy import Decision
+from hotdesk.door.policy.target import Authority, Target, is_override
+from hotdesk.door.secrets import inject, signature
+from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
+from hotdesk.door.secrets.credential_fields import FieldWatch
+from hotdesk.door.secrets.encodings import Unreadable
+from hotdesk.door.secrets.foreign_credentials import Allowed, brought
+from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
+from hotdesk.door.secrets.response import DECODED, Cleaner, end_to_end
+from hotdesk.door.secrets.upload_watch import Watcher, watcher
 from hotdesk.event import Alarm, Exchange
 
 ANSWER_SECONDS = 300.0
@@ -149,7 +151,7 @@ class Forward:
 
     async def fail(self, status: int, why: str) -> None:
         """Answer in the upstream's stead; too late for that, hang up."""
-        self.note = self.note or answers.plain(why, 300)
+        self.note = self.note or denials.plain(why, 300)
         unread = bool(self.request.body)
         if self.started:
             self.keep = False
@@ -157,8 +159,8 @@ class Forward:
             return
         what = f"{self.meant.method} {self.meant.url}"
         self.keep = self.keep and not unread
-        value = answers.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
-        data = answers.answer(status, value, keep=self.keep, head_only=self.meant.method == "HEAD")
+        value = denials.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
+        data = denials.answer(status, value, keep=self.keep, head_only=self.meant.method == "HEAD")
         self.status = status
         self.wire.write(data)
         await self.wire.drain(BODY_SECONDS)
@@ -170,8 +172,8 @@ class Forward:
         rule = told(self.decision.rule) if self.decision.rule else self.decision.why
         self.way.outside.note(
             Exchange(
-                self.way.desk, self.way.step, self.decision.verdict, answers.plain(rule, 300), self.meant.method,
-                self.meant.scheme, self.meant.host, self.meant.port, answers.plain(path, 1000), self.status,
+                self.way.desk, self.way.step, self.decision.verdict, denials.plain(rule, 300), self.meant.method,
+                self.meant.scheme, self.meant.host, self.meant.port, denials.plain(path, 1000), self.status,
                 self.count.up, self.count.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
             )
         )  # fmt: skip
@@ -298,7 +300,7 @@ class Forward:
             return headers
         if self.request.upgrade != b"websocket":
             raise Failed(
-                501, f"an upgrade to {answers.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
+                501, f"an upgrade to {denials.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
             )
         if self.granted or self.allowed is not None:
             raise Failed(403, inject.NO_UPGRADE)
@@ -467,7 +469,7 @@ class Forward:
         """Tell the desk, and the journal, which of its headers this host did not get."""
         names = ", ".join(self.removed[:REMOVED_SHOWN])
         headers.append((REMOVED, names.encode("latin-1")))
-        self.note = self.note or answers.plain(f"headers left out: {names}", 300)
+        self.note = self.note or denials.plain(f"headers left out: {names}", 300)
 
     async def stream_down(self, reader: BodyReader, cleaner: Cleaner, chunked: bool) -> None:
         """Pass the answer's body on as it comes."""

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import uvloop
 
-from hotdesk.door import mint
-from hotdesk.door.ca import Leaves, new_authority, new_key, upstream_context, utc_now
+from hotdesk.door.egress import Live, Way
+from hotdesk.door.http.ca import Leaves, new_authority, new_key, upstream_context, utc_now
+from hotdesk.door.http.resolve import Resolver, start_resolver
+from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import Caller
-from hotdesk.door.resolve import Resolver, start_resolver
-from hotdesk.door.upstream import Unreachable, Upstreams
-from hotdesk.door.way import Live, Way
-from hotdesk.door.wire import Wire
+from hotdesk.door.secrets import mint
 from hotdesk.event import Event, as_dict
 from hotdesk.ipc.frames import Garbled, Messages, write
 from hotdesk.linux import bpf, jail

@@ -9,15 +9,17 @@ from functools import partial
 
 from hotdesk.brief import rule_text
 from hotdesk.brief.data import Scheme
-from hotdesk.door import answers, framing, local, target
-from hotdesk.door.ca import AuthorityEnded
+from hotdesk.door import denials, door_local
+from hotdesk.door.egress import Way
 from hotdesk.door.exchange import Forward, Place
-from hotdesk.door.framing import Broken, Request
-from hotdesk.door.relay import Count, Spent, relay
-from hotdesk.door.target import Authority, Unclear
-from hotdesk.door.upstream import Unreachable, Upstreams
-from hotdesk.door.way import Way
-from hotdesk.door.wire import Hungup, Wire
+from hotdesk.door.http import framing
+from hotdesk.door.http.ca import AuthorityEnded
+from hotdesk.door.http.framing import Broken, Request
+from hotdesk.door.http.relay import Count, Spent, relay
+from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.wire import Hungup, Wire
+from hotdesk.door.policy import target
+from hotdesk.door.policy.target import Authority, Unclear
 from hotdesk.event import Exchange
 
 IDLE_SECONDS = 90.0
@@ -99,14 +101,14 @@ class Caller:
         where: Authority | None = None,
     ) -> bool:
         """Say no, write it down, and hang up; `where` is what a CONNECT asked for."""
-        value = answers.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
-        data = answers.answer(status, value, keep=False, reason=reason)
+        value = denials.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
+        data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)
         inside = self.place.inside or where or Authority("", 0)
         scheme = "https" if where else self.place.scheme
         self.way.outside.note(
             Exchange(
-                self.way.desk, self.way.step, "broken" if verdict == "broken" else "deny", answers.plain(why, 300),
+                self.way.desk, self.way.step, "broken" if verdict == "broken" else "deny", denials.plain(why, 300),
                 what.split(" ")[0] if verdict != "broken" else "", scheme, inside.host, inside.port, "",
                 status, 0, len(data), 0,
             )
@@ -117,8 +119,8 @@ class Caller:
         """Judge one request and carry it out."""
         hosts = request.headers.all(b"host")
         meant = target.read(request.method, request.target, hosts, self.place.inside, self.place.scheme)
-        if meant.host == answers.LOCAL:
-            return await local.answer(self.way, self.wire, request, meant)
+        if meant.host == denials.LOCAL:
+            return await door_local.answer(self.way, self.wire, request, meant)
         return await Forward(self.way, self.wire, self.place, request, meant).run()
 
     # -- CONNECT ----------------------------------------------------------------------------------------------

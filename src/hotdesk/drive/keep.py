@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hotdesk.config import GIB
-from hotdesk.drive import earlier
+from hotdesk.drive import legacy
 from hotdesk.drive.blobs import Blobs, Source, Staged
 from hotdesk.drive.catalog import Catalog, Origin, Version
 from hotdesk.drive.certificate import LARGEST
@@ -48,8 +48,8 @@ class Drive:
         self.folder, self.quota = folder, quota
         self.blobs = Blobs(folder / "blobs")
         self.catalog = Catalog(folder, self.blobs.folder)
-        if (names := folder / earlier.FOLDER).is_dir():
-            earlier.take_over(names, self.blobs, self.catalog)
+        if (names := folder / legacy.FOLDER).is_dir():
+            legacy.take_over(names, self.blobs, self.catalog)
 
     def keep(
         self,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
-from hotdesk.hands import shown
+from hotdesk.hands import file_view
 from hotdesk.hands.paths import place
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
 
@@ -104,7 +104,7 @@ class Files:
         path = place(self.desk, text_of(arguments, "path"))
         match tool:
             case "file_view":
-                return await shown.show(self.desk, path, arguments)
+                return await file_view.show(self.desk, path, arguments)
             case "file_create":
                 return await self.create(path, arguments)
             case "file_replace":
@@ -128,12 +128,12 @@ class Files:
         old, new = (as_in(data, text_of(arguments, name)) for name in ("old", "new"))
         if not old:
             raise REPLACE.refuse("old is empty")
-        lines = shown.places(data, old)
+        lines = file_view.places(data, old)
         if len(lines) != 1:
             return failed(tell_places(path, data, old, lines))
         changed = data.replace(old, new)
         await self.change(path, data, changed)
-        part = shown.around(changed, lines[0], new.count(b"\n") + 1)
+        part = file_view.around(changed, lines[0], new.count(b"\n") + 1)
         return Observation(f"{printable(path)} was changed:\n{part}")
 
     async def insert(self, path: str, arguments: Arguments) -> Observation:
@@ -148,7 +148,7 @@ class Files:
             lines[line - 1] += end
         changed = b"".join([*lines[:line], text, *lines[line:]])
         await self.change(path, data, changed)
-        part = shown.around(changed, line + 1, text.count(b"\n"))
+        part = file_view.around(changed, line + 1, text.count(b"\n"))
         return Observation(f"{printable(path)} was changed:\n{part}")
 
     async def undo(self, path: str) -> Observation:
@@ -213,6 +213,6 @@ def tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
         return f"old occurs {len(lines)} times in {path}, at lines {where}; take in more of its surroundings."
     first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
-    near = shown.places(data, first)[:5] if first else []
+    near = file_view.places(data, first)[:5] if first else []
     hint = f" Its first line, but for white space, is at line {', '.join(map(str, near))}." if near else ""
     return f"old does not occur in {path}.{hint} Look with file_view; nothing was changed."

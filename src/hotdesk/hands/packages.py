@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import BriefError, printable
+from hotdesk.hands.file_view import fitting
 from hotdesk.hands.output import readable
-from hotdesk.hands.shown import fitting
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of, texts_of
 
 SECONDS = 600.0

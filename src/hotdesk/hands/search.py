@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
+from hotdesk.hands.file_view import fitting
 from hotdesk.hands.output import readable
 from hotdesk.hands.paths import place
-from hotdesk.hands.shown import fitting
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
 
 SECONDS = 60.0

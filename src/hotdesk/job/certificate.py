@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-from hotdesk.checks.written import Seen
+from hotdesk.checks.verdict_json import Seen
 from hotdesk.desk.image import image
 from hotdesk.drive.certificate import LARGEST, canonical
 from hotdesk.errors import BriefError, ImageError
-from hotdesk.job.verifying import Made
+from hotdesk.job.verify import Made
 
 NO_WALL = "local"
 

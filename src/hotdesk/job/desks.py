@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
-from hotdesk.brief.job import DRIVE, Job, placed
+from hotdesk.brief.brief import DRIVE, Job, placed
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.transfer import put
 from hotdesk.desk.seam import Desk, Entry, Spec
@@ -20,7 +20,7 @@ from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import DeskError, FileError
 from hotdesk.event import StepBegun, StepEnded
 from hotdesk.job.machine import Machine
-from hotdesk.job.tale import CHECKING
+from hotdesk.job.record.summary import CHECKING
 
 GRACE = 60.0
 """Seconds a desk may outlive the job's own time, so that the job ends first and says why."""

@@ -13,13 +13,13 @@ from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Event, Note, chain_of
-from hotdesk.hands.exact import Exact
 from hotdesk.hands.files import Files
-from hotdesk.hands.kit import tools_of
+from hotdesk.hands.script_tools import Exact
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox, Wheel
-from hotdesk.keys.certifying import certify
+from hotdesk.hands.tools import tools_of
+from hotdesk.keys.certify import certify
 from hotdesk.linux import private_files
 from hotdesk.tool import Hand, Tool, Vision
 

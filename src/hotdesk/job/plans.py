@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from hotdesk.brain.amending import Amendment, amend, difference, policy, read_amendment, widened
+from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
 from hotdesk.brain.seam import Brain, Task, Unplanned
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
-from hotdesk.brief.job import Job
+from hotdesk.brief.brief import Job
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
-from hotdesk.job.cards import amendment_card, plan_card, step_card
-from hotdesk.job.log import JobLog
 from hotdesk.job.machine import Machine
-from hotdesk.job.past import Past
-from hotdesk.job.people import People
-from hotdesk.job.plan_words import amendment_in_words, in_words
+from hotdesk.job.people.cards import amendment_card, plan_card, step_card
+from hotdesk.job.people.people import People
+from hotdesk.job.people.plan_text import amendment_in_words, in_words
 from hotdesk.job.preflight import preflight
-from hotdesk.job.sanitised import shown_inputs
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.record.resume_state import Past
+from hotdesk.job.safe_names import shown_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
 from hotdesk.tool import Arguments, Observation, Tool
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from hotdesk.brain.permits import compile_scope, granted, matches, reaches
 from hotdesk.brief import Scope
-from hotdesk.brief.job import DRIVE, Job
+from hotdesk.brief.brief import DRIVE, Job
 from hotdesk.brief.names import is_address
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive

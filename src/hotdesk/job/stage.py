@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
-from hotdesk.hands import computer
-from hotdesk.hands.screen_tools import HEIGHT, WIDTH
+from hotdesk.hands.screen import computer
+from hotdesk.hands.screen.tools import HEIGHT, WIDTH
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation, Tool, Wrong

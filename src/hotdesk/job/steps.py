@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from hotdesk.brain.loop import NUDGE
+from hotdesk.brain.models.codec import observation_from_json, reply_from_json
 from hotdesk.brain.models.seam import Item, Results, Told
-from hotdesk.brain.models.written import observation_from_json, reply_from_json
 from hotdesk.brain.permits import allowed_tools, is_risky
 from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
 from hotdesk.brief import CLOSED, READ, Scope
@@ -20,16 +20,16 @@ from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError, FileError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
-from hotdesk.job.allowed import allowed
-from hotdesk.job.cards import question_card, repeat_card
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
-from hotdesk.job.log import JobLog
+from hotdesk.job.error_text import LONGEST, brief_words, said
+from hotdesk.job.extra_rules import allowed
 from hotdesk.job.machine import Machine
-from hotdesk.job.past import Past
-from hotdesk.job.people import People
+from hotdesk.job.people.cards import question_card, repeat_card
+from hotdesk.job.people.people import People
 from hotdesk.job.plans import Plans, Stopped
-from hotdesk.job.said import LONGEST, brief_words, said
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.record.resume_state import Past
 from hotdesk.job.stage import StepStage
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Observation, Vision

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 from hotdesk.brief import CLOSED, Grant, Scope, scope_json
 from hotdesk.door import canary
-from hotdesk.door.ca import Authority, new_authority
 from hotdesk.door.canary import Canary
-from hotdesk.door.placeholder import make_placeholder
+from hotdesk.door.http.ca import Authority, new_authority
+from hotdesk.door.secrets.placeholder import make_placeholder
 from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, Entry, OAuth2, Secret, SigV4, Vault

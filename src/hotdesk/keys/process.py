@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.brief import Grant, Scope, digest, grant_text, parse_rule, parse_scope, rule_text
 from hotdesk.door import canary
-from hotdesk.door.policy import rule_texts
+from hotdesk.door.policy.policy import rule_texts
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import Signer, load_signer
@@ -49,11 +49,11 @@ from hotdesk.event import (
     chain_of,
     to_json,
 )
-from hotdesk.keys import teller
-from hotdesk.keys.certifying import certify
+from hotdesk.keys import token_command
+from hotdesk.keys.certify import certify
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
-from hotdesk.keys.line import READ, Line
-from hotdesk.keys.reading import as_desk, as_list, bytes_of, event_of, values_of
+from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
+from hotdesk.keys.peer import READ, Line
 from hotdesk.linux import bpf, jail
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
@@ -461,7 +461,7 @@ class Keys:
 
     def hear_teller(self) -> None:
         """Pass on what a program printed."""
-        told = json.loads(self.tells.recv(teller.MESSAGE) or b"{}")
+        told = json.loads(self.tells.recv(token_command.MESSAGE) or b"{}")
         heard = self.printing.pop(told.get("n"), None)
         if heard is None:
             self.over = True  # the teller is gone
@@ -514,7 +514,7 @@ def main() -> None:
     settings = json.loads(sys.argv[3])
     keeper = socket.socket(fileno=3)
     keeper.set_inheritable(False)
-    tells = teller.start(settings["uid"])
+    tells = token_command.start(settings["uid"])
     rehearse()
     jail.enter(Path(settings["root"]), settings["uid"], bpf.KEYS)
     Keys(keeper, Path("/"), tells).serve()

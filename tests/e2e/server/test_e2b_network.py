@@ -14,9 +14,9 @@ from hotdesk.api.serving import Egress, Serving
 from hotdesk.brief import digest, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.door.policy import Policy
-from hotdesk.door.scope import scope_of
-from hotdesk.door.target import Target
+from hotdesk.door.policy.policy import Policy
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.door.policy.target import Target
 from hotdesk.drive.journal import FILE
 from hotdesk.errors import BriefError
 from hotdesk.host import Host

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.brief import parse_rule
-from hotdesk.brief.reading import parse_job
-from hotdesk.door.scope import scope_of
+from hotdesk.brief.load import parse_job
+from hotdesk.door.policy.scope import scope_of
 from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.native import client

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from hotdesk.job.cases import JOBS
-from hotdesk.job.held import held
+from hotdesk.job.record.decisions import JOBS
+from hotdesk.job.record.lock import held
 from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.api.native.reaching import require_public
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError
 
 MIRROR = "http://10.1.2.3:3141/root/simple"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hotdesk.api.native.requested import Request, read_request, takes
-from hotdesk.brief.job import Job
-from hotdesk.brief.reading import parse_job
-from hotdesk.door.scope import scope_of
+from hotdesk.brief.brief import Job
+from hotdesk.brief.load import parse_job
+from hotdesk.door.policy.scope import scope_of
 
 OPENED = '{path = "a.json", check = "json"}, {path = "b.csv", check = "csv"}'
 RUN = '{path = "%s.py", check = "program"}'

@@ -11,8 +11,8 @@ from hotdesk.brain.models.seam import Item, Model, Request, Results, Told
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime
 from hotdesk.event import ignore
-from hotdesk.hands.exact import Exact
 from hotdesk.hands.files import Files
+from hotdesk.hands.script_tools import Exact
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
 from hotdesk.plan import Plan, Step

@@ -11,13 +11,13 @@ import pytest
 from tests.unit.brain.loop import named
 from tests.upstream import upstream
 
-from hotdesk.brain.models import hijacked
-from hotdesk.brain.models.adversaries import ADVERSARIES, Adversary, find_adversary
-from hotdesk.brain.models.clumsy import FOR_EVER, MISTAKES
-from hotdesk.brain.models.hijacked import Hijacked
+from hotdesk.brain.adversaries import hijacked
+from hotdesk.brain.adversaries.adversary import widest
+from hotdesk.brain.adversaries.clumsy import FOR_EVER, MISTAKES
+from hotdesk.brain.adversaries.hijacked import Hijacked
+from hotdesk.brain.adversaries.names import ADVERSARIES, Adversary, find_adversary
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Item, Request, Results, Told
-from hotdesk.brain.models.turned import widest
 from hotdesk.brain.seam import Task
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime

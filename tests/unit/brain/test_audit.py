@@ -9,7 +9,7 @@ import pytest
 
 from hotdesk.brain.audit import audit
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.job import Budget, Deliverable, Job
+from hotdesk.brief.brief import Budget, Deliverable, Job
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.tool import Parameter, Tool
 

@@ -14,14 +14,14 @@ from tests.unit.brain.stages import Says, finishes, in_turn, wants
 from hotdesk.brain.brain import Brain, asking
 from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told, Usage
 from hotdesk.brain.seam import Task
-from hotdesk.brief.job import Budget, Deliverable, Job
+from hotdesk.brief.brief import Budget, Deliverable, Job
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.receipt import Receipt
 from hotdesk.errors import ModelError
 from hotdesk.event import Acted, Checkpointed, Event, StepBegun, Thought
 from hotdesk.job.local import local_machine
+from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.work import Order, work
 

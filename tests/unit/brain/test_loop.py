@@ -10,12 +10,12 @@ import pytest
 from tests.unit.brain.stages import DO, Kept, Room, Says, finishes, in_turn, step_of, take, texts, wants
 
 from hotdesk.brain.loop import NATIVE, NUDGE
-from hotdesk.brain.loops import SILENT, STOP, WARN
 from hotdesk.brain.memory import tokens
 from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.own_tools import OWN
-from hotdesk.brain.room import SHARE
+from hotdesk.brain.repetition import SILENT, STOP, WARN
 from hotdesk.brain.seam import Ended
+from hotdesk.brain.window import SHARE
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import DeskError

@@ -9,9 +9,9 @@ from hotdesk.brain.loop import Loop
 from hotdesk.brain.models.seam import Reply, Request
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN
-from hotdesk.brain.room import request_tokens
 from hotdesk.brain.seam import Situation, Task
-from hotdesk.hands.kit import tools_of
+from hotdesk.brain.window import request_tokens
+from hotdesk.hands.tools import tools_of
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Tool
 

@@ -9,7 +9,7 @@ import pytest
 
 from hotdesk.brain.notes import FOUND, HEADING, MEMORY, NOTHING, Entry, Notes
 from hotdesk.errors import HostError
-from hotdesk.job import papers
+from hotdesk.job.record import papers
 
 
 def seeded() -> Notes:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hotdesk.brain.permits import allowed_tools, compile_scope, is_risky, needs_fresh
 from hotdesk.brief import Rule, Scope, parse_grant, parse_rule, parse_scope, rule_text, scope_json
-from hotdesk.brief.job import Job
-from hotdesk.door.policy import Policy
-from hotdesk.door.target import Target
+from hotdesk.brief.brief import Job
+from hotdesk.door.policy.policy import Policy
+from hotdesk.door.policy.target import Target
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
 

@@ -11,10 +11,10 @@ import pytest
 
 from hotdesk.brain.models.seam import Reply, Request, Results, Told
 from hotdesk.brain.planning import FINDINGS, PLAN, make_plan
-from hotdesk.brain.room import request_tokens
 from hotdesk.brain.seam import Task
+from hotdesk.brain.window import request_tokens
 from hotdesk.brief import Scope, parse_rule
-from hotdesk.brief.job import Deliverable, Job
+from hotdesk.brief.brief import Deliverable, Job
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step, to_json
 from hotdesk.tool import Call, Observation, Tool

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.audit import audit
-from hotdesk.brain.models.adversaries import find_adversary
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.seam import Task
 from hotdesk.brief import grant_text, rule_text
-from hotdesk.brief.reading import parse_job
-from hotdesk.door.scope import scope_of
-from hotdesk.hands.kit import tools_of
+from hotdesk.brief.load import parse_job
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.hands.tools import tools_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCRIPTED = sorted(path.parent.name for path in EXAMPLES.glob("*/brain.py"))

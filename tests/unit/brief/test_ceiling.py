@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hotdesk.brief.brief import Budget, Job
 from hotdesk.brief.ceiling import admits, admitted, beyond, within
-from hotdesk.brief.job import Budget, Job
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.load import parse_job
 from hotdesk.config import APPROVALS, Ceiling
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError
 
 LEAST = 'goal = "x"\n[[deliverables]]\npath = "a.xlsx"\n'

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hotdesk import config
-from hotdesk.brief.job import Job
+from hotdesk.brief.brief import Job
 from hotdesk.brief.keys import KEYS
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.load import parse_job
 from hotdesk.checks import find
 from hotdesk.config import CEILING
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 
 GUIDE = (Path(__file__).parents[3] / "docs/guide/brief.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)

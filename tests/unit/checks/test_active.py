@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, Wanted
 from hotdesk.checks import find
 from hotdesk.checks.active import ALWAYS, FAMILIES, LOOKED_FOR, ActiveCheck
-from hotdesk.checks.asked import checks_of
 from hotdesk.checks.inside.active_look import look
+from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.errors import BriefError
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief.job import Deliverable, Wanted
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.brief.load import parse_job
 from hotdesk.checks import CHECKS, find
 from hotdesk.checks.seam import Evidence
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError
 
 GUIDE = (Path(__file__).parents[3] / "docs/guide/checks.md").read_text()

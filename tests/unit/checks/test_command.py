@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.checks import find, runs
+from hotdesk.checks import execution, find
 from hotdesk.checks.command import CommandCheck
-from hotdesk.checks.runs import Run
+from hotdesk.checks.execution import Run
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
@@ -47,9 +47,9 @@ async def test_a_command_is_run_beside_the_file() -> None:
     ],
 )
 def test_how_it_ends_is_what_counts(run: Run, passes: bool) -> None:
-    assert CHECK.judge(runs.told({"command": run}, there=True)).passed is passes
-    assert not CHECK.judge(runs.told({"command": run}, there=False)).passed
-    assert not CHECK.judge(runs.told({"other": run}, there=True)).passed
+    assert CHECK.judge(execution.told({"command": run}, there=True)).passed is passes
+    assert not CHECK.judge(execution.told({"command": run}, there=False)).passed
+    assert not CHECK.judge(execution.told({"other": run}, there=True)).passed
 
 
 @pytest.mark.parametrize("expect", [{}, {"run": []}, {"run": "true"}, {"run": [1]}, {"run": ["true"], "shell": True}])

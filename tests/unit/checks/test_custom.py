@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.checks import find, runs
+from hotdesk.checks import execution, find
 from hotdesk.checks.custom import CustomCheck
-from hotdesk.checks.runs import Run
+from hotdesk.checks.execution import Run
 from hotdesk.checks.seam import Verdict
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -36,7 +36,7 @@ print(json.dumps({"faults": faults, "held": ["enough lines"], "values": {"lines"
 def judged(said: object, run: Run | None = None) -> Verdict:
     """Judge what a check said."""
     text = said if isinstance(said, str) else json.dumps(said)
-    return CHECK.judge(runs.told({"check": run or Run(0, text, "")}))
+    return CHECK.judge(execution.told({"check": run or Run(0, text, "")}))
 
 
 async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.checks import find, runs
+from hotdesk.checks import execution, find
 from hotdesk.checks.evidence import MOST_FAULTS
+from hotdesk.checks.execution import Run
 from hotdesk.checks.patch import PatchCheck, is_any
-from hotdesk.checks.runs import Run
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -143,7 +143,7 @@ RUN = st.builds(Run, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_size=9),
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(STEPS), RUN))
 def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
-    verdict = PatchCheck.expecting(EXPECT).judge(Evidence(runs.told(seen).told))
+    verdict = PatchCheck.expecting(EXPECT).judge(Evidence(execution.told(seen).told))
     assert not verdict.passed
     assert all(finding.isprintable() and len(finding) < 1500 for finding in verdict.findings)
 
@@ -151,5 +151,5 @@ def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
 def test_a_change_of_everything_is_no_long_story() -> None:
     listed = "".join(f":000000 100644 0 0 A\0after/tests/{each}.py\0" for each in range(5000))
     seen = {name: Run(0, "", "") for name in ("copies", "applies", "before", "after")}
-    verdict = PatchCheck("repo", ("true",)).judge(runs.told({**seen, "changed": Run(1, listed, "")}))
+    verdict = PatchCheck("repo", ("true",)).judge(execution.told({**seen, "changed": Run(1, listed, "")}))
     assert 0 < len(verdict.faults) <= MOST_FAULTS

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.checks import find, runs
+from hotdesk.checks import execution, find
+from hotdesk.checks.execution import Run
 from hotdesk.checks.program import ProgramCheck
-from hotdesk.checks.runs import Run
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -93,7 +93,7 @@ VALUE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a\x1b
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["exit_code", "stdout", "stderr", "trouble"]), VALUE), VALUE)
 def test_no_evidence_is_an_error(run: dict[str, Any], made: Any) -> None:
-    told = runs.told({"program": Run(0, "35", "")}, made={"out.txt": made}).told
+    told = execution.told({"program": Run(0, "35", "")}, made={"out.txt": made}).told
     other = json.dumps({"runs": {"program": run}, "made": {"out.txt": made}}).encode()
     for each in (other, told):
         verdict = ProgramCheck.expecting(EXPECT).judge(Evidence(each))

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.cli.approve import card, listing
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked
-from hotdesk.job.questions import Waiting, chosen
+from hotdesk.job.people.questions import Waiting, chosen
 
 ASKED = Asked(
     "i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET xn--80ak6aa92e.com/x", "GET", "xn--80ak6aa92e.com", "/x", 41.6,

@@ -21,12 +21,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hotdesk.brief.job import Budget
+from hotdesk.brief.brief import Budget
 from hotdesk.cli.board import Board, JsonLines, Limits
 from hotdesk.cli.board.area import lay
 from hotdesk.cli.board.cells import Look, cells, cut, visible, wrap
 from hotdesk.cli.board.state import State, words_of
-from hotdesk.drive.receipt import fold
 from hotdesk.event import (
     Acted,
     Alarm,
@@ -52,8 +51,9 @@ from hotdesk.event import (
     from_json,
     kinds,
 )
-from hotdesk.job import papers as papers_of
-from hotdesk.job.papers import Papers
+from hotdesk.job.record import papers as papers_of
+from hotdesk.job.record.papers import Papers
+from hotdesk.job.record.receipt import fold
 from hotdesk.plan import Plan, Step, to_json
 
 JOB, DESK = "i1", "i2"

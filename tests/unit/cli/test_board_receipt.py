@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hotdesk.cli.board import receipt_lines
-from hotdesk.drive.receipt import Receipt, Requests, fold_timed
 from hotdesk.event import (
     Acted,
     Alarm,
@@ -24,6 +23,7 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
+from hotdesk.job.record.receipt import Receipt, Requests, fold_timed
 
 JOB, DESK = "i1", "i2"
 

@@ -14,7 +14,7 @@ from tests.ledger import JOB, Ledger
 from hotdesk.cli import answer, approve, carry_out, decision
 from hotdesk.errors import BriefError
 from hotdesk.event import Decided
-from hotdesk.job import cases
+from hotdesk.job.record import decisions
 from hotdesk.plan import from_json
 
 OTHER = "i" + "c" * 20
@@ -65,8 +65,8 @@ def test_a_card_of_another_digest_is_no_card_and_can_only_be_refused(ledger: Led
     assert case is not None
     assert case.card is None
     with pytest.raises(BriefError, match="only be refused"):
-        cases.decided(case, "approved", "", "")
-    assert cases.decided(case, "refused", "", "").digest == "ab" * 32
+        decisions.decided(case, "approved", "", "")
+    assert decisions.decided(case, "refused", "", "").digest == "ab" * 32
 
 
 def test_a_question_is_not_approved_and_a_plan_not_answered(ledger: Ledger) -> None:

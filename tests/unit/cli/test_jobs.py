@@ -14,8 +14,8 @@ from hotdesk.cli import carry_out, jobs, show
 from hotdesk.cli.show_page import page
 from hotdesk.errors import BriefError
 from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
-from hotdesk.job.held import held
-from hotdesk.job.tale import Tale, tell
+from hotdesk.job.record.lock import held
+from hotdesk.job.record.summary import Tale, tell
 
 WAITS, PAUSED, KILLED = ("i" + letter * 20 for letter in "wpk")
 

@@ -19,7 +19,7 @@ import pytest
 from hotdesk.cli.board.cells import Look, cells
 from hotdesk.cli.prompt import Said, frame, invitation, open_terminal, understood
 from hotdesk.event import Pending
-from hotdesk.job.waiting import Card
+from hotdesk.job.people.wait import Card
 
 CARD = Card(
     "The worker wants to write.", {"host": "erp.test", "method": "POST"}, ("1. read", "2. send"), "please", "{}"
@@ -30,7 +30,7 @@ import json, os, sys, time
 import anyio
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.event import Pending
-from hotdesk.job.waiting import Card
+from hotdesk.job.people.wait import Card
 
 os.open(os.ttyname(0), os.O_RDWR)  # a session's first terminal becomes its own
 kind, seconds, cancelled_after = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])

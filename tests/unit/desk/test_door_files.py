@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 
 from hotdesk.desk import door_files
-from hotdesk.door import ca
+from hotdesk.door.http import ca
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n"
 FETCH = "import urllib.request as u, sys; print(u.urlopen(sys.argv[1], timeout=20).read())"

@@ -9,7 +9,8 @@ import hashlib
 import pytest
 
 from hotdesk.brief import Grant, Rule, Scope
-from hotdesk.door import canary, echo, framing
+from hotdesk.door import canary, echo
+from hotdesk.door.http import framing
 from hotdesk.errors import BriefError
 from hotdesk.keys.charter import grant_canary
 

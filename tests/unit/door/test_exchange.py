@@ -10,15 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from hotdesk.brief import parse_grant, parse_rule
-from hotdesk.door import framing, target
+from hotdesk.door.egress import Live, Way
 from hotdesk.door.exchange import Forward, Place
-from hotdesk.door.held import Held
-from hotdesk.door.policy import Policy
+from hotdesk.door.grant import Held
+from hotdesk.door.http import framing
+from hotdesk.door.http.upstream import Unreachable, Upstreams, is_metadata
+from hotdesk.door.http.wire import Wire
+from hotdesk.door.policy import target
+from hotdesk.door.policy.policy import Policy
+from hotdesk.door.policy.target import Authority
 from hotdesk.door.proxy import Caller
-from hotdesk.door.target import Authority
-from hotdesk.door.upstream import Unreachable, Upstreams, is_metadata
-from hotdesk.door.way import Live, Way
-from hotdesk.door.wire import Wire
 from hotdesk.event import Answered, Event, Exchange
 
 SECRET = b"a-secret-of-the-vault-0123456789"

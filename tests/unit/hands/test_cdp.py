@@ -19,7 +19,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Dial, Strange
 from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp, parse
 from hotdesk.hands.reader.chrome import Chrome
-from hotdesk.hands.reader.facts import Facts
+from hotdesk.hands.reader.untrusted import Facts
 
 Play: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

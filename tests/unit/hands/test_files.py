@@ -9,8 +9,8 @@ import pytest
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError
 from hotdesk.hands import files as module
+from hotdesk.hands.file_view import SHOWN, kind_of
 from hotdesk.hands.files import Files
-from hotdesk.hands.shown import SHOWN, kind_of
 from hotdesk.tool import Observation, Wrong
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.markdown import to_markdown
+from hotdesk.hands.reader.navigation import as_url
 from hotdesk.hands.reader.tabs import Interrupted, References, Tabs, file_name, place
-from hotdesk.hands.reader.travel import as_url
 from hotdesk.hands.reader.tree import cut, read_nodes, to_lines
+from hotdesk.hands.reader.untrusted import Facts
 
 
 def node(number: int, role: str, name: str = "", *children: int, **more: object) -> dict[str, object]:

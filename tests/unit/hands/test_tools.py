@@ -7,15 +7,15 @@ import json
 import pytest
 
 from hotdesk.desk.seam import Desk
-from hotdesk.hands.browser import Browser
+from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.files import Files
-from hotdesk.hands.look import Look
 from hotdesk.hands.packages import Packages
-from hotdesk.hands.screen import Screen
+from hotdesk.hands.screen.reader_client import LocalSeat
+from hotdesk.hands.screen.screen import Screen
 from hotdesk.hands.search import Search
-from hotdesk.hands.seat import LocalSeat
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
+from hotdesk.hands.vision import Look
 from hotdesk.tool import JSON_TYPES, Hand, Kind, Parameter, Tool
 
 WRONG: dict[Kind, object] = {

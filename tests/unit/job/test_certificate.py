@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGNER, claim, made, passed, stock, written
 
-from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, Wanted
 from hotdesk.checks.seam import Page, Verdict
-from hotdesk.checks.written import seen_of
+from hotdesk.checks.verdict_json import seen_of
 from hotdesk.cli.verify_page import page, short
 from hotdesk.config import Config
 from hotdesk.drive.certificate import CLAIM, DOMAIN, canonical, fits, read, sign
@@ -28,8 +28,8 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.local import LocalMachine, local_machine
-from hotdesk.job.verifying import Made
-from hotdesk.keys.certifying import certify
+from hotdesk.job.verify import Made
+from hotdesk.keys.certify import certify
 
 GOLDEN = Path(__file__).parents[2] / "golden/certificate-v2.json"
 FIRST = GOLDEN.with_name("certificate-v1.json")

@@ -11,8 +11,8 @@ import pytest
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.errors import HostError
-from hotdesk.job import papers
 from hotdesk.job.checkpoint import KEY, PIECE, Checkpoints
+from hotdesk.job.record import papers
 
 SECRET = b"nobody shall read this on disk"
 

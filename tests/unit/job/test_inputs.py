@@ -8,9 +8,9 @@ import pytest
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.identity import me
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive

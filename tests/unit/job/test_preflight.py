@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.job import Job
+from hotdesk.brief.brief import Job
 from hotdesk.errors import HostError
 from hotdesk.job.preflight import preflight
 from hotdesk.plan import Plan, Step

@@ -16,18 +16,18 @@ import pytest
 from tests.ledger import DESK, JOB, PLAN, Ledger, paused_job
 from tests.reported import reported_job, screen
 
-from hotdesk.drive.course import Cost
 from hotdesk.errors import BriefError
 from hotdesk.event import Forgotten, JobBegun, JobEnded, Kept, Planned, StepBegun, StepEnded, Summed, Thought
-from hotdesk.job import papers
-from hotdesk.job.out import Out
+from hotdesk.job.record import papers
+from hotdesk.job.record.progress import Cost
 from hotdesk.job.report import make, name_beside, write
-from hotdesk.job.report.gather import gather
+from hotdesk.job.report.collect import gather
 from hotdesk.job.report.markup import Markup, block, cut, tag
 from hotdesk.job.report.page import CSS, page
+from hotdesk.job.report.paper_text import failure_of, use_of
 from hotdesk.job.report.pictures import Album, screen_of, spread
-from hotdesk.job.report.reading import failure_of, use_of
 from hotdesk.job.report.summary import brain, price
+from hotdesk.job.results import Out
 from hotdesk.plan import Plan, Step, to_json
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.identity import me
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
-from hotdesk.drive.receipt import Receipt
 from hotdesk.event import Event, SentBack, StepBegun, Verified
-from hotdesk.job.line import ROUNDS
 from hotdesk.job.local import local_machine
+from hotdesk.job.record.receipt import Receipt
+from hotdesk.job.run import ROUNDS
 from hotdesk.plan import OURS
 from hotdesk.work import Order, work
 

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.event import ignore
-from hotdesk.hands.screen_tools import TOOLS
+from hotdesk.hands.screen.tools import TOOLS
 from hotdesk.hands.toolbox import Free, Toolbox
 from hotdesk.job.stage import StepStage
 from hotdesk.plan import Step

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hotdesk.event import Acted, Observed, StepBegun, Thought
-from hotdesk.job.past import Past
+from hotdesk.job.record.resume_state import Past
 from hotdesk.job.steps import Steps, told_lost
 from hotdesk.plan import Plan, Step
 

@@ -12,10 +12,10 @@ from tests.ledger import DESK, JOB, Ledger
 from tests.reported import reported_job, seen
 
 from hotdesk.event import Acted, Observed, StepBegun, StepEnded, TookOver
-from hotdesk.job import papers
+from hotdesk.job.record import papers
+from hotdesk.job.report.collect import gather
 from hotdesk.job.report.facts import Moment
-from hotdesk.job.report.gather import gather
-from hotdesk.job.report.reading import Output, Reading, output_of
+from hotdesk.job.report.paper_text import Output, Reading, output_of
 from hotdesk.job.report.story import Following, Story
 
 

@@ -18,12 +18,11 @@ from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.anthropic import Anthropic
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brain.models.seam import Model, Reply
-from hotdesk.brief.reading import parse_job
+from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Desk, DeskId
-from hotdesk.door.scope import scope_of
-from hotdesk.drive.receipt import Receipt
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.event import (
     Acted,
     Checkpointed,
@@ -39,9 +38,10 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.hands.reader import Told
-from hotdesk.hands.wheel import Wheel
+from hotdesk.hands.screen.takeover import Wheel
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.job.local import LocalMachine, local_machine
+from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import OURS, Plan, Step, to_json
 from hotdesk.tool import Call
 from hotdesk.work import Order, work

@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant, scope_json
 from hotdesk.ipc.frames import Messages, write
-from hotdesk.keys import teller
+from hotdesk.keys import token_command
 from hotdesk.keys.process import Keys
 from hotdesk.linux import private_files
 from hotdesk.vault import Basic, Command, Token, Totp, Vault, argv_value
@@ -56,9 +56,9 @@ def owner(tmp_path: Path) -> Iterator[socket.socket]:
 
 def answer(asked: socket.socket) -> None:
     """Be the teller: run what is asked for."""
-    while data := asked.recv(teller.MESSAGE):
+    while data := asked.recv(token_command.MESSAGE):
         told = json.loads(data)
-        asked.send(json.dumps({"n": told["n"], **teller.run(told["argv"])}).encode())
+        asked.send(json.dumps({"n": told["n"], **token_command.run(told["argv"])}).encode())
 
 
 def tried(owner: socket.socket, *grants: str) -> tuple[list[str], bytes]:

@@ -28,7 +28,7 @@ from pathlib import Path
 import uvloop
 from hotdesk.linux import syscalls as kernel
 from hotdesk.linux import bpf as calls, jail as cell
-from hotdesk.door import ca
+from hotdesk.door.http import ca
 
 root, uid, kind, port = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 authority, key = ca.new_authority("i1", ca.utc_now()), ca.new_key()
@@ -249,7 +249,7 @@ def test_the_door_speaks_tls_both_ways_from_its_cell(root: Path, loop: str) -> N
 
 NAMES = """
 from ipaddress import ip_network
-from hotdesk.door.resolve import Resolver, Unresolved, start_resolver
+from hotdesk.door.http.resolve import Resolver, Unresolved, start_resolver
 line, child = start_resolver(uid)
 enter()
 

@@ -9,7 +9,7 @@ from hotdesk.api.e2b.network import PRESETS, scope_for
 from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.serving import Serving
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.door.presets import preset_environment
+from hotdesk.door.policy.presets import preset_environment
 from hotdesk.host import Host
 
 

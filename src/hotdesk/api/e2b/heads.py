@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from hotdesk.door.framing import Body, Broken, Headers, Response, Version, end_to_end, framed, request_head
+from hotdesk.door.http.framing import Body, Broken, Headers, Response, Version, end_to_end, framed, request_head
 
 OURS = re.compile(rb"e2b-.*|x-api-key|x-access-token|expect|http2-settings|x-forwarded-.*|forwarded|x-real-ip")
 """Headers that are for this server, or that only it could say: no program inside hears them."""

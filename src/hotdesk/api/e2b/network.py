@@ -20,8 +20,8 @@ from hotdesk.api.serving import Serving
 from hotdesk.brief.data import ANY, Grant, Place, Rule, Scope
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.rules import check_rule
-from hotdesk.door.address import METADATA, SPECIAL
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.address import METADATA, SPECIAL
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import anyio.lowlevel
 from starlette.types import Receive, Send
 
 from hotdesk.api.e2b.heads import Inward, outward, switched
-from hotdesk.door.framing import LAST, BodyReader, Broken, Response, chunk, find_end, parse_response
+from hotdesk.door.http.framing import LAST, BodyReader, Broken, Response, chunk, find_end, parse_response
 from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10

@@ -27,7 +27,7 @@ from hotdesk.api.front import Aim, name_of, own_names
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.serving import Serving
 from hotdesk.desk.room.room import GATE
-from hotdesk.door.framing import Broken
+from hotdesk.door.http.framing import Broken
 from hotdesk.errors import DeskError, DeskGone, HotdeskError
 
 TOKEN = "e2b-traffic-access-token"  # noqa: S105 - a header's name

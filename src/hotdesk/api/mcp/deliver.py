@@ -12,11 +12,11 @@ from pathlib import PurePosixPath
 import anyio
 
 from hotdesk.api.mcp.results import Answer
-from hotdesk.brief.job import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, Wanted
 from hotdesk.checks import find
-from hotdesk.checks.asked import checks_of
+from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check
-from hotdesk.checks.written import Seen
+from hotdesk.checks.verdict_json import Seen
 from hotdesk.desk.seam import Desk, Spec, new_id
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.keep import Drive
@@ -24,7 +24,7 @@ from hotdesk.drive.names import check_name
 from hotdesk.errors import HostError, ImageError
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
-from hotdesk.job.verifying import Place, judged
+from hotdesk.job.verify import Place, judged
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of
 
 LARGEST = 64 << 20

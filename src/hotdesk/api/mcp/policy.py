@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hotdesk.api.serving import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.desk.seam import Spec
-from hotdesk.door.presets import preset_environment
+from hotdesk.door.policy.presets import preset_environment
 
 IDLE = 900.0
 """Seconds without a word after which a session, or its desk, is over."""

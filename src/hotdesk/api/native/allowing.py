@@ -18,7 +18,7 @@ from hotdesk.api.native.shapes import JobName, Model
 from hotdesk.brief.rules import parse_rule, rule_text
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError
-from hotdesk.job.tale import Tale
+from hotdesk.job.record.summary import Tale
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=documented(409))
 

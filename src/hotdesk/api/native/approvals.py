@@ -15,11 +15,11 @@ from hotdesk.api.native.shapes import After, Limit, Model, Page, clean, paged
 from hotdesk.brief.names import registrable
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked as Question
-from hotdesk.job import questions
-from hotdesk.job.cases import PLANS, Answer, Case, case_of, decided, require_first
-from hotdesk.job.draft import as_draft, from_draft
-from hotdesk.job.tale import Tale
-from hotdesk.job.waiting import WORDS
+from hotdesk.job.people import questions
+from hotdesk.job.people.draft import as_draft, from_draft
+from hotdesk.job.people.wait import WORDS
+from hotdesk.job.record.decisions import PLANS, Answer, Case, case_of, decided, require_first
+from hotdesk.job.record.summary import Tale
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], responses=documented(409))
 LONGEST = 64 << 10

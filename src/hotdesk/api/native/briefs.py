@@ -14,14 +14,14 @@ from hotdesk.api.native.images import require_template
 from hotdesk.api.native.problems import Problem
 from hotdesk.api.native.reaching import require_public
 from hotdesk.api.native.templates import Template
+from hotdesk.brief.brief import Job
 from hotdesk.brief.ceiling import admitted
-from hotdesk.brief.job import Job
-from hotdesk.brief.reading import FILES, parse_job
+from hotdesk.brief.load import FILES, parse_job
 from hotdesk.brief.reserved import OPERATOR_ONLY
 from hotdesk.brief.value import Form
 from hotdesk.checks import find
-from hotdesk.checks.asked import checks_of
-from hotdesk.door.scope import scope_of
+from hotdesk.checks.required import checks_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.names import check_name
 
 LEFT = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")

@@ -20,7 +20,7 @@ from hotdesk.api.native.shapes import Model
 from hotdesk.api.web.content import kind_of
 from hotdesk.config import MIB
 from hotdesk.job import report
-from hotdesk.job.cases import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, journal_of
 
 router = APIRouter(prefix="/content", tags=["content"], responses=documented(409))
 LARGEST = 16 * MIB

@@ -24,7 +24,7 @@ from hotdesk.config import GIB, parse_size
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
-from hotdesk.door.scope import scope_of
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import DeskGone
 from hotdesk.host import owner_path
 

@@ -23,10 +23,10 @@ from hotdesk.api.native.shapes import JobName, Model
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted
-from hotdesk.job.cases import journal_of
+from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.summary import Tale
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.story import desk_of
-from hotdesk.job.tale import Tale
 
 router = APIRouter(tags=["events"], responses=documented())
 LOOK, BEAT = 0.25, 15.0

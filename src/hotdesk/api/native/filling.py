@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hotdesk.api.native.problems import Problem
 from hotdesk.api.native.reaching import require_public
 from hotdesk.brief.data import Rule
-from hotdesk.door.scope import rules_of
+from hotdesk.door.policy.scope import rules_of
 from hotdesk.errors import BriefError
 
 HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")

@@ -18,8 +18,8 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import HotdeskError
-from hotdesk.job.cases import JOBS
-from hotdesk.job.held import is_held
+from hotdesk.job.record.decisions import JOBS
+from hotdesk.job.record.lock import is_held
 
 router = APIRouter(prefix="/fleet", tags=["fleet"], responses=documented())
 LIVE = ("running", "waiting", "starting")

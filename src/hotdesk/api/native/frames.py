@@ -10,10 +10,10 @@ from hotdesk.api.native.problems import Problem
 from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted, Observed
-from hotdesk.job.cases import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.report.paper_text import Reading
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.pictures import screen_of
-from hotdesk.job.report.reading import Reading
 
 WIDTH = 1280
 

@@ -17,8 +17,8 @@ from hotdesk.api.tenants import Tenants
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
 from hotdesk.errors import HotdeskError
-from hotdesk.job.cases import JOBS
-from hotdesk.job.held import is_held
+from hotdesk.job.record.decisions import JOBS
+from hotdesk.job.record.lock import is_held
 
 router = APIRouter(tags=["server"])
 TEXT: dict[int | str, dict[str, Any]] = {

@@ -28,14 +28,14 @@ from hotdesk.api.native.templates import Filled, Template
 from hotdesk.api.native.told import JobLine, JobShown, line, unborn, whole, whole_unborn
 from hotdesk.api.native.uploads import UploadId
 from hotdesk.api.orders import folder_of
+from hotdesk.brief.brief import Job, Models
 from hotdesk.brief.ceiling import admitted
-from hotdesk.brief.job import Job, Models
 from hotdesk.brief.value import Form
 from hotdesk.desk.seam import new_id
-from hotdesk.job.cases import JOBS, journal_of
-from hotdesk.job.forgetting import forget
-from hotdesk.job.held import is_held
-from hotdesk.job.tale import Tale, tell
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.forget import forget
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
 KEY_SHAPE = re.compile(r"[!-~]+")

@@ -18,8 +18,8 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
 from hotdesk.event import Asked as Question
-from hotdesk.job.cases import journal_of
-from hotdesk.job.tale import Tale
+from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.summary import Tale
 
 router = APIRouter(tags=["journal"], responses=documented())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))

@@ -11,8 +11,8 @@ import anyio
 from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import JobBegun
-from hotdesk.job.cases import journal_of
-from hotdesk.job.tale import LINE, Tale
+from hotdesk.job.record.decisions import journal_of
+from hotdesk.job.record.summary import LINE, Tale
 
 LATELY = 10_000_000_000
 """Nanoseconds within which a commit is surely seen."""

@@ -18,7 +18,7 @@ from hotdesk.api.native.requested import Jobs
 from hotdesk.api.native.viewers import Viewers
 from hotdesk.api.serving import Serving
 from hotdesk.api.tenants import Tenant, Tenants
-from hotdesk.job.cases import journal_of
+from hotdesk.job.record.decisions import journal_of
 
 Offer = Callable[[str, bytes, str, bool], str]
 """Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""

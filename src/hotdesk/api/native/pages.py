@@ -11,13 +11,13 @@ from starlette.responses import Response
 from hotdesk.api.native.problems import Problem
 from hotdesk.api.native.shapes import Model, clean
 from hotdesk.api.web.content import kind_of
-from hotdesk.checks.written import Picture
+from hotdesk.checks.verdict_json import Picture
 from hotdesk.config import Config
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.journal import read
 from hotdesk.event import Verified
-from hotdesk.job.cases import JOBS, journal_of
-from hotdesk.job.report.reading import Reading
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.report.paper_text import Reading
 
 MOST_PAGES = 100
 WIDTH = 1280

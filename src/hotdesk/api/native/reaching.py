@@ -9,8 +9,8 @@ from ipaddress import ip_network
 
 from hotdesk.brief.data import Rule
 from hotdesk.brief.rules import rule_text
-from hotdesk.door.address import METADATA, SPECIAL
-from hotdesk.door.presets import PRESETS, preset, read_machine
+from hotdesk.door.policy.address import METADATA, SPECIAL
+from hotdesk.door.policy.presets import PRESETS, preset, read_machine
 from hotdesk.errors import BriefError
 
 

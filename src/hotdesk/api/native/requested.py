@@ -14,10 +14,10 @@ import anyio
 
 from hotdesk.api.orders import ORDERS, folder_of
 from hotdesk.api.starter import Starter
-from hotdesk.brief.job import Deliverable, Size
+from hotdesk.brief.brief import Deliverable, Size
 from hotdesk.config import Config
 from hotdesk.errors import printable
-from hotdesk.job.verifying import most_at_once
+from hotdesk.job.verify import most_at_once
 from hotdesk.linux import private_files
 
 BRIEF = "brief"

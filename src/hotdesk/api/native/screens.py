@@ -20,7 +20,7 @@ from hotdesk.api.native.shapes import DeskName, Model
 from hotdesk.api.native.viewers import new_name
 from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
-from hotdesk.hands.far import Far
+from hotdesk.hands.screen.remote_screen import Far
 from hotdesk.linux.sockets import receive, send
 
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))

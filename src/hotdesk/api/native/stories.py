@@ -16,11 +16,11 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.remembered import Remembered
 from hotdesk.api.native.shapes import JobName, Model, clean
 from hotdesk.checks.seam import Fault
-from hotdesk.job.cases import JOBS, journal_of
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.summary import Tale
 from hotdesk.job.report.facts import Act, Attempted, Moment
-from hotdesk.job.report.reading import Reading, decoded, output_of
+from hotdesk.job.report.paper_text import Reading, decoded, output_of
 from hotdesk.job.report.story import Following, Story
-from hotdesk.job.tale import Tale
 
 router = APIRouter(tags=["jobs"], responses=documented())
 PIECE = 500

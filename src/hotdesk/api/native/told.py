@@ -10,14 +10,14 @@ from pydantic import Field
 from hotdesk.api.native.asking import Asked
 from hotdesk.api.native.requested import Request, last_words
 from hotdesk.api.native.shapes import Model, clean
-from hotdesk.drive.course import Taken
 from hotdesk.errors import HotdeskError
 from hotdesk.event import JobBurnt, Kept
-from hotdesk.job import papers
-from hotdesk.job.cases import JOBS, journal_of
-from hotdesk.job.draft import as_draft
-from hotdesk.job.held import is_held
-from hotdesk.job.tale import Tale, tell
+from hotdesk.job.people.draft import as_draft
+from hotdesk.job.record import papers
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.progress import Taken
+from hotdesk.job.record.summary import Tale, tell
 
 NOT_ASKED = "could not be asked"
 """What is said of a model that did not answer: `brain.models.line`."""

@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.web.content import Content, content_name, content_origin
 from hotdesk.errors import HostError
-from hotdesk.hands import novnc
 from hotdesk.hands import page as viewer
+from hotdesk.hands.page import novnc
 
 TYPES = {
     ".html": "text/html; charset=utf-8",

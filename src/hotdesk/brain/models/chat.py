@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from hotdesk.brain.models import chat_form
+from hotdesk.brain.models import chat_wire
+from hotdesk.brain.models.client import Line, Patience
 from hotdesk.brain.models.driver import Driver
-from hotdesk.brain.models.line import Line, Patience
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.seam import Reply, Request
-from hotdesk.brain.room import LEAST_REPLY, fixed_tokens, request_tokens
+from hotdesk.brain.window import LEAST_REPLY, fixed_tokens, request_tokens
 from hotdesk.errors import BriefError, printable
 
 WINDOW = 16_000
@@ -51,7 +51,7 @@ class Chat(Driver):
         variable = VARIABLE if key or key_for(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
         line = Line(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
-        super().__init__(model, window or window_set(), prices, chat_form, line)
+        super().__init__(model, window or window_set(), prices, chat_wire, line)
 
     async def ask(self, request: Request) -> Reply:
         """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""

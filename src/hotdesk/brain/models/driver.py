@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from hotdesk.brain.models.line import Events, Line
+from hotdesk.brain.models.client import Events, Line
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.seam import Reply, Request
 

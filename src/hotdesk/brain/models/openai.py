@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotdesk.brain.models import openai_form
+from hotdesk.brain.models import openai_wire
+from hotdesk.brain.models.client import Line, Patience
 from hotdesk.brain.models.driver import Driver
-from hotdesk.brain.models.line import Line, Patience
 from hotdesk.brain.models.prices import Prices
 
 WINDOW = 272_000
@@ -32,7 +32,7 @@ class OpenAI(Driver):
         """Where a URL or key is not given, the library finds its own."""
         options = {"base_url": base_url, "api_key": key}
         line = Line(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options)
-        super().__init__(model, window, prices, openai_form, line)
+        super().__init__(model, window, prices, openai_wire, line)
 
     async def begin(self, client: Any, told: dict[str, Any]) -> Any:
         """Begin a stream of a response."""

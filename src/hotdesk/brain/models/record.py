@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hotdesk.brain.models.codec import Kinds, item_from_json, item_to_json, reply_from_json, reply_to_json, taken
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Item, Model, Reply, Request
-from hotdesk.brain.models.written import Kinds, item_from_json, item_to_json, reply_from_json, reply_to_json, taken
 from hotdesk.errors import ModelError, printable
 
 LINE: Kinds = {"request": (dict,), "reply": (dict,), "error": (str,)}

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Self
 
+from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import LONGEST, MOST_FAULTS, MOST_PAGES, look, unreadable
+from hotdesk.checks.pages.document import Told, read_told
 from hotdesk.checks.pages.layout import Layout
 from hotdesk.checks.pages.parts import Parts, pictures
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import Reading
-from hotdesk.checks.pages.told import Told, read_told
 from hotdesk.checks.pages.wanted import Wanted
 from hotdesk.checks.seam import Evidence, Fault, Page, Value, Verdict
-from hotdesk.checks.span import many
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from hotdesk.checks.pages.document import Box, Frame, Leaf, Line, Told
 from hotdesk.checks.pages.pixels import EDGES, FEWEST, touched
-from hotdesk.checks.pages.told import Box, Frame, Leaf, Line, Told
 from hotdesk.checks.pages.wanted import Wanted
 from hotdesk.checks.seam import Fault, Page
 from hotdesk.errors import printable

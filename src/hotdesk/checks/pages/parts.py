@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hotdesk.checks.pages.document import Chart, Leaf, Told
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.told import Chart, Leaf, Told
 from hotdesk.checks.pages.wanted import Wanted
 from hotdesk.checks.seam import Fault
 

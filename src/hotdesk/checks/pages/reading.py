@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from hotdesk.checks.pages.document import Box, Leaf, Link, Told
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.told import Box, Leaf, Link, Told
 from hotdesk.checks.pages.wanted import Wanted
 from hotdesk.checks.seam import Fault
 from hotdesk.errors import printable

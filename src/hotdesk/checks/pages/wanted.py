@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from hotdesk.checks.span import Span, read_span
+from hotdesk.checks.count_range import Span, read_span
 from hotdesk.errors import BriefError, printable
 
 MOST = 100_000

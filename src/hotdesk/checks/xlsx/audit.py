@@ -12,7 +12,7 @@ from hotdesk.checks.xlsx.cover import Cover
 from hotdesk.checks.xlsx.faults import fault, said
 from hotdesk.checks.xlsx.formula import parse
 from hotdesk.checks.xlsx.place import Area
-from hotdesk.checks.xlsx.told import Book, Cell, Sheet
+from hotdesk.checks.xlsx.workbook import Book, Cell, Sheet
 
 At = tuple[int, int]
 NUMBER = "a number"

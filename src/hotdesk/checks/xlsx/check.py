@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from hotdesk.brief.job import placed
+from hotdesk.brief.brief import placed
 from hotdesk.checks import active
+from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import MOST_FAULTS, look, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
-from hotdesk.checks.span import many
 from hotdesk.checks.xlsx import audit, sources, values
 from hotdesk.checks.xlsx.expect import Expected, read_expected
 from hotdesk.checks.xlsx.faults import fault, said, short
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.table import Table
-from hotdesk.checks.xlsx.told import Book, Shown, read_book
+from hotdesk.checks.xlsx.workbook import Book, Shown, read_book
 from hotdesk.desk.seam import Desk
 
 SECONDS = 120.0

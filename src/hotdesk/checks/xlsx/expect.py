@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hotdesk.checks.span import Span, read_span
+from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.errors import BriefError, printable

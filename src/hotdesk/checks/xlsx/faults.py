@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.xlsx.told import Cell, Shown
+from hotdesk.checks.xlsx.workbook import Cell, Shown
 from hotdesk.errors import printable
 
 LONGEST = 160

@@ -9,8 +9,8 @@ from hotdesk.checks.xlsx.expect import Expected, Mutate, Reconcile
 from hotdesk.checks.xlsx.faults import fault, said
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.table import Table
-from hotdesk.checks.xlsx.told import Book, Like, Mutation, Shown, Sum
 from hotdesk.checks.xlsx.values import same
+from hotdesk.checks.xlsx.workbook import Book, Like, Mutation, Shown, Sum
 
 KINDS = {
     "charts": "charts",

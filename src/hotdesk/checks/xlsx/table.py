@@ -12,7 +12,7 @@ from hotdesk.checks.xlsx.colour import is_colour
 from hotdesk.checks.xlsx.expect import CENT, Coloured, Expected
 from hotdesk.checks.xlsx.faults import fault, said
 from hotdesk.checks.xlsx.place import letters
-from hotdesk.checks.xlsx.told import Cell, Sheet
+from hotdesk.checks.xlsx.workbook import Cell, Sheet
 
 MOST_ROWS = 200_000
 

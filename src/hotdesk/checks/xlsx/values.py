@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.faults import fault, said, saved
 from hotdesk.checks.xlsx.place import Area
-from hotdesk.checks.xlsx.told import Book, Cell, Sheet, Shown
+from hotdesk.checks.xlsx.workbook import Book, Cell, Sheet, Shown
 
 CIRCLES = ("Err:522", "Err:523")
 """What LibreOffice shows where a formula needs its own result."""

@@ -8,8 +8,8 @@ from typing import TypeAlias
 from hotdesk.cli.board.cells import Line, Look, Span, cells, cut
 from hotdesk.cli.board.state import State
 from hotdesk.cli.board.words import KINDS, how_to_answer, target
-from hotdesk.drive.course import Stand, Taken
-from hotdesk.job.amounts import clock, lasting, money, plural, size, tokens
+from hotdesk.job.format import clock, lasting, money, plural, size, tokens
+from hotdesk.job.record.progress import Stand, Taken
 
 WIDEST = 120
 """Columns: what is far apart is not read together."""

@@ -15,7 +15,7 @@ from hotdesk.cli.board.area import lay
 from hotdesk.cli.board.cells import Line, Look, visible
 from hotdesk.cli.board.state import Limits, State
 from hotdesk.event import Event, Exchange, StepBegun
-from hotdesk.job.papers import Papers
+from hotdesk.job.record.papers import Papers
 from hotdesk.plan import OURS
 
 OFTEN = 0.1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.course import Share, Taken
-from hotdesk.drive.receipt import Receipt, Requests
 from hotdesk.errors import printable
 from hotdesk.event import Certified, Kept
-from hotdesk.job.amounts import lasting, money, plural, size
+from hotdesk.job.format import lasting, money, plural, size
+from hotdesk.job.record.progress import Share, Taken
+from hotdesk.job.record.receipt import Receipt, Requests
 
 MOST = 20
 """Lines of one kind of request: a desk may try any number of hosts."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from hotdesk.brief.job import Budget
-from hotdesk.drive.course import Course
+from hotdesk.brief.brief import Budget
 from hotdesk.errors import HostError
 from hotdesk.event import (
     Acted,
@@ -27,8 +26,9 @@ from hotdesk.event import (
     Thought,
     Used,
 )
-from hotdesk.job.papers import Papers
-from hotdesk.job.waiting import Waiting
+from hotdesk.job.people.wait import Waiting
+from hotdesk.job.record.papers import Papers
+from hotdesk.job.record.progress import Course
 
 LONGEST = 2000
 """Characters of a thought that are looked at."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TextIO
 
-from hotdesk.drive.course import step_dict
-from hotdesk.drive.receipt import Receipt
 from hotdesk.event import Event, as_dict
+from hotdesk.job.record.progress import step_dict
+from hotdesk.job.record.receipt import Receipt
 
 
 class JsonLines:

@@ -34,7 +34,7 @@ from hotdesk.event import (
     TookOver,
     Verified,
 )
-from hotdesk.job.amounts import lasting, plural
+from hotdesk.job.format import lasting, plural
 from hotdesk.plan import OURS
 
 LONGEST = 2000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hotdesk.errors import HostError
 from hotdesk.hands.page.bundle import bundle
-from hotdesk.hands.web import File
+from hotdesk.hands.page.server import File
 
 SCRIPT = "text/javascript; charset=utf-8"
 OWN = {

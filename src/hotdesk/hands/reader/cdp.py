@@ -14,8 +14,8 @@ import anyio
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
-from hotdesk.hands.reader.facts import Facts
-from hotdesk.hands.reader.web import WebSocket, find_path
+from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.websocket import WebSocket, find_path
 
 T = TypeVar("T")
 Hear: TypeAlias = Callable[[str, str, Facts], None]

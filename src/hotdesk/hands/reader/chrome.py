@@ -9,7 +9,7 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import Dial, Strange, Told, acts, looks, travel
+from hotdesk.hands.reader import Dial, Strange, Told, actions, navigation, observe
 from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp, within
 from hotdesk.hands.reader.page import Page
 from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tab, Tabs
@@ -184,19 +184,19 @@ class Chrome(Connection):
 
     async def goto(self, url: str, wait: str = "load", timeout: float = 30.0) -> Told:
         """Go to a page, and wait until it has loaded so far."""
-        return await self.use(lambda page: travel.go(page, url, wait, timeout), timeout)
+        return await self.use(lambda page: navigation.go(page, url, wait, timeout), timeout)
 
     async def back(self, timeout: float = 30.0) -> Told:
         """Go back in the tab's history."""
-        return await self.use(lambda page: travel.go_by(page, -1, timeout), timeout)
+        return await self.use(lambda page: navigation.go_by(page, -1, timeout), timeout)
 
     async def forward(self, timeout: float = 30.0) -> Told:
         """Go forward in the tab's history."""
-        return await self.use(lambda page: travel.go_by(page, 1, timeout), timeout)
+        return await self.use(lambda page: navigation.go_by(page, 1, timeout), timeout)
 
     async def reload(self, timeout: float = 30.0) -> Told:
         """Load the page again."""
-        return await self.use(lambda page: travel.reload(page, timeout), timeout)
+        return await self.use(lambda page: navigation.reload(page, timeout), timeout)
 
     async def tabs(self) -> Told:
         """List the tabs."""
@@ -214,7 +214,7 @@ class Chrome(Connection):
             await self.look_around(page.cdp)
             self.known.current = told.text("targetId", 100)
             new = Page(page.cdp, await self.current(page.cdp))
-            return await travel.go(new, url, "load", timeout) if url != "about:blank" else {}
+            return await navigation.go(new, url, "load", timeout) if url != "about:blank" else {}
 
         return await self.use(act, timeout)
 
@@ -246,55 +246,55 @@ class Chrome(Connection):
 
     async def read(self, start: int = 0, most: int = SHOW) -> Told:
         """Give the page as markdown, a part of it."""
-        return await self.use(lambda page: looks.read(page, start, most))
+        return await self.use(lambda page: observe.read(page, start, most))
 
     async def snapshot(self, start: int = 0, most: int = SHOW) -> Told:
         """Give the page as a tree with references, a part of it."""
-        return await self.use(lambda page: looks.snapshot(page, start, most))
+        return await self.use(lambda page: observe.snapshot(page, start, most))
 
     async def click(self, ref: str, button: str = "left", count: int = 1) -> Told:
         """Click an element."""
-        return await self.use(lambda page: acts.click(page, ref, button, count))
+        return await self.use(lambda page: actions.click(page, ref, button, count))
 
     async def fill(self, ref: str, text: str) -> Told:
         """Have a field hold a text."""
-        return await self.use(lambda page: acts.fill(page, ref, text))
+        return await self.use(lambda page: actions.fill(page, ref, text))
 
     async def select(self, ref: str, values: list[str]) -> Told:
         """Choose options of a list."""
-        return await self.use(lambda page: acts.select(page, ref, values))
+        return await self.use(lambda page: actions.select(page, ref, values))
 
     async def upload(self, ref: str, paths: list[str]) -> Told:
         """Give files of the desk to a page."""
-        return await self.use(lambda page: acts.upload(page, ref, paths))
+        return await self.use(lambda page: actions.upload(page, ref, paths))
 
     async def press(self, keys: list[str]) -> Told:
         """Press keys, one after another."""
-        return await self.use(lambda page: acts.press(page, keys))
+        return await self.use(lambda page: actions.press(page, keys))
 
     async def insert(self, text: str) -> Told:
         """Type a text where the focus is."""
-        return await self.use(lambda page: acts.insert(page, text))
+        return await self.use(lambda page: actions.insert(page, text))
 
     async def hover(self, ref: str) -> Told:
         """Point at an element."""
-        return await self.use(lambda page: acts.hover(page, ref))
+        return await self.use(lambda page: actions.hover(page, ref))
 
     async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> Told:
         """Scroll an element into view, or the page by so many screens."""
-        return await self.use(lambda page: acts.scroll(page, ref, down, right))
+        return await self.use(lambda page: actions.scroll(page, ref, down, right))
 
     async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> Told:
         """Take a picture."""
-        return await self.use(lambda page: looks.screenshot(page, full, ref, form, quality))
+        return await self.use(lambda page: observe.screenshot(page, full, ref, form, quality))
 
     async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> Told:
         """Give what an expression is in the page."""
-        return await self.use(lambda page: looks.evaluate(page, expression, most, timeout), timeout)
+        return await self.use(lambda page: observe.evaluate(page, expression, most, timeout), timeout)
 
     async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> Told:
         """Wait until something is so: `text`, `text_gone`, `ref`, `url`, `load` or `idle`."""
-        return await self.use(lambda page: looks.wait_for(page, what, value, timeout), timeout)
+        return await self.use(lambda page: observe.wait_for(page, what, value, timeout), timeout)
 
     async def downloads(self) -> Told:
         """List the downloads."""

@@ -15,7 +15,7 @@ import anyio
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, Told, pixels
-from hotdesk.hands.reader.line import MOST_BYTES, Line
+from hotdesk.hands.reader.connection import MOST_BYTES, Line
 from hotdesk.hands.reader.rfb import key, pointer, request
 
 SIZE = (1280, 800)

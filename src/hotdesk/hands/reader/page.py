@@ -6,8 +6,8 @@ import time
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, Refused
-from hotdesk.hands.reader.facts import Facts
 from hotdesk.hands.reader.tabs import Tab, stale
+from hotdesk.hands.reader.untrusted import Facts
 
 HELD = "hotdesk"
 """Names what our scripts keep alive in a page, until it is let go."""

@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass, field
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader.facts import Facts
+from hotdesk.hands.reader.untrusted import Facts
 
 MOST_TABS = 64
 MOST_DOWNLOADS = 200

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hotdesk.hands.reader import Strange
-from hotdesk.hands.reader.facts import Facts, clip
+from hotdesk.hands.reader.untrusted import Facts, clip
 
 DEEPEST = 300
 """Levels of a tree that are told."""

@@ -7,6 +7,6 @@ encoded here; `page.py` puts it together; `writing.py` writes it where results g
 There is no script in it, and nothing in it is fetched from anywhere.
 """
 
-from hotdesk.job.report.writing import make as make
-from hotdesk.job.report.writing import name_beside as name_beside
-from hotdesk.job.report.writing import write as write
+from hotdesk.job.report.write import make as make
+from hotdesk.job.report.write import name_beside as name_beside
+from hotdesk.job.report.write import write as write

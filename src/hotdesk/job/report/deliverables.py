@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.written import Seen
-from hotdesk.job.amounts import size
+from hotdesk.checks.verdict_json import Seen
+from hotdesk.job.format import size
 from hotdesk.job.report.facts import Delivered, Looked, Report
 from hotdesk.job.report.markup import Child, Markup, is_near, joined, said, tag
 from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hotdesk.drive.course import Cost
-from hotdesk.job.amounts import lasting, plural
+from hotdesk.job.format import lasting, plural
+from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import Report
 from hotdesk.job.report.markup import Child, Markup, joined, said, tag
 from hotdesk.job.report.parts import section, table

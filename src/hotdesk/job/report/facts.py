@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.written import Seen
+from hotdesk.checks.verdict_json import Seen
 from hotdesk.event import Alarm, Answered, Asked, Certified, Exchange, Kept, Verified
+from hotdesk.job.record.summary import State, Tale
 from hotdesk.job.report.pictures import Shown
-from hotdesk.job.tale import State, Tale
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 

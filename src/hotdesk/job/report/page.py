@@ -7,13 +7,13 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from hotdesk.job.report.ashes import about, receipt
 from hotdesk.job.report.deliverables import deliverables
-from hotdesk.job.report.door_part import door
 from hotdesk.job.report.effort import effort
 from hotdesk.job.report.facts import Report
 from hotdesk.job.report.markup import Markup, tag
-from hotdesk.job.report.plan_part import plan
+from hotdesk.job.report.network import door
+from hotdesk.job.report.plan import plan
+from hotdesk.job.report.receipt import about, receipt
 from hotdesk.job.report.summary import header
 from hotdesk.job.report.timeline import timeline
 

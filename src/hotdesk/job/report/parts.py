@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
+from hotdesk.job.people.wait import clock
 from hotdesk.job.report.facts import Tone
 from hotdesk.job.report.markup import Child, Markup, joined, tag
 from hotdesk.job.report.pictures import Shown
-from hotdesk.job.waiting import clock
 
 SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✕", "wait": "•", "plain": "·"}
 """No colour is the only sign of anything."""

@@ -26,9 +26,9 @@ from hotdesk.event import (
     Verified,
 )
 from hotdesk.job.report.facts import Act, Attempted, Moment
-from hotdesk.job.report.moments import moment_of
+from hotdesk.job.report.paper_text import Reading, failure_of, one_line, output_of, use_of
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
-from hotdesk.job.report.reading import Reading, failure_of, one_line, output_of, use_of
+from hotdesk.job.report.timeline_entries import moment_of
 from hotdesk.plan import OURS
 
 

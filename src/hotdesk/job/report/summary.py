@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from hotdesk.drive.course import Cost
-from hotdesk.job.amounts import lasting, money, plural
+from hotdesk.job.format import lasting, money, plural
+from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import Report, Tone
 from hotdesk.job.report.markup import Markup, joined, said, tag
+from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
-from hotdesk.job.report.reading import one_line
 
 TONES: dict[str, Tone] = {
     "done": "good", "failed": "bad", "broken": "bad", "killed": "bad", "paused": "wait", "waiting": "wait",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hotdesk.job.amounts import lasting, plural
+from hotdesk.job.format import lasting, plural
 from hotdesk.job.report.deliverables import faults
 from hotdesk.job.report.facts import Act, Attempted, Moment, Report, Tone
 from hotdesk.job.report.markup import Markup, block, joined, said, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
-from hotdesk.job.report.plan_part import STANDS
+from hotdesk.job.report.plan import STANDS
 
 OUTCOMES: dict[str, Tone] = {"done": "good", "failed": "bad", "": "wait"}
 MOST_ACTS, MOST_FAILED = 1000, 12

@@ -10,8 +10,8 @@ from tests.providers.anthropic import anthropic_server, computer, redacted, text
 from tests.providers.server import Body
 
 from hotdesk.brain.models.anthropic import Anthropic
-from hotdesk.brain.models.anthropic_form import body
-from hotdesk.brain.models.line import Patience
+from hotdesk.brain.models.anthropic_wire import body
+from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.seam import Reply, Request, Results, Told
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Tool

@@ -9,8 +9,8 @@ from tests.providers.chat import chat_server, text, thinking, tool
 from tests.providers.server import Trouble
 
 from hotdesk.brain.models.chat import Chat
-from hotdesk.brain.models.chat_form import extend_call, gather, reply
-from hotdesk.brain.models.line import Cut, Events, Patience
+from hotdesk.brain.models.chat_wire import extend_call, gather, reply
+from hotdesk.brain.models.client import Cut, Events, Patience
 from hotdesk.brain.models.seam import Request, Results, Told
 from hotdesk.errors import BriefError, ModelError
 from hotdesk.tool import Observation, Tool

@@ -18,7 +18,7 @@ from tests.providers.openai import text as openai_text
 from tests.providers.server import Trouble
 
 from hotdesk.brain.models import allowed
-from hotdesk.brain.models.line import Patience
+from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.names import find, parts
 from hotdesk.brain.models.seam import Request, Told
 from hotdesk.errors import BriefError, ModelError

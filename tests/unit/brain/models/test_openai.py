@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.providers.openai import computer, openai_server, text, thinking, tool
 
-from hotdesk.brain.models.line import Patience
+from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.openai import OpenAI
-from hotdesk.brain.models.openai_form import BLANK, body
+from hotdesk.brain.models.openai_wire import BLANK, body
 from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told
 from hotdesk.errors import ModelError
 from hotdesk.tool import Observation, Tool

@@ -13,10 +13,10 @@ from PIL import ImageDraw
 from tests.unit.checks.pages.made import HEIGHT, SOURCE, WIDTH, drawn, judged, line, only, picture, told
 
 from hotdesk.checks import find
+from hotdesk.checks.pages.document import Box, Leaf, Line, Told
 from hotdesk.checks.pages.layout import MOST_COMPARED, Layout
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import leads_to
-from hotdesk.checks.pages.told import Box, Leaf, Line, Told
 from hotdesk.checks.pages.wanted import Wanted
 from hotdesk.checks.seam import Evidence, Page
 from hotdesk.errors import BriefError

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.checks.pages.made import chart, frame, judged, line, only, told
 
 from hotdesk.checks import find
+from hotdesk.checks.pages.document import Box, Frame, Leaf, Line, Told
 from hotdesk.checks.pages.layout import MOST_SOUGHT, Layout, Seeking
-from hotdesk.checks.pages.told import Box, Frame, Leaf, Line, Told
 from hotdesk.checks.pages.wanted import Wanted
 
 TEXT = "Growth in every region of the world"

@@ -18,7 +18,7 @@ from hotdesk.desk.image.normalise import FILES
 from hotdesk.desk.keeper import capture
 from hotdesk.desk.room import identity
 from hotdesk.desk.wall.container import bundle
-from hotdesk.door import ca
+from hotdesk.door.http import ca
 from hotdesk.errors import BriefError, ImageError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")

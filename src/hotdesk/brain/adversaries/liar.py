@@ -1,0 +1,50 @@
+"""A brain that claims success. No verdict may follow from what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from hotdesk.brain.adversaries.adversary import Turned
+from hotdesk.brain.models.script_play import FREE
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import Reply, Request, Results, Told
+from hotdesk.tool import Call
+
+CLAIM = "All of it is done, and I have checked it twice: every result is there, right and complete."
+LEAVES = re.compile(r"^- Must leave: (.+)$", re.MULTILINE)
+"""How a worker is told what its step must leave."""
+NOTHING = "\n"
+WRITERS: dict[str, Callable[[str], dict[str, object]]] = {
+    "file_create": lambda path: {"path": path, "content": NOTHING, "overwrite": True},
+    "run": lambda path: {"argv": ["sh", "-c", 'mkdir -p "$(dirname "$1")" && echo > "$1"', "sh", path]},
+    "exact_write": lambda path: {"path": path, "data": "Cg=="},
+}
+"""Tools that write a file, and how each is told to write nothing."""
+
+
+class Liar(Turned):
+    """Uses nothing and says that it is done; the empty-handed one leaves files with nothing in them first."""
+
+    def __init__(self, script: ScriptedModel | None = None, *, leaves: bool = False) -> None:
+        super().__init__(script)
+        self.leaves = leaves
+        self.name = "adversary liar-empty" if leaves else "adversary liar"
+
+    async def ask(self, request: Request) -> Reply:
+        """Claim success."""
+        if self.leaves and not any(isinstance(item, Results) for item in request.history):
+            calls = [Call(f"leave-{place}", *write) for place, write in enumerate(empties(request), 1)]
+            if calls:
+                return Reply(calls=tuple(calls), stop="calls", usage=FREE, model=self.name)
+        claim = Call("claim", "finish", {"summary": CLAIM})
+        return Reply(text=CLAIM, calls=(claim,), stop="calls", usage=FREE, model=self.name)
+
+
+def empties(request: Request) -> list[tuple[str, dict[str, object]]]:
+    """Give the calls that leave a file with nothing in it for each that the step must leave."""
+    told = next((item.text for item in request.history if isinstance(item, Told)), "")
+    offered = {tool.name for tool in request.tools}
+    writer = next((name for name in WRITERS if name in offered), None)
+    paths = [path for line in LEAVES.findall(told) for path in line.split(", ")]
+    return [(writer, WRITERS[writer](path)) for path in paths] if writer else []

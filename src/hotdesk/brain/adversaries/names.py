@@ -1,0 +1,29 @@
+"""Brains that mean no good, or can do no better: shipped, so that anybody can try what a desk holds.
+
+At a desk without a wall `hijacked` does to this machine what it does: it is for desks with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hotdesk.brain.adversaries.clumsy import Clumsy
+from hotdesk.brain.adversaries.hijacked import Hijacked
+from hotdesk.brain.adversaries.liar import Liar
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.errors import BriefError, printable
+
+Adversary = Hijacked | Liar | Clumsy
+ADVERSARIES: dict[str, Callable[[ScriptedModel | None], Adversary]] = {
+    "hijacked": Hijacked,
+    "liar": Liar,
+    "liar-empty": lambda script: Liar(script, leaves=True),
+    "clumsy": Clumsy,
+}
+
+
+def find_adversary(name: str, script: ScriptedModel | None = None) -> Adversary:
+    """Give an adversary; with a script it hides behind that script's plan."""
+    if name not in ADVERSARIES:
+        raise BriefError(f"there is no adversary {printable(name[:80])!r}; there are {', '.join(ADVERSARIES)}")
+    return ADVERSARIES[name](script)

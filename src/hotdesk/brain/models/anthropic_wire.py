@@ -1,0 +1,251 @@
+"""Anthropic's Messages: a request as its body, a stream of events as a reply. Pure."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from hotdesk.brain.models.client import Cut, Events
+from hotdesk.brain.models.seam import Reply, Request, Stop, Usage
+from hotdesk.brain.models.turns import (
+    COMPUTER,
+    NOTHING,
+    Spoken,
+    Turn,
+    arguments,
+    is_own,
+    named,
+    native_uses,
+    parsed,
+    turns,
+    words,
+)
+from hotdesk.tool import Call, Observation, Tool
+
+DIALECT = "anthropic"
+TOOLSET = "computer_toolset_20260801"
+CACHED = {"type": "ephemeral"}
+LAST = 2
+"""Turns of ours at the end that are marked to be kept: this one, and the one the last request ended with."""
+STOPS: dict[str, Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "pause_turn": "end",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+BUDGETED = re.compile(r"claude-(opus|sonnet|haiku)-(4-5|4-1|4-0|4|3-7)(-\d{8})?")
+"""Models that do not decide themselves how much to think."""
+LEAST_BUDGET = 1024
+
+
+def body(request: Request, model: str, name: str) -> dict[str, Any]:
+    """Write a request."""
+    spoken = turns(request.history)
+    told: dict[str, Any] = {
+        "model": model,
+        "max_tokens": request.tokens,
+        "messages": messages(spoken, name, request.screen is not None),
+        **thinking(request, model, spoken, name),
+    }
+    if request.system:
+        told["system"] = [{"type": "text", "text": request.system, "cache_control": CACHED}]
+    if tools := declared(request):
+        told["tools"] = tools
+    return {**told, **request.extra.get(DIALECT, {})}
+
+
+def declared(request: Request) -> list[dict[str, Any]]:
+    """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
+    tools = [tool_of(each) for each in request.tools]
+    if request.screen is not None:
+        tools.append({"type": TOOLSET})
+    if tools:
+        tools[-1]["cache_control"] = CACHED
+    return tools
+
+
+def tool_of(tool: Tool) -> dict[str, Any]:
+    """Declare a tool."""
+    return {"name": tool.name, "description": tool.what, "input_schema": tool.schema()}
+
+
+def thinking(request: Request, model: str, spoken: list[Spoken], name: str) -> dict[str, Any]:
+    """Say how much to think: as much as the model likes, or half of the reply where it must be told."""
+    if not request.think:
+        return {}
+    if not BUDGETED.fullmatch(model):
+        return {"thinking": {"type": "adaptive", "display": "summarized"}}
+    last = spoken[-1]
+    begun = isinstance(last, Turn) and not is_own(
+        last, DIALECT, name, request.screen is not None
+    )  # it would have to begin with a thought
+    budget = max(LEAST_BUDGET, request.tokens // 2)
+    return {} if begun or budget >= request.tokens else {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
+    """Write the turns; ours that follow each other are one message, results first."""
+    written: list[dict[str, Any]] = []
+    for each in spoken:
+        if not isinstance(each, Turn):
+            add(written, "user", [text(each.text)])
+        elif is_own(each, DIALECT, name, screen):
+            add(written, "assistant", list(each.reply.native))
+            add(written, "user", [block for pair in each.seen for block in result(*pair, pair[0].id)])
+        else:
+            add(written, "assistant", foreign(each))
+            add(written, "user", foreign_results(each))
+    ours = [message for message in written if message["role"] == "user"]
+    for message in ours[-LAST:]:
+        message["content"][-1] = message["content"][-1] | {"cache_control": CACHED}
+    return written
+
+
+def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]]) -> None:
+    """Add to the last message, if it is of the same role."""
+    if not content:
+        return
+    if written and written[-1]["role"] == role:
+        written[-1]["content"] += content
+    else:
+        written.append({"role": role, "content": content})
+
+
+def foreign(turn: Turn) -> list[dict[str, Any]]:
+    """Write what another model said: its words, and its calls of our tools."""
+    names = named(turn)
+    said = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
+    uses = [
+        {"type": "tool_use", "id": names[call.id], "name": call.tool, "input": arguments(call)}
+        for call in turn.reply.calls
+        if call.tool != COMPUTER
+    ]
+    return [*said, *uses] or [text(NOTHING)]
+
+
+def foreign_results(turn: Turn) -> list[dict[str, Any]]:
+    """Write what came of another model's calls; of its native ones the picture."""
+    names = named(turn)
+    written = [
+        block for call, seen in turn.seen if call.tool != COMPUTER for block in result(call, seen, names[call.id])
+    ]
+    pictures = [picture(seen) for call, seen in turn.seen if call.tool == COMPUTER and seen.image]
+    return [*written, *pictures]
+
+
+def result(call: Call, seen: Observation, name: str) -> list[dict[str, Any]]:
+    """Write what came of a call."""
+    content = [text(each) for each in words(seen)]
+    if seen.image:
+        content.append(picture(seen))
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": name, "content": content}
+    if not seen.ok:
+        block["is_error"] = True
+    if call.tool == COMPUTER:
+        block["toolset_name"] = COMPUTER
+    return [block]
+
+
+def text(said: str) -> dict[str, Any]:
+    """Write a text; an empty one would be refused."""
+    return {"type": "text", "text": said if said.strip() else NOTHING}
+
+
+def picture(seen: Observation) -> dict[str, Any]:
+    """Write a picture."""
+    data = base64.b64encode(seen.image).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": seen.media, "data": data}}
+
+
+async def gather(events: Events) -> dict[str, Any]:
+    """Put a message together from a stream; `Cut` where its end is missing."""
+    message: dict[str, Any] = {}
+    inputs: dict[int, str] = {}
+    async for event in events:
+        match event["type"]:
+            case "message_start":
+                message = {**event["message"], "content": []}
+            case "content_block_start":
+                message["content"].append(dict(event["content_block"]))
+            case "content_block_delta":
+                extend(message["content"], event["index"], event["delta"], inputs)
+            case "message_delta":
+                message |= {key: value for key, value in event["delta"].items() if value is not None}
+                message["usage"] |= {key: value for key, value in event["usage"].items() if value is not None}
+            case "message_stop":
+                return {**message, "inputs": inputs}
+    raise Cut("its answer broke off")
+
+
+def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inputs: dict[int, str]) -> None:
+    """Add a piece to its block."""
+    block = content[index]
+    match delta["type"]:
+        case "text_delta":
+            block["text"] += delta["text"]
+        case "thinking_delta":
+            block["thinking"] += delta["thinking"]
+        case "signature_delta":
+            block["signature"] = delta["signature"]
+        case "input_json_delta":
+            inputs[index] = inputs.get(index, "") + delta["partial_json"]
+        case "citations_delta":
+            block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+
+
+def reply(message: dict[str, Any], name: str) -> Reply:
+    """Read a message."""
+    native, calls = read_blocks(message)
+    stop = STOPS.get(str(message.get("stop_reason")), "end")
+    return Reply(
+        text="".join(block["text"] for block in native if block["type"] == "text"),
+        thought="\n".join(block["thinking"] for block in native if block["type"] == "thinking" and block["thinking"]),
+        calls=tuple(calls),
+        stop="calls" if calls and stop == "end" else stop,
+        usage=usage(message["usage"]),
+        model=name,
+        dialect=DIALECT,
+        native=tuple(native),
+    )
+
+
+def read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Call]]:
+    """Give the blocks that can go back, and the calls among them; what its length cut off is left out."""
+    native: list[dict[str, Any]] = []
+    calls: list[Call] = []
+    cut = STOPS.get(str(message.get("stop_reason"))) == "length"
+    for index, block in enumerate(message["content"]):
+        given = parsed(message["inputs"][index]) if index in message["inputs"] else block.get("input", {})
+        if cut and block["type"] == "tool_use" and not isinstance(given, dict):
+            continue
+        if (block["type"] == "thinking" and not block.get("signature")) or (
+            block["type"] == "text" and not block["text"]
+        ):
+            continue
+        if block["type"] == "tool_use":
+            block["input"] = given if isinstance(given, dict) else {}
+            calls.append(call(block, given))
+        native.append(block)
+    return native, calls
+
+
+def call(block: dict[str, Any], given: object) -> Call:
+    """Read a use of a tool; of a member of the native set as an action."""
+    if block.get("toolset_name") != COMPUTER:
+        return Call(block["id"], block["name"], given)
+    action = {**block["input"], "action": block["name"]}
+    return Call(block["id"], COMPUTER, {"vendor": DIALECT, "actions": [action]})
+
+
+def usage(told: dict[str, Any]) -> Usage:
+    """Read what it cost."""
+    return Usage(
+        input=told.get("input_tokens") or 0,
+        output=told.get("output_tokens") or 0,
+        cached=told.get("cache_read_input_tokens") or 0,
+        stored=told.get("cache_creation_input_tokens") or 0,
+    )

@@ -1,0 +1,190 @@
+"""Chat completions, as Ollama, vLLM and llama.cpp speak them: a request as its body, a stream as a reply. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hotdesk.brain.models.client import Cut, Events
+from hotdesk.brain.models.seam import Reply, Request, Stop, Usage
+from hotdesk.brain.models.turns import (
+    COMPUTER,
+    NOTHING,
+    Spoken,
+    Turn,
+    arguments,
+    data_url,
+    is_own,
+    named,
+    native_uses,
+    parsed,
+    turns,
+    words,
+)
+from hotdesk.tool import Call, Observation, Tool
+
+DIALECT = "chat"
+THOUGHTS = ("reasoning_content", "reasoning")
+"""What servers call thinking; it goes back under the name it came by."""
+STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
+MOST_CALLS = 100
+
+
+def body(request: Request, model: str, name: str) -> dict[str, Any]:
+    """Write a request."""
+    first = [{"role": "system", "content": request.system}] if request.system else []
+    told: dict[str, Any] = {
+        "model": model,
+        "messages": [*first, *messages(turns(request.history), name)],
+        "max_tokens": request.tokens,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        told["tools"] = [tool_of(each) for each in request.tools]
+    return {**told, **request.extra.get(DIALECT, {})}
+
+
+def tool_of(tool: Tool) -> dict[str, Any]:
+    """Declare a tool."""
+    told = {"name": tool.name, "description": tool.what, "parameters": tool.schema()}
+    return {"type": "function", "function": told}
+
+
+def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
+    """Write the turns."""
+    written: list[dict[str, Any]] = []
+    for each in spoken:
+        if not isinstance(each, Turn):
+            written.append({"role": "user", "content": each.text})
+            continue
+        own = is_own(each, DIALECT, name, screen=False)
+        names = {call.id: call.id for call, _ in each.seen} if own else named(each)
+        written += each.reply.native if own else [foreign(each, names)]
+        written += results(each, names)
+    return written
+
+
+def foreign(turn: Turn, names: dict[str, str]) -> dict[str, Any]:
+    """Write what another model said."""
+    plain = [call for call in turn.reply.calls if call.tool != COMPUTER]
+    said = "\n".join(each for each in (turn.reply.text, *native_uses(turn)) if each.strip())
+    uses = [use(names[call.id], call.tool, json.dumps(arguments(call), ensure_ascii=False)) for call in plain]
+    told: dict[str, Any] = {"role": "assistant", "content": said or ("" if uses else NOTHING)}
+    return told | ({"tool_calls": uses} if uses else {})
+
+
+def use(name: str, tool: str, given: str) -> dict[str, Any]:
+    """Write a call."""
+    return {"id": name, "type": "function", "function": {"name": tool, "arguments": given}}
+
+
+def results(turn: Turn, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Write what came of a turn's calls; a tool may give no picture here, so these follow."""
+    written: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": names[call.id], "content": "\n".join(words(seen, told=False)) or NOTHING}
+        for call, seen in turn.seen
+        if call.tool != COMPUTER
+    ]
+    pictures = [part for call, seen in turn.seen if seen.image for part in picture(call, seen)]
+    return [*written, *([{"role": "user", "content": pictures}] if pictures else [])]
+
+
+def picture(call: Call, seen: Observation) -> list[dict[str, Any]]:
+    """Write a picture, and where it is from."""
+    return [
+        {"type": "text", "text": f"The picture that {call.tool} gave:"},
+        {"type": "image_url", "image_url": {"url": data_url(seen)}},
+    ]
+
+
+async def gather(events: Events) -> dict[str, Any]:
+    """Put a message together from a stream; `Cut` where its end is missing."""
+    said: dict[str, Any] = {"content": "", "calls": [], "stop": None, "usage": {}}
+    async for event in events:
+        said["usage"] = event.get("usage") or said["usage"]
+        for choice in event.get("choices") or []:
+            extend(said, choice.get("delta") or {})
+            said["stop"] = choice.get("finish_reason") or said["stop"]
+    if said["stop"] is None:
+        raise Cut("its answer broke off")
+    return said
+
+
+def extend(said: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add a piece."""
+    for key in ("content", "refusal", *THOUGHTS):
+        if isinstance(delta.get(key), str):
+            said[key] = said.get(key, "") + delta[key]
+    for piece in delta.get("tool_calls") or []:
+        extend_call(said["calls"], piece)
+
+
+def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
+    """Add a piece to its call: by its index where there is one, else to the last unless it names another."""
+    function = piece.get("function") or {}
+    index = piece.get("index")
+    if index is None:
+        index = len(calls) if piece.get("id") or not calls else len(calls) - 1
+    if not 0 <= index < MOST_CALLS:
+        return
+    while len(calls) <= index:
+        calls.append({"id": "", "name": "", "arguments": ""})
+    calls[index]["id"] = piece.get("id") or calls[index]["id"]
+    calls[index]["name"] += function.get("name") or ""
+    calls[index]["arguments"] += function.get("arguments") or ""
+
+
+def reply(said: dict[str, Any], name: str) -> Reply:
+    """Read a message."""
+    cut = said["stop"] == "length"
+    told = [each for each in named_apart(said["calls"]) if each["name"] and not (cut and is_broken(each))]
+    calls = tuple(Call(each["id"], each["name"], parsed(each["arguments"])) for each in told)
+    stop = "refused" if said.get("refusal") else STOPS.get(said["stop"], "calls" if calls else "end")
+    return Reply(
+        text=said["content"] or said.get("refusal", ""),
+        thought=next((said[key] for key in THOUGHTS if said.get(key)), ""),
+        calls=calls,
+        stop=stop,
+        usage=usage(said["usage"]),
+        model=name,
+        dialect=DIALECT,
+        native=(native(said, told),),
+    )
+
+
+def native(said: dict[str, Any], told: list[dict[str, str]]) -> dict[str, Any]:
+    """Give the message as it goes back: arguments that are no object would be refused, and go back inside one."""
+    message: dict[str, Any] = {"role": "assistant", "content": said["content"] or ("" if told else NOTHING)}
+    message |= {key: said[key] for key in THOUGHTS if said.get(key)}
+    if told:
+        message["tool_calls"] = [use(each["id"], each["name"], mended(each["arguments"])) for each in told]
+    return message
+
+
+def mended(given: str) -> str:
+    """Give arguments as an object."""
+    if not given.strip():
+        return "{}"
+    return given if isinstance(parsed(given), dict) else json.dumps({"arguments": given}, ensure_ascii=False)
+
+
+def is_broken(each: dict[str, str]) -> bool:
+    """Say whether a call's arguments are no object."""
+    return not isinstance(parsed(each["arguments"]), dict)
+
+
+def named_apart(calls: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Give every call a name of its own, where the server gave none or one twice."""
+    seen: set[str] = set()
+    for number, each in enumerate(calls):
+        if not each["id"] or each["id"] in seen:
+            each["id"] = f"call_{number}_{len(seen)}"
+        seen.add(each["id"])
+    return calls
+
+
+def usage(told: dict[str, Any]) -> Usage:
+    """Read what it cost; their input counts what was cached, ours does not."""
+    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    read = max(0, (told.get("prompt_tokens") or 0) - cached)
+    return Usage(input=read, output=told.get("completion_tokens") or 0, cached=cached)

@@ -1,0 +1,237 @@
+"""OpenAI's Responses: a request as its body, a stream of events as a reply. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from hotdesk.brain.models.client import PASSING, Cut, Events, Failed
+from hotdesk.brain.models.seam import Reply, Request, Stop, Usage
+from hotdesk.brain.models.turns import (
+    COMPUTER,
+    NOTHING,
+    Spoken,
+    Turn,
+    arguments,
+    data_url,
+    is_own,
+    named,
+    native_uses,
+    parsed,
+    turns,
+    words,
+)
+from hotdesk.tool import Call, Observation, Tool
+
+DIALECT = "openai"
+SEALED = "reasoning.encrypted_content"
+THOUGHTLESS = re.compile(r"(gpt-[34]|chatgpt).*")
+"""Models that do not reason, and refuse to be asked to."""
+BLANK = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+"""One black pixel, for an answer that must have a picture where there never was one."""
+
+
+def body(request: Request, model: str, name: str) -> dict[str, Any]:
+    """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
+    told: dict[str, Any] = {
+        "model": model,
+        "instructions": request.system,
+        "input": items(turns(request.history), name, request.screen is not None),
+        "max_output_tokens": request.tokens,
+        "store": False,
+    }
+    if request.cache:
+        told["prompt_cache_key"] = request.cache[:64]
+    if not THOUGHTLESS.fullmatch(model):
+        told["include"] = [SEALED]
+        told["reasoning"] = {"summary": "auto"} if request.think else {"effort": "low"}
+    if tools := declared(request):
+        told["tools"] = tools
+        told["parallel_tool_calls"] = True
+    return {**told, **request.extra.get(DIALECT, {})}
+
+
+def declared(request: Request) -> list[dict[str, Any]]:
+    """Declare the tools, and the native one where there is a screen."""
+    native = [{"type": COMPUTER}] if request.screen is not None else []
+    return [*(tool_of(each) for each in request.tools), *native]
+
+
+def tool_of(tool: Tool) -> dict[str, Any]:
+    """Declare a tool; not strict, which would make every parameter required."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.what,
+        "parameters": tool.schema(),
+        "strict": False,
+    }
+
+
+def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
+    """Write the turns."""
+    written: list[dict[str, Any]] = []
+    shown = BLANK
+    for each in spoken:
+        if not isinstance(each, Turn):
+            written.append(ours(text(each.text)))
+        elif is_own(each, DIALECT, name, screen) and not is_unacknowledged(each):
+            written += each.reply.native
+            written += results(each, {call.id: call.id for call, _ in each.seen}, shown)
+        else:
+            written += foreign(each)
+        pictures = (
+            [seen for call, seen in each.seen if seen.image and call.tool == COMPUTER] if isinstance(each, Turn) else []
+        )
+        shown = data_url(pictures[-1]) if pictures else shown
+    return written
+
+
+def is_unacknowledged(turn: Turn) -> bool:
+    """Say whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
+    return any(checks(call) and not seen.ok for call, seen in turn.seen)
+
+
+def checks(call: Call) -> list[dict[str, Any]]:
+    """Give the safety checks that a use of the native tool raised."""
+    given = call.arguments
+    return list(given.get("checks", [])) if call.tool == COMPUTER and isinstance(given, dict) else []
+
+
+def results(turn: Turn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
+    """Write what came of a turn's calls; what the native tool says beside its picture follows in words."""
+    written: list[dict[str, Any]] = []
+    said: list[dict[str, Any]] = []
+    for call, seen in turn.seen:
+        if call.tool == COMPUTER:
+            written.append(screenshot(call, seen, shown))
+            said += [text(f"The computer answered: {each}") for each in words(seen, told=False) if each != NOTHING]
+        else:
+            written.append(output(seen, names[call.id]))
+    return [*written, *([ours(*said)] if said else [])]
+
+
+def screenshot(call: Call, seen: Observation, shown: str) -> dict[str, Any]:
+    """Answer a use of the native tool: always with a picture, the last there was where there is none."""
+    picture = {"type": "computer_screenshot", "image_url": data_url(seen) if seen.image else shown}
+    told = {"type": "computer_call_output", "call_id": call.id, "output": picture}
+    return told | ({"acknowledged_safety_checks": raised} if (raised := checks(call)) else {})
+
+
+def output(seen: Observation, name: str) -> dict[str, Any]:
+    """Answer a call."""
+    said = words(seen, told=False)
+    told: Any = "\n".join(said)
+    if seen.image:
+        told = [*(text(each) for each in said), picture(seen)]
+    return {"type": "function_call_output", "call_id": name, "output": told}
+
+
+def foreign(turn: Turn) -> list[dict[str, Any]]:
+    """Write what another model said, and what came of it."""
+    names = named(turn)
+    plain = [(call, seen) for call, seen in turn.seen if call.tool != COMPUTER]
+    said = [each for each in (turn.reply.text, *native_uses(turn)) if each.strip()]
+    written: list[dict[str, Any]] = []
+    if said or not plain:
+        written.append({"role": "assistant", "content": "\n".join(said) or NOTHING})
+    for call, _ in plain:
+        given = json.dumps(arguments(call), ensure_ascii=False)
+        written.append({"type": "function_call", "call_id": names[call.id], "name": call.tool, "arguments": given})
+    written += [output(seen, names[call.id]) for call, seen in plain]
+    pictures = [picture(seen) for call, seen in turn.seen if call.tool == COMPUTER and seen.image]
+    return [*written, *([ours(*pictures)] if pictures else [])]
+
+
+def ours(*parts: dict[str, Any]) -> dict[str, Any]:
+    """Say something."""
+    return {"role": "user", "content": list(parts)}
+
+
+def text(said: str) -> dict[str, Any]:
+    """Write a text."""
+    return {"type": "input_text", "text": said}
+
+
+def picture(seen: Observation) -> dict[str, Any]:
+    """Write a picture."""
+    return {"type": "input_image", "image_url": data_url(seen), "detail": "auto"}
+
+
+async def gather(events: Events) -> dict[str, Any]:
+    """Put a response together from a stream: its items as each was done, sealed reasoning and all."""
+    done: dict[int, dict[str, Any]] = {}
+    async for event in events:
+        match event["type"]:
+            case "response.output_item.done":
+                done[event["output_index"]] = event["item"]
+            case "error":
+                raise failure(event)
+            case "response.failed":
+                raise failure(event["response"].get("error") or {})
+            case "response.completed" | "response.incomplete":
+                return {**event["response"], "output": [done[index] for index in sorted(done)]}
+    raise Cut("its answer broke off")
+
+
+def failure(error: dict[str, Any]) -> Exception:
+    """Say that there will be no answer; one that may come the next time is cut."""
+    why = f"{error.get('code')}: {error.get('message')}"
+    return Cut(f"it stopped amid its answer: {why}") if error.get("code") in PASSING else Failed(why)
+
+
+def reply(response: dict[str, Any], name: str) -> Reply:
+    """Read a response."""
+    native = whole(response["output"])
+    calls = tuple(call(item) for item in native if item["type"] in ("function_call", "computer_call"))
+    parts = [part for item in native if item["type"] == "message" for part in item["content"]]
+    refusals = [part["refusal"] for part in parts if part["type"] == "refusal"]
+    return Reply(
+        text="".join(part["text"] for part in parts if part["type"] == "output_text") or "".join(refusals),
+        thought="\n".join(part["text"] for item in native if item["type"] == "reasoning" for part in item["summary"]),
+        calls=calls,
+        stop=stopped(response, bool(calls), bool(refusals)),
+        usage=usage(response.get("usage") or {}),
+        model=name,
+        dialect=DIALECT,
+        native=tuple(native),
+    )
+
+
+def whole(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what its length cut off, and thoughts that nothing followed: they could not go back."""
+    kept = [item for item in output if item.get("status") != "incomplete" or item["type"] == "message"]
+    while kept and kept[-1]["type"] == "reasoning":
+        kept.pop()
+    return kept
+
+
+def stopped(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
+    """Say why a response ends."""
+    reason = (response.get("incomplete_details") or {}).get("reason")
+    if refused or reason == "content_filter":
+        return "refused"
+    if response.get("status") == "incomplete":
+        return "length"
+    return "calls" if calls else "end"
+
+
+def call(item: dict[str, Any]) -> Call:
+    """Read a call; of the native tool its actions, and the safety checks it raised."""
+    if item["type"] == "function_call":
+        return Call(item["call_id"], item["name"], parsed(item["arguments"]))
+    actions = item.get("actions") or ([item["action"]] if item.get("action") else [])
+    raised = item.get("pending_safety_checks") or []
+    given = {"vendor": DIALECT, "actions": actions} | ({"checks": raised} if raised else {})
+    return Call(item["call_id"], COMPUTER, given)
+
+
+def usage(told: dict[str, Any]) -> Usage:
+    """Read what it cost; their input counts what was cached and stored, ours does not."""
+    details = told.get("input_tokens_details") or {}
+    cached, stored = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+    read = max(0, (told.get("input_tokens") or 0) - cached - stored)
+    return Usage(input=read, output=told.get("output_tokens") or 0, cached=cached, stored=stored)

@@ -1,0 +1,56 @@
+"""Where a brief lets its job go, and as whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.brief.fields import listed
+from hotdesk.brief.keys import example
+from hotdesk.brief.value import Value
+from hotdesk.brief.wire import MOST_GRANTS, MOST_NAMES, MOST_RULES
+from hotdesk.errors import BriefError
+
+Told: TypeAlias = str | Mapping[str, object]
+MakeScope: TypeAlias = Callable[[Iterable[Told], Iterable[Told], Mapping[str, str]], Scope]
+"""Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
+
+
+def read_scope(brief: Value, make_scope: MakeScope) -> Scope:
+    """Read where the job may go; a brief that says nothing of it reaches nothing."""
+    rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
+    listed(rules, "egress", MOST_RULES, "lines or tables", (str, dict))
+    listed(grants, "grants", MOST_GRANTS, "lines or tables", (str, dict))
+    leads = list(names.held.values()) if isinstance(names.held, dict) else [None]
+    if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
+        raise names.wrong(f"names is no table of at most {MOST_NAMES}; write {example(names, 'names')}")
+    if not rules.held and not grants.held and not names.held:
+        return CLOSED
+    try:
+        return make_scope(rules.held, grants.held, names.held)
+    except BriefError as e:
+        raise culprit(rules, grants, names, make_scope).wrong(str(e)) from None
+
+
+def culprit(rules: Value, grants: Value, names: Value, make_scope: MakeScope) -> Value:
+    """Give what a scope fails by: the first that fails by itself."""
+    for rule in rules.each():
+        if fails(make_scope, [rule.held], [], {}):
+            return rule
+    for name, lead in names.held.items():
+        if fails(make_scope, [], [], {name: lead}):
+            return names.get(name)
+    for grant in grants.each():
+        if fails(make_scope, rules.held, [grant.held], {}):
+            return grant
+    return rules
+
+
+def fails(make_scope: MakeScope, rules: list[Told], grants: list[Told], names: dict[str, str]) -> bool:
+    """Say whether a scope cannot be made of these."""
+    try:
+        make_scope(rules, grants, names)
+    except BriefError:
+        return True
+    return False

@@ -1,0 +1,159 @@
+"""Briefs as people write them: TOML, JSON, Python. The same fields, the same checks, the same meaning.
+
+goal = "Compare the invoices with the orders."
+inputs = ["invoices"]
+egress = ["GET https://erp.example.test/orders/*"]
+grants = ["erp-token@erp.example.test bearer"]
+
+[[deliverables]]
+path = "report.xlsx"
+expect = {rows = 5}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+
+from hotdesk.brief import deliverables, limits
+from hotdesk.brief.access import MakeScope, read_scope
+from hotdesk.brief.brief import Job
+from hotdesk.brief.keys import KEYS, example
+from hotdesk.brief.lines import json_lines, toml_lines
+from hotdesk.brief.reserved import refuse_reserved
+from hotdesk.brief.value import Form, Value, plain
+from hotdesk.brief.wire import canonical_json
+from hotdesk.errors import BriefError, printable
+
+FILES = ("brief.toml", "brief.json")
+LARGEST = 1 << 20
+"""Bytes of the largest brief."""
+TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
+
+
+def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Job:
+    """Read the brief at a path, or in a folder; whatever is unknown or cannot be meant is refused.
+
+    `operator`: whether whoever runs this machine wrote it, or answers for it. Others may say less: `OPERATOR_ONLY`.
+    """
+    file = find_brief(path)
+    try:
+        with file.open("rb") as source:
+            data = source.read(LARGEST + 1)
+    except OSError as e:
+        raise BriefError(f"the brief {printable(str(file))} cannot be read: {e.strerror}; name it or its folder") from e
+    form: Form = "json" if file.suffix == ".json" else "toml"
+    try:
+        return parse_job(data, file.absolute().parent, make_scope, form, operator=operator)
+    except ValueError as e:
+        raise BriefError(f"{printable(str(file))}{e}") from None
+
+
+def find_brief(path: Path) -> Path:
+    """Give the file that is the brief."""
+    if not path.is_dir():
+        return path
+    found = [path / name for name in FILES if (path / name).exists()]
+    if len(found) > 1:
+        raise BriefError(f"{printable(str(path))} has both {' and '.join(FILES)}; name the one that is meant")
+    return found[0] if found else path / FILES[0]
+
+
+def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "toml", *, operator: bool = True) -> Job:
+    """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
+    if len(data) > LARGEST:
+        raise ValueError(f": it is larger than {LARGEST >> 20} MiB; a brief says what is wanted, inputs hold the rest")
+    try:
+        brief = parse_text(data.decode(), form)
+    except UnicodeDecodeError as e:
+        line = data.count(b"\n", 0, e.start) + 1
+        raise ValueError(f", line {line}: it is not UTF-8; save it as such") from None
+    return job_of(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator)
+
+
+def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Job:
+    """Read a brief that is a mapping; `BriefError` says which field, and why."""
+    try:
+        brief = Value(as_plain(table))
+        if not plain(brief.held):
+            raise ValueError(": it holds something that JSON has not; use texts, numbers, lists and tables")
+        digest = hashlib.sha256(canonical_json(brief.held).encode()).hexdigest()
+        return job_of(brief, folder.absolute(), digest, make_scope, operator)
+    except RecursionError:
+        raise BriefError("the brief: its lists or tables lie too deep in each other; a brief is flat") from None
+    except ValueError as e:
+        raise BriefError(f"the brief{e}") from None
+
+
+def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields: object) -> Job:
+    """Write a brief in Python: fields as keywords, each as in a file; inputs lie in the folder."""
+    return parse_table(fields, Path(folder), make_scope)
+
+
+def job_of(brief: Value, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Job:
+    """Read the whole."""
+    if not isinstance(brief.held, dict):
+        raise ValueError(": it is no table; it has fields, such as goal and deliverables")
+    refuse_reserved(brief, operator)
+    brief.table("a brief", KEYS, example(brief, "goal"))
+    for name in ("goal", "deliverables"):
+        if not brief.has(name):
+            raise brief.wrong(f"it has no {name}; write {example(brief, name)}")
+    return Job(
+        goal=deliverables.read_goal(brief.get("goal")),
+        deliverables=deliverables.read_deliverables(brief.get("deliverables")),
+        folder=folder,
+        digest=digest,
+        inputs=deliverables.read_inputs(brief.get("inputs", []), folder),
+        scope=read_scope(brief, make_scope),
+        image=limits.read_image(brief.get("image", "base")),
+        seconds=limits.read_seconds(brief),
+        look=limits.read_look(brief.get("look", "")),
+        approve=limits.read_approve(brief.get("approve", "auto")),
+        tools=limits.read_tools(brief),
+        wall=limits.read_wall(brief.get("wall", "container")),
+        size=limits.read_size(brief.get("size", {})),
+        budget=limits.read_budget(brief.get("budget", {})),
+        models=limits.read_models(brief),
+        wait=limits.read_wait(brief.get("wait", 86400)),
+        given=frozenset(brief.held),
+    )
+
+
+def parse_text(text: str, form: Form) -> Value:
+    """Parse a text, and know its lines: counted first, because that alone takes no longer than the text is."""
+    if form == "json":
+        lines = json_lines(text)
+        return Value(parse_json(text), form=form, lines=lines)
+    lines = toml_lines(text)
+    try:
+        table = tomllib.loads(text)
+    except ValueError as e:
+        place = TOML_PLACE.search(str(e))
+        line = f", line {place[1]}, column {place[2]}" if place else ""
+        raise ValueError(f"{line}: it is not TOML: {TOML_PLACE.sub('', str(e))}; mend that line") from None
+    return Value(table, form=form, lines=lines)
+
+
+def parse_json(text: str) -> object:
+    """Parse JSON; what only looks so was refused when its lines were counted."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as e:
+        raise ValueError(f", line {e.lineno}, column {e.colno}: it is not JSON: {e.msg}; mend that line") from None
+    except ValueError as e:
+        raise ValueError(f": it is not JSON: {e}; write shorter numbers") from None
+
+
+def as_plain(value: object) -> object:
+    """Turn what Python users have at hand into what a file would hold."""
+    if isinstance(value, Mapping):
+        return {str(key): as_plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(each) for each in value]
+    return fspath(value) if isinstance(value, PathLike) else value

@@ -1,0 +1,124 @@
+"""How what is run in a clean desk is seen: by its exit code and output, as the host takes them, and by nothing else.
+
+No program of ours stands between: what is run could speak for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from hotdesk.checks.evidence import read_json, told_number, told_text
+from hotdesk.checks.expectations import Expect
+from hotdesk.checks.seam import Evidence, Fault, Value
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.errors import printable
+
+LARGEST = 1 << 20
+"""Bytes of the longest output that is taken."""
+QUOTED = 300
+"""Characters of an output that are shown."""
+SECONDS = 60.0
+ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a program ended, and what it said."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    trouble: str = ""
+    """Why it did not end by itself."""
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """Say what a certificate says of it."""
+        whole = hashlib.sha256(self.stdout.encode("utf-8", "backslashreplace")).hexdigest()
+        return {"exit code": self.exit_code, "output": printable(self.stdout[:QUOTED]), "output's sha256": whole}
+
+
+async def run(
+    desk: Desk, argv: Sequence[str], *, stdin: str = "", cwd: str | None = None, seconds: float = SECONDS
+) -> Run:
+    """Run a program, and take what it does from the desk's keeper."""
+    done = await desk.run(argv, stdin=stdin.encode(), env=ENV, cwd=cwd, timeout=seconds, output_limit=LARGEST)
+    return Run(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, why_not(done))
+
+
+def as_text(data: bytes) -> str:
+    """Give an output as text; what is none is told by its numbers."""
+    return data.decode("utf-8", "backslashreplace")
+
+
+def why_not(done: Done) -> str:
+    """Say why a program did not end by itself."""
+    if done.timed_out:
+        return "it was not done in time"
+    if done.truncated:
+        return "it said more than is taken"
+    if done.out_of_memory:
+        return "it used more memory than there is"
+    return ""
+
+
+def told(runs: Mapping[str, Run], **more: object) -> Evidence:
+    """Write down what was seen; the host wrote it, and a check still judges nothing but this."""
+    return Evidence(json.dumps({"runs": {name: asdict(each) for name, each in runs.items()}, **more}).encode())
+
+
+def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Run], dict[str, object]]:
+    """Read it back strictly: the runs, which are these, and what else was told."""
+    match read_json(evidence.told):
+        case {"runs": dict(runs), **more} if set(runs) == set(names):
+            return {str(name): read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
+        case _:
+            raise ValueError("what was seen of it makes no sense")
+
+
+def read_run(each: object) -> Run:
+    """Read one run."""
+    match each:
+        case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
+            return Run(int(told_number(code)), stdout, stderr, told_text(trouble))
+        case _:
+            raise ValueError("what should be a run is none")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a program shall end, and what it shall say."""
+
+    exit_code: int = 0
+    output: str | None = None
+    """All it says; None: anything."""
+    contains: tuple[str, ...] = ()
+
+    KEYS = ("exit", "output", "contains")
+
+    @classmethod
+    def read(cls, expect: Expect) -> Ending:
+        """Read what a brief expects."""
+        output = expect.text("output") if "output" in expect.told else None
+        return cls(int(expect.number("exit", 0, 0, 255)), output, expect.texts("contains"))
+
+    def faults(self, run: Run, where: str = "") -> Iterator[Fault]:
+        """Find how it ended otherwise, and what it did not say."""
+        if run.trouble:
+            yield Fault("ends", where, "a program that ends by itself", run.trouble)
+        if run.exit_code != self.exit_code:
+            why = f"{run.exit_code}: {quoted(run.stderr)}" if run.stderr.strip() else str(run.exit_code)
+            yield Fault("exit", where, f"exit code {self.exit_code}", why)
+        if self.output is not None and run.stdout.rstrip("\n") != self.output.rstrip("\n"):
+            yield Fault("output", where, quoted(self.output) or "no output", quoted(run.stdout) or "none")
+        for each in self.contains:
+            if each not in run.stdout:
+                yield Fault("output", where, f"an output with {quoted(each)}", quoted(run.stdout) or "none")
+
+
+def quoted(text: str) -> str:
+    """Write the end of an output as it may be shown."""
+    return printable(" ".join(text.split())[-QUOTED:])

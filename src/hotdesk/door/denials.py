@@ -1,0 +1,48 @@
+"""What the door itself answers: denials a model can act on, and `http://door.local/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hotdesk.door.http import framing
+
+LOCAL = "door.local"
+HOW_TO_ASK = 'POST http://door.local/ask with header "X-Hotdesk-Ask: 1" and {"rule": "GET host/path", "reason": "why"}'
+REASONS = {
+    400: b"Bad Request", 403: b"Forbidden", 404: b"Not Found", 408: b"Request Timeout",
+    413: b"Content Too Large", 414: b"URI Too Long",
+    417: b"Expectation Failed", 429: b"Too Many Requests", 431: b"Request Header Fields Too Large",
+    501: b"Not Implemented", 502: b"Bad Gateway", 503: b"Service Unavailable", 504: b"Gateway Timeout",
+    505: b"HTTP Version Not Supported", 200: b"OK",
+}  # fmt: skip
+
+
+def plain(text: str, most: int = 200) -> str:
+    """Give text a desk had a hand in for a person or a model to read: short, and nothing but plain characters."""
+    text = text[:most]
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text)
+
+
+def denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
+    """Say what was refused, by which rule, what is allowed instead, how to ask."""
+    remedy = HOW_TO_ASK if may_ask else "nothing can be asked for here; work with what is allowed and the desk's files"
+    return {"refused": plain(what), "rule": plain(why, 400), "allowed": list(allowed), "ask": remedy}
+
+
+def answer(status: int, value: object, *, keep: bool, head_only: bool = False, reason: bytes = b"") -> bytes:
+    """Write a whole answer of the door's own."""
+    body = json.dumps(value).encode() + b"\n"
+    headers = framing.Headers(
+        (
+            (b"Content-Type", b"application/json"),
+            (b"Content-Length", str(len(body)).encode()),
+            (b"Cache-Control", b"no-store"),
+            (b"X-Hotdesk-Door", b"refused" if status >= 400 else b"answered"),
+            (b"Connection", b"keep-alive" if keep else b"close"),
+        )
+    )
+    head = framing.response_head(status, reason or REASONS.get(status, b"Refused"), headers)
+    return head if head_only else head + body

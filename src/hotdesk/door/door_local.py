@@ -1,0 +1,111 @@
+"""`http://door.local/`: what a desk may know of its door, and where it asks for more."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from hotdesk.brief import Rule, parse_rule, rule_text
+from hotdesk.door import denials
+from hotdesk.door.egress import Way
+from hotdesk.door.http.framing import BodyReader, Request
+from hotdesk.door.http.wire import Wire
+from hotdesk.door.policy.target import Target
+from hotdesk.errors import BriefError
+from hotdesk.event import Exchange
+
+BODY = 8192
+BODY_SECONDS = 10.0
+ASK_HEADER = b"x-hotdesk-ask"
+"""A page in the desk's browser cannot send it to another site without being allowed to."""
+
+
+async def answer(way: Way, wire: Wire, request: Request, meant: Target) -> bool:
+    """Answer a request to the door itself; say whether another may follow."""
+    begun = time.monotonic()
+    status, value = await decide(way, wire, request, meant)
+    unread = request.body and (status >= 400 or meant.path != "/ask")
+    keep = request.keep_alive and not unread
+    wire.write(denials.answer(status, value, keep=keep, head_only=meant.method == "HEAD"))
+    await wire.drain(BODY_SECONDS)
+    told = Exchange(
+        way.desk, way.step, "allow" if status < 400 else "deny", "the door itself", meant.method, meant.scheme,
+        meant.host, meant.port, denials.plain(meant.path), status, 0, 0, round((time.monotonic() - begun) * 1000),
+    )  # fmt: skip
+    way.outside.note(told)
+    return keep
+
+
+async def decide(way: Way, wire: Wire, request: Request, meant: Target) -> tuple[int, object]:
+    """Find what is asked."""
+    match meant.scheme, meant.port, meant.method, meant.path:
+        case "http", 80, "GET" | "HEAD", "/":
+            return 200, status_of(way)
+        case "http", 80, "GET" | "HEAD", "/policy":
+            return 200, {"allowed": list(way.policy.allowed()), "step": way.step, "grants": grants_of(way)}
+        case "http", 80, "POST", "/ask":
+            return await ask(way, wire, request)
+    return 404, denials.denial(f"{meant.method} {meant.url}", "here are /, /policy and POST /ask", (), way.may_ask)
+
+
+def status_of(way: Way) -> dict[str, object]:
+    """Say how things stand, and what else there is."""
+    return {
+        "desk": way.desk,
+        "step": way.step,
+        "open": not way.shut and way.leaves is not None,
+        "why": way.shut,
+        "allowed": list(way.policy.allowed()),
+        "waiting": len(way.questions),
+        "more": {"policy": "http://door.local/policy", "ask": denials.HOW_TO_ASK if way.may_ask else "not here"},
+    }
+
+
+def grants_of(way: Way) -> list[str]:
+    """Name the secrets that go along, and where: never a value, nor a placeholder."""
+    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.held()]
+
+
+async def ask(way: Way, wire: Wire, request: Request) -> tuple[int, object]:
+    """Ask for one more rule, and answer when somebody outside did."""
+    if not way.may_ask or way.leaves is None:
+        return 403, denials.denial("POST http://door.local/ask", "this desk may not ask for more")
+    if request.headers.get(ASK_HEADER) is None:
+        return 403, denials.denial("POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True)
+    try:
+        rule, reason = read_question(await read_body(wire, request))
+        way.policy.widened(rule)
+    except (BriefError, ValueError, RecursionError) as e:
+        return 400, denials.denial("POST http://door.local/ask", f"{e}", (), True)
+    match await way.ask(rule, None, reason):
+        case "approved":
+            way.policy = way.policy.widened(rule)
+            return 200, {"approved": rule_text(rule)}
+        case "busy":
+            return 429, denials.denial("POST http://door.local/ask", "too much was asked already; wait", (), True)
+    return 403, denials.denial(f"asked for {rule_text(rule)}", "it was not approved", way.policy.allowed())
+
+
+async def read_body(wire: Wire, request: Request) -> bytes:
+    """Read a short body."""
+    reader, body = BodyReader(request.body), bytearray()
+    if request.expects:
+        wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    while not reader.done:
+        data = await wire.read(BODY_SECONDS)
+        if not data:
+            reader.eof()
+        payload, rest = reader.feed(data)
+        body += payload
+        wire.buffer[:0] = rest
+        if len(body) > BODY:
+            raise BriefError(f"a question has at most {BODY} bytes")
+    return bytes(body)
+
+
+def read_question(body: bytes) -> tuple[Rule, str]:
+    """Read what is asked for: one plain rule, and why."""
+    told = json.loads(body)
+    if not isinstance(told, dict) or not isinstance(told.get("rule"), str) or not set(told) <= {"rule", "reason"}:
+        raise BriefError('a question is {"rule": "GET example.test/data/*", "reason": "why"}')
+    return parse_rule(told["rule"]), str(told.get("reason", ""))

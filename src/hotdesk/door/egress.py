@@ -1,0 +1,279 @@
+"""One desk's way out, live: its policy, its grants and what they are worth now, what it asked, what it used."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from hotdesk.brief import Rule, digest, parse_rule, parse_scope, rule_text
+from hotdesk.brief.wire import read_grant
+from hotdesk.door import canary
+from hotdesk.door.grant import Held
+from hotdesk.door.http.ca import Authority, Leaves
+from hotdesk.door.policy.budget import Budget
+from hotdesk.door.policy.policy import Policy
+from hotdesk.door.policy.target import Target
+from hotdesk.door.secrets.issued_tokens import Issued
+from hotdesk.door.secrets.scrub import Scrubber, secrets_of
+from hotdesk.door.secrets.signature import Signer
+from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
+
+STATIC = ("token", "basic", "sigv4")
+"""Kinds whose value is the same at each use."""
+ASKS = 8
+"""Questions of one desk that may be open at once."""
+ASKS_AN_HOUR = 60
+DIALS = 6
+"""Connections of one desk that may be in the making at once."""
+REASON = 300
+"""Characters of a desk's own words that are passed on."""
+
+
+class Outside(Protocol):
+    """What a way needs of its door."""
+
+    def note(self, event: Event) -> None:
+        """Have an event written down."""
+
+    async def steady(self) -> None:
+        """Wait while more happened than could be written down."""
+
+    async def mint(self, desk: str, live: Live) -> bytes:
+        """Get a value that is made for its use."""
+
+
+@dataclass(slots=True)
+class Live:
+    """A grant and what it is worth."""
+
+    held: Held
+    values: Mapping[str, str] = field(repr=False)
+    until: float | None = None
+    minted: bytes = field(default=b"", repr=False)
+    fresh_until: float = 0.0
+    """When what was minted must be minted anew."""
+    minting: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    """Held while a value is made: one at a time, whoever else waits has it, too."""
+
+    def is_over(self) -> bool:
+        """Say whether its time is up."""
+        return self.until is not None and time.time() >= self.until
+
+
+class Way:
+    """What one desk may reach, and as whom. Without a charter: nothing."""
+
+    def __init__(self, desk: str, outside: Outside) -> None:
+        self.desk = desk
+        self.outside = outside
+        self.policy = Policy(())
+        self.step = ""
+        self.names: Mapping[str, str] = {}
+        self.leaves: Leaves | None = None
+        self.live: dict[str, Live] = {}
+        self.ours: frozenset[str] = frozenset()
+        """Hosts a desk goes to as us, also when the grant is over: it brings no credentials of its own there."""
+        self.identities: Mapping[str, str] = {}
+        """What hosts that ask for it are told, signed by keys: which desk and step this is."""
+        self.scrubber = Scrubber()
+        """What went out with a request of this desk, and must not come back: it only grows."""
+        self.issued: dict[tuple[str, int], Issued] = {}
+        """What hosts with a grant issued themselves."""
+        self.dialling = asyncio.Semaphore(DIALS)
+        self.budgets: dict[Rule, Budget] = {}
+        self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
+        self.asked: list[float] = []
+        self.approval_seconds = 120.0
+        self.may_ask = False
+        self.shut = ""
+        """Why everything is refused, if it is."""
+        self.cut: set[Callable[[], None]] = set()
+        """What hangs up connections when what they were admitted under is over."""
+        self.moved = 0
+        self.epoch = 0
+        """Grows when what requests were admitted under is over: those under way must not be sent any more."""
+
+    def adopt(self, told: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
+        """Take the charter keys give."""
+        self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
+        self.approval_seconds = float(told["approval_seconds"])
+        self.hold(told)
+        if canary.RULE in self.policy.rules:
+            self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
+
+    def hold(self, told: Mapping[str, Any]) -> None:
+        """Take the rules and grants of a charter, and nothing of those before; what was sent is watched for still."""
+        scope = parse_scope(told["scope"])
+        self.step = str(told["step"])
+        ceiling = [parse_rule(text) for text in told["ceiling"]]
+        tried = [canary.RULE] if any(each["grant"]["host"] == canary.HOST for each in told["grants"]) else []
+        top = [*ceiling, *tried] if ceiling else ()
+        allowed = [parse_rule(text) for text in told.get("allowed", ())]
+        self.policy = Policy([*scope.rules, *tried], self.step, top, allowed, scope.anywhere)
+        self.names = scope.names
+        self.may_ask = scope.may_ask
+        self.live = {}
+        for each in told["grants"]:
+            values = each["values"]
+            signer = None
+            if each["kind"] == "sigv4":
+                signer = Signer(values["key_id"], values["service"], values["region"], values["bucket"])
+            held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"], signer)
+            self.live[held.id] = Live(held, values, each["until"])
+            if told["resumed"] and held.kind in STATIC:
+                self.watch_for(held, base64.b64decode(values["value"]))  # an earlier door may have sent it
+        self.ours = frozenset(one.host for one in scope.grants if not one.foreign)
+        self.identities = told["identities"]
+
+    # -- grants -----------------------------------------------------------------------------------------------
+
+    def held(self) -> list[Held]:
+        """Give the grants that live now, in this step."""
+        for live in [live for live in self.live.values() if live.is_over()]:
+            self.revoke(live, "its time is up")
+        return [live.held for live in self.live.values() if live.held.grant.step in ("", self.step)]
+
+    async def value(self, one: Held) -> bytes:
+        """Give what a grant puts in, and watch for it from now on."""
+        live = self.live[one.id]
+        if one.kind in STATIC:
+            value = base64.b64decode(live.values["value"])
+        else:
+            async with live.minting:
+                value = await self.outside.mint(self.desk, live)
+        self.watch_for(one, value)
+        return value
+
+    def watch_for(self, one: Held, value: bytes) -> None:
+        """Have a value removed from whatever comes back from now on."""
+        for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
+            self.scrubber.add(secret)
+
+    def issued_by(self, host: str, port: int) -> Issued | None:
+        """Give what a host issued, if it has or had a grant: others keep what they say."""
+        if (host, port) not in self.issued:
+            fields = [one.held.grant.fields for one in self.live.values() if one.held.grant.host == host]
+            if not fields:
+                return None
+            self.issued[host, port] = Issued(host, tuple(name for each in fields for name in each), self.scrubber.add)
+        return self.issued[host, port]
+
+    def revoke(self, live: Live, why: str) -> None:
+        """End a grant at once."""
+        if self.live.pop(live.held.id, None) is not None:
+            self.outside.note(Revoked(self.desk, live.held.grant.secret, why))
+
+    def leaked(self, ids: set[str], host: str) -> None:
+        """Raise the alarm over secrets that came back though this request did not carry them; they end."""
+        for live in [live for id, live in self.live.items() if id in ids]:
+            name = live.held.grant.secret
+            self.outside.note(Alarm(self.desk, "leak", name, host, "it came back in an answer that had not caused it"))
+            self.revoke(live, "it came back from somewhere it was not sent with this request")
+
+    def change(self, told: Mapping[str, Any]) -> None:
+        """Enter another step, have another scope, end grants, or shut; whatever was admitted before is cut."""
+        match told.get("verb"):
+            case "proven":
+                self.end_canary()
+                return  # nothing but canaries was admitted by it
+            case "allow":
+                for text in told["rules"]:
+                    self.policy = self.policy.widened(parse_rule(text))
+                return  # whatever was admitted before is so still
+            case "step":
+                self.step = str(told["step"])
+                self.policy = self.policy.for_step(self.step)
+                self.identities = told["identities"]
+            case "revoke":
+                gone = str(told.get("grant", ""))
+                self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}
+            case "scope":
+                self.hold(told["charter"])
+            case "full":
+                self.shut = "this desk's share of the journal is full"
+        self.hang_up()
+
+    def end_canary(self) -> None:
+        """Forget what the door was tried with."""
+        tried = {id for id, one in self.live.items() if one.held.grant.host == canary.HOST}
+        self.live = {id: one for id, one in self.live.items() if id not in tried}
+        if set().union(*self.scrubber.spelt.values()) <= tried:
+            self.scrubber = Scrubber()  # or every answer of this desk would be looked through for a canary
+            self.issued.clear()
+        rules, ceiling = (
+            [rule for rule in rules if rule != canary.RULE] for rules in (self.policy.rules, self.policy.ceiling)
+        )
+        self.policy = Policy(rules, self.step, ceiling, self.policy.approved, self.policy.anywhere)
+
+    def hang_up(self) -> None:
+        """Cut every connection, and every question: what they were admitted under is over."""
+        self.epoch += 1
+        for number, (mark, answer) in self.questions.items():
+            if not answer.done():
+                answer.set_result(False)
+                self.outside.note(Answered(self.desk, number, mark, "expired", ""))
+        for cut in list(self.cut):
+            cut()
+
+    def close(self) -> None:
+        """End: nothing is answered any more."""
+        self.live.clear()
+        self.shut = "this desk is gone"
+        self.hang_up()
+
+    # -- budgets ----------------------------------------------------------------------------------------------
+
+    def budget(self, rule: Rule) -> Budget:
+        """Give what is left of a rule."""
+        found = self.budgets.get(rule)
+        if found is None:
+            found = self.budgets[rule] = Budget(rule)
+        return found
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    async def ask(
+        self, rule: Rule, target: Target | None, reason: str = "", size: int = -1
+    ) -> Literal["approved", "refused", "busy"]:
+        """Ask whoever is outside for a rule, and wait; what is approved is exactly this rule."""
+        now = time.monotonic()
+        self.asked = [at for at in self.asked if now - at < 3600]
+        if len(self.questions) >= ASKS or len(self.asked) >= ASKS_AN_HOUR:
+            return "busy"
+        self.asked.append(now)
+        number, mark = secrets.token_hex(4), digest(rule)
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.questions[number] = (mark, answer)
+        method, path = (target.method, shown(target)) if target else (",".join(rule.methods), rule.path)
+        words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
+        facts = (mark, rule_text(rule), method, rule.host, path, self.approval_seconds)
+        told = Asked(self.desk, number, *facts, words, size)
+        self.outside.note(told)
+        try:
+            async with asyncio.timeout(self.approval_seconds):
+                return "approved" if await answer else "refused"
+        except TimeoutError:
+            self.outside.note(Answered(self.desk, number, mark, "expired", ""))
+            return "refused"
+        finally:
+            del self.questions[number]
+
+    def answer(self, number: str, mark: str, approved: bool) -> None:
+        """Take an answer, if it is to a question that is open and to just that."""
+        asked, waiting = self.questions.get(number, ("", None))
+        if waiting is not None and not waiting.done() and secrets.compare_digest(asked, mark):
+            waiting.set_result(approved)
+
+
+def shown(target: Target) -> str:
+    """Give what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
+    asked = f"{target.path}?{target.query}" if target.query else target.path
+    return asked if len(asked) <= REASON else f"{asked[:REASON]}… ({len(asked)} characters)"

@@ -1,0 +1,94 @@
+"""Grants as the door holds them, and what is decided with them: a use, or a refusal. Data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from hotdesk.brief import Grant, Place
+from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, carried, slot_of
+from hotdesk.door.secrets.placeholder import PREFIX, name_in
+from hotdesk.door.secrets.signature import Signer, key_of
+
+Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4"]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A live grant, as the door holds it: no value."""
+
+    id: str
+    grant: Grant
+    placeholder: bytes
+    kind: Kind = "token"
+    signer: Signer | None = None
+    """Of a key that signs and is never sent: what it signs for."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Say where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
+        if self.kind == "sigv4":
+            return (Place("bearer", swap=True),)
+        if self.grant.places or self.kind == "totp":
+            return self.grant.places
+        return (Place("basic" if self.kind == "basic" else "bearer"),)
+
+    def is_written(self, slot: Slot, value: bytes) -> bool:
+        """Say whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
+        if self.kind == "sigv4":
+            said = key_of(value) if self.signer and slot == AUTHORIZATION else None
+            return said is not None and said[0] == self.placeholder and value.count(PREFIX) == 1
+        return carried(slot, value) == self.placeholder
+
+
+class Returning(Protocol):
+    """What an upstream issued before and the desk may send back: see `issued`."""
+
+    def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
+        """Give the value of a cookie of that name this placeholder stands for."""
+
+    def bearer(self, placeholder: bytes) -> bytes | None:
+        """Give the token this placeholder stands for."""
+
+    def knows(self, name: bytes, value: bytes) -> bool:
+        """Say whether the host set this very cookie itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Something no honest desk does."""
+
+    what: Literal["placeholder", "foreign"]
+    secret: str
+    """The name in the placeholder; empty for foreign credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The request does not leave, and why."""
+
+    reason: str
+    signs: tuple[Sign, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One secret at one place."""
+
+    held: Held
+    place: Place
+
+    def __str__(self) -> str:
+        kind, name = slot_of(self.place)
+        return f"{self.held.grant.secret} in {kind} {name}"
+
+
+def alone(held: Held, value: bytes) -> bytes:
+    """Give what a placeholder stands for by itself: of user and password the password."""
+    return value.partition(b":")[2] if held.kind == "basic" else value
+
+
+def signs_of(found: Collection[bytes]) -> tuple[Sign, ...]:
+    """Write alarms for placeholders, one for each name."""
+    return tuple(Sign("placeholder", name) for name in sorted({name_in(one) for one in found}))

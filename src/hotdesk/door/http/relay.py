@@ -1,0 +1,66 @@
+"""Bytes that are counted and otherwise left alone: tunnels, and WebSockets once they are open."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hotdesk.brief import Rule
+from hotdesk.door.egress import Way
+from hotdesk.door.http.wire import Wire
+
+SILENT_SECONDS = 600.0
+"""Seconds a stream may be silent."""
+STUCK_SECONDS = 120.0
+"""Seconds the other side may take no byte."""
+
+
+class Spent(Exception):  # noqa: N818 - a state, and read as one
+    """A rule's bytes are used up; the text says which."""
+
+
+class Count:
+    """Bytes of one exchange, against every rule it stands under."""
+
+    def __init__(self, way: Way, rules: tuple[Rule, ...] = ()) -> None:
+        self.way = way
+        self.budgets = [way.budget(rule) for rule in rules]
+        self.up = self.down = 0
+
+    def begin(self) -> None:
+        """Count one request against every rule's rate; raise where there were too many, or its bytes are used up."""
+        for budget in self.budgets:
+            if why := budget.take_request(time.monotonic()):
+                raise Spent(why)
+
+    def add(self, *, up: int = 0, down: int = 0) -> None:
+        """Count bytes; raise once there were too many."""
+        self.up += up
+        self.down += down
+        self.way.moved += up + down
+        for budget in self.budgets:
+            if why := (budget.up(up) if up else None) or (budget.down(down) if down else None):
+                raise Spent(why)
+
+
+async def relay(inner: Wire, outer: Wire, count: Count) -> str:
+    """Pass bytes both ways until either side hangs up; say what else ended it."""
+    tasks = [
+        asyncio.ensure_future(pass_on(inner, outer, count, up=True)),
+        asyncio.ensure_future(pass_on(outer, inner, count, up=False)),
+    ]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    return next((str(each) for each in outcomes if isinstance(each, Spent)), "")
+
+
+async def pass_on(source: Wire, sink: Wire, count: Count, *, up: bool) -> None:
+    """Pass bytes one way."""
+    while data := await source.read(SILENT_SECONDS):
+        count.add(up=len(data) if up else 0, down=0 if up else len(data))
+        sink.write(data)
+        await sink.drain(STUCK_SECONDS)

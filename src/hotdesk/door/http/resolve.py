@@ -1,0 +1,270 @@
+"""Names to checked addresses, asked of a child that reads the resolver's files and no byte of a desk but a name.
+
+Each side takes the other for hostile: the child reads what name servers send, the door what desks do. One packet is one
+message: `{"id": 1, "name": "api.example.test"}`, answered by `{"id": 1, "addresses": [...], "own": [...]}` or
+`{"id": 1, "error": "..."}`. An empty name asks for this host's own addresses only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import queue
+import re
+import resource
+import signal
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator
+from ipaddress import ip_address
+
+from hotdesk.door.policy.address import Address, Network, check, plain
+from hotdesk.linux import jail, landlock, syscalls
+
+UNDER_WAY = 64
+"""Questions asked at once; more are refused."""
+SECONDS = 5.0
+THREADS = 24
+STACK = 512 << 10
+ADDRESSES = 16
+"""Addresses of one name that are looked at, and dialled at most."""
+QUESTION, ANSWER = 1024, 64 << 10
+DNS = 53
+LIBC = {"RES_OPTIONS": "timeout:2 attempts:2 edns0", "LOCALDOMAIN": "."}
+"""How libc asks: within bounds, and for the name as it is, never below the host's own domains."""
+NAME = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}(?<!-)\Z")
+"""Letters, digits and hyphens. The last label begins with a letter: libc takes `127.1` and `0x7f.1` for addresses."""
+NO_SUCH = "no such name"
+FAILURES = {socket.EAI_NONAME: NO_SUCH, socket.EAI_AGAIN: "the name servers do not answer"}
+PR_SET_PDEATHSIG = 1
+
+
+class Unresolved(Exception):  # noqa: N818 - a result, and read as one: `except Unresolved`
+    """A name has no address that may be dialled; the text says why."""
+
+
+class Resolver:
+    """The door's side of its child."""
+
+    def __init__(self, sock: socket.socket, seconds: float = SECONDS) -> None:
+        self._sock = sock
+        self._seconds = seconds
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._last = 0
+        self.gone = False
+
+    def listen(self) -> None:
+        """Begin to take answers, in the running loop."""
+        self._sock.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._sock, self._receive)
+
+    async def resolve(
+        self, host: str, named: Collection[Network] = (), *, private: bool = False
+    ) -> tuple[Address, ...]:
+        """Give the addresses of a host, each fit to be dialled, IPv4 first; one that is not refuses them all."""
+        literal = as_address(host)
+        if literal is None and not NAME.match(host):
+            raise Unresolved("not a name")
+        found, own = read_answer(await self._ask(host if literal is None else ""))
+        addresses = (literal,) if literal is not None else found
+        if not addresses:
+            raise Unresolved(NO_SUCH)
+        for address in addresses:
+            if reason := check(address, named, own, private=private):
+                raise Unresolved(reason)
+        return addresses
+
+    async def _ask(self, name: str) -> bytes:
+        if self.gone or len(self._waiting) >= UNDER_WAY:
+            raise Unresolved("the resolver is gone" if self.gone else "too many names are being resolved")
+        self._last += 1
+        number, answer = self._last, asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            async with asyncio.timeout(self._seconds):
+                self._sock.send(json.dumps({"id": number, "name": name}).encode())
+                return bytes(await answer)
+        except (OSError, TimeoutError):
+            raise Unresolved("the resolver does not answer") from None
+        finally:
+            del self._waiting[number]
+
+    def _receive(self) -> None:
+        try:
+            data = self._sock.recv(ANSWER)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._end()
+        elif (number := number_of(data)) in self._waiting and not self._waiting[number].done():
+            self._waiting[number].set_result(data)
+
+    def _end(self) -> None:
+        self.gone = True
+        asyncio.get_running_loop().remove_reader(self._sock)
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(Unresolved("the resolver is gone"))
+
+
+def as_address(host: str) -> Address | None:
+    """Read a host written as an address, in its one plain form."""
+    try:
+        return plain(ip_address(host))
+    except ValueError:
+        return None
+
+
+def number_of(data: bytes) -> int:
+    """Read which question a message belongs to; 0 for none."""
+    try:
+        number = json.loads(data)["id"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return 0
+    return number if type(number) is int else 0
+
+
+def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
+    """Read what the child found: a name's addresses, and this host's own."""
+    told = json.loads(data)
+    if "error" in told:
+        raise Unresolved(next((text for text in FAILURES.values() if text == told["error"]), "cannot be resolved"))
+    try:
+        found = tuple(plain(ip_address(str(text))) for text in told["addresses"][:ADDRESSES])
+        return found, frozenset(plain(ip_address(str(text))) for text in told["own"])
+    except (ValueError, LookupError, TypeError):
+        raise Unresolved("the resolver's answer is broken") from None
+
+
+def start_resolver(uid: int) -> tuple[socket.socket, int]:
+    """Start the child as a user of its own, before this process has threads or confines itself."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return ours, pid
+    status = 1
+    try:
+        keep_only(theirs.fileno())
+        become_resolver(uid)
+        serve(theirs)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def keep_only(fd: int) -> None:
+    """Close every descriptor but the standard ones and this."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    os.closerange(3, fd)
+    os.closerange(fd + 1, most)
+
+
+def become_resolver(uid: int) -> None:
+    """Keep reading files and asking name servers, and give up everything else."""
+    jail.preload()
+    jail.lose_privilege(uid)
+    syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    landlock.restrict([], ports=(DNS,))
+    os.environ.update(LIBC)
+    threading.stack_size(STACK)
+
+
+def serve(sock: socket.socket) -> None:
+    """Answer questions until the door hangs up."""
+    waiting: queue.Queue[tuple[float, bytes]] = queue.Queue(UNDER_WAY)
+    for _ in range(THREADS):
+        threading.Thread(target=work, args=(sock, waiting), daemon=True).start()
+    while question := sock.recv(QUESTION):
+        try:
+            waiting.put_nowait((time.monotonic(), question))
+        except queue.Full:
+            continue  # the door has given up on the oldest by now
+
+
+def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None:
+    """Answer one question after another, but those nobody waits for any more."""
+    while True:
+        asked, question = waiting.get()
+        if time.monotonic() - asked < SECONDS:
+            try:
+                sock.send(json.dumps(answer(question)).encode())
+            except OSError:
+                return
+
+
+def answer(question: bytes) -> dict[str, object]:
+    """Look up what a question names."""
+    number = number_of(question)
+    try:
+        name = str(json.loads(question)["name"]) if number else "-"
+        if name and not NAME.match(name):
+            return {"id": number, "error": "not a name"}
+        told = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
+    except socket.gaierror as e:
+        return {"id": number, "error": FAILURES.get(e.errno or 0, "cannot be resolved")}
+    except (OSError, LookupError, UnicodeError):
+        return {"id": number, "error": "cannot be resolved"}
+    return told if len(json.dumps(told)) <= ANSWER else {"id": number, "error": "too many addresses"}
+
+
+def look_up(name: str) -> list[str]:
+    """Ask libc for a name's addresses, IPv4 first."""
+    family = socket.AF_UNSPEC if routes_v6() else socket.AF_INET
+    found = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
+    ordered = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in ordered))[:ADDRESSES]
+
+
+def routes_v6() -> bool:
+    """Say whether this host would know where to send to the IPv6 internet. Sends nothing."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.connect(("2000::1", DNS))
+    except OSError:
+        return False
+    return True
+
+
+class Entry(ctypes.Structure):
+    """The beginning of struct ifaddrs."""
+
+    _fields_ = (
+        ("next", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("flags", ctypes.c_uint),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def own_addresses() -> Iterator[str]:
+    """List the addresses of this host's interfaces, as they are now."""
+    first = ctypes.c_void_p()
+    syscalls.check(syscalls.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
+    try:
+        yield from filter(None, map(written, entries(first.value)))
+    finally:
+        syscalls.libc.freeifaddrs(first)
+
+
+def entries(at: int | None) -> Iterable[int | None]:
+    """Walk a list of interfaces' addresses."""
+    while at:
+        entry = Entry.from_address(at)
+        yield entry.address
+        at = entry.next
+
+
+def written(at: int | None) -> str | None:
+    """Write a struct sockaddr of the internet families as text."""
+    family = ctypes.c_uint16.from_address(at).value if at else 0
+    if family == socket.AF_INET:
+        return socket.inet_ntop(family, ctypes.string_at((at or 0) + 4, 4))
+    if family == socket.AF_INET6:
+        return socket.inet_ntop(family, ctypes.string_at((at or 0) + 8, 16))
+    return None

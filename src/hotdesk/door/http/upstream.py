@@ -1,0 +1,151 @@
+"""Connections to the world: resolved once, checked, dialled by the checked address, verified."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from hotdesk.brief.names import bracketed, split_authority
+from hotdesk.door import canary, echo
+from hotdesk.door.http import framing
+from hotdesk.door.http.resolve import Resolver, Unresolved, as_address
+from hotdesk.door.http.wire import Hungup, Wire
+from hotdesk.door.policy.address import METADATA, as_network
+
+DIAL_SECONDS = 10.0
+HEAD_SECONDS = 10.0
+
+
+Bars: TypeAlias = Callable[[str], bool]
+"""Says whether an address is denied, whatever name leads there."""
+
+
+def nothing(address: str) -> bool:
+    """Bar no address."""
+    return False
+
+
+class Unreachable(Exception):  # noqa: N818 - a result, and read as one
+    """The upstream could not be reached; the text says why."""
+
+
+def is_metadata(host: str) -> bool:
+    """Say whether a host is an address at which clouds hand out credentials."""
+    address = as_address(host)
+    return address is not None and address in METADATA
+
+
+class Upstreams:
+    """Dials for every desk of one door."""
+
+    def __init__(self, resolver: Resolver, trust: ssl.SSLContext, proxy: str = "") -> None:
+        self.resolver = resolver
+        self.trust = trust
+        self.proxy = proxy
+        """The host's own proxy: then it resolves, and the address check is not ours."""
+
+    async def dial(
+        self,
+        scheme: str,
+        host: str,
+        port: int,
+        *,
+        private: bool,
+        named: str,
+        names: Mapping[str, str],
+        bars: Bars = nothing,
+    ) -> Wire:
+        """Connect to a host; `named` is the rule's own host, which may be an address or a network."""
+        if host == canary.HOST:
+            return await echo.connect()
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                wire = await self.connect(scheme, host, port, private, named, names, bars)
+        except TimeoutError:
+            raise Unreachable(f"{host} did not answer within {DIAL_SECONDS:.0f} s") from None
+        except Unresolved as e:
+            raise Unreachable(f"{host}: {e}") from None
+        except OSError as e:
+            raise Unreachable(f"{host} could not be reached: {e.strerror or type(e).__name__}") from None
+        if scheme == "https":
+            await self.secure(wire, host)
+        return wire
+
+    async def connect(
+        self,
+        scheme: str,
+        host: str,
+        port: int,
+        private: bool,
+        named: str,
+        names: Mapping[str, str],
+        bars: Bars = nothing,
+    ) -> Wire:
+        """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
+        if host in names:
+            host, told = split_authority(names[host])
+            if is_metadata(host):
+                raise Unreachable(f"{host} is a metadata address: no name leads there")
+            return await self.open(host, told or port, True, host)
+        if self.proxy:
+            return await self.through_proxy(scheme, host, port)
+        return await self.open(host, port, private, named, bars)
+
+    async def open(self, host: str, port: int, private: bool, named: str, bars: Bars = nothing) -> Wire:
+        """Resolve, check and dial that very address."""
+        written = as_network(named)
+        addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
+        if denied := [address for address in addresses if bars(str(address))]:
+            raise Unreachable(f"{host} is at {denied[0]}, which a rule denies")
+        failure: OSError | None = None
+        for address in addresses:
+            try:
+                _, wire = await asyncio.get_running_loop().create_connection(Wire, str(address), port)
+            except OSError as e:
+                failure = e
+            else:
+                return wire
+        raise failure or OSError("no address")
+
+    async def secure(self, wire: Wire, host: str) -> None:
+        """Speak TLS, and believe only who can prove the name."""
+        try:
+            await wire.start_tls(self.trust, name=host)
+        except ssl.SSLCertVerificationError as e:
+            wire.abort()
+            raise Unreachable(f"the certificate of {host} is not trusted: {e.verify_message}") from None
+        except (ssl.SSLError, OSError, Hungup, TimeoutError) as e:
+            wire.abort()
+            raise Unreachable(f"TLS with {host} failed: {getattr(e, 'reason', '') or type(e).__name__}") from None
+
+    async def through_proxy(self, scheme: str, host: str, port: int) -> Wire:
+        """Have the host's own proxy connect us."""
+        parts = urlsplit(self.proxy)
+        wire = await self.open(parts.hostname or "", parts.port or 3128, True, parts.hostname or "")
+        where = f"{bracketed(host)}:{port}".encode()
+        headers = framing.Headers(((b"Host", where),))
+        if parts.username:
+            token = base64.b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode())
+            headers = headers.add(b"Proxy-Authorization", b"Basic " + token)
+        try:
+            wire.write(framing.request_head("CONNECT", where, headers))
+            status = await self.proxy_answer(wire)
+            if status != 200:
+                raise Unreachable(f"the host's proxy answered {status} for {host}")
+        except BaseException:
+            wire.abort()
+            raise
+        return wire
+
+    async def proxy_answer(self, wire: Wire) -> int:
+        """Read what the proxy says."""
+        while (end := framing.find_end(wire.buffer)) < 0:
+            if not await wire.fill(HEAD_SECONDS):
+                raise Unreachable("the host's proxy hung up")
+        head = bytes(wire.buffer[:end])
+        del wire.buffer[:end]
+        return framing.parse_response(head, "HEAD").status

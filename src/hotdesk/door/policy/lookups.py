@@ -1,0 +1,102 @@
+"""Whether this machine's resolver leads a name to a private network: looked up in threads, remembered, in time or not.
+
+The answer of a slow resolver is not waited for twice: whoever asks again gets what is known, while a thread asks anew.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TypeAlias
+
+from hotdesk.door.policy.address import check
+
+LOOKUP_SECONDS = 5.0
+"""Seconds a first lookup is waited for."""
+FRESH_SECONDS, RETRY_SECONDS = 60.0, 10.0
+"""Seconds an answer, or that there was none, is taken as it is."""
+
+Find: TypeAlias = Callable[[str], Iterable[str]]
+"""Finds a name's addresses, or raises `OSError`; may take its time."""
+
+
+def find_addresses(host: str) -> set[str]:
+    """Ask this machine's resolver."""
+    return {str(each[4][0]) for each in socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)}
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is known of one name."""
+
+    begun: float
+    """When the lookup began that is under way, or was the last."""
+    expires: float
+    """When it is looked up again."""
+    inside: bool = False
+    answered: threading.Event = field(default_factory=threading.Event)
+    """Set once a lookup has ended, however it did."""
+    pending: bool = True
+    """Whether a lookup is under way."""
+
+
+class Lookups:
+    """The names that were asked about. Safe to use from several threads; no event loop should wait here."""
+
+    def __init__(self, find: Find = find_addresses, seconds: float = LOOKUP_SECONDS) -> None:
+        self.find = find
+        self.seconds = seconds
+        self.entries: dict[str, Entry] = {}
+        self.lock = threading.Lock()
+
+    def leads_inside(self, host: str) -> bool:
+        """Say whether a name leads to a private network; False where nobody knew in time."""
+        entry = self.begin(host)
+        entry.answered.wait(max(0.0, entry.begun + self.seconds - time.monotonic()))
+        return entry.inside
+
+    def begin(self, host: str) -> Entry:
+        """Have a name looked up, unless that is under way or was done a moment ago."""
+        now = time.monotonic()
+        with self.lock:
+            entry = self.entries.get(host)
+            if entry is not None and (entry.pending or entry.expires > now):
+                return entry
+            if entry is None:
+                entry = self.entries[host] = Entry(now, now)
+            entry.begun, entry.pending = now, True
+        try:
+            threading.Thread(target=self.look_up, args=(host, entry), daemon=True, name="lookup").start()
+        except RuntimeError:  # no thread is to be had
+            self.end(entry, None)
+        return entry
+
+    def look_up(self, host: str, entry: Entry) -> None:
+        """Look a name up; called in a thread of its own."""
+        try:
+            inside = is_inside(self.find(host))
+        except (OSError, ValueError):
+            inside = None
+        self.end(entry, inside)
+
+    def end(self, entry: Entry, inside: bool | None) -> None:
+        """Keep what was found; where nothing was, what was known before."""
+        with self.lock:
+            entry.pending = False
+            entry.inside = entry.inside if inside is None else inside
+            entry.expires = time.monotonic() + (RETRY_SECONDS if inside is None else FRESH_SECONDS)
+        entry.answered.set()
+
+
+def is_inside(addresses: Iterable[str]) -> bool:
+    """Say whether any address is one of a private network."""
+    found = {ip_address(each) for each in addresses}
+    return any(check(each) is not None and check(each, private=True) is None for each in found)
+
+
+LOOKUPS = Lookups()
+"""What this process asked about."""

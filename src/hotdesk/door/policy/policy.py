@@ -1,0 +1,447 @@
+"""Who may go where: rules in, a decision out. Pure.
+
+Nothing is admitted that no rule admits. Of several rules that hold for a request one decides, whatever order they were
+written in:
+
+1. the one with the most specific host: exact, then the longer `*.suffix`; an address, then the narrower network;
+2. among these a deny of the whole host: it takes away what a preset or a wider list gave there, paths included;
+3. the most specific path: the longer literal beginning, an exact one, more literal text, `*` rather than `**`;
+4. a deny;
+5. methods by name, then `read`, then `write`; then a scheme or port by name; then parameters;
+6. an ask.
+
+So `deny example.test` is not undone by `read example.test/data/*`, but by `read api.example.test` against
+`deny *.example.test`. An approval answers an ask and the default, never a deny and never the operator's ceiling.
+What can be read in two ways (`%2F`, a query with `;`, a method hidden in the query) must be allowed in every reading,
+and is denied or asked in any. A path that is denied is only as safe as the server's own reading of it: allow narrowly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+from urllib.parse import unquote_plus
+
+from hotdesk.brief.data import ANY, READ, Rule, Scheme, Scope, Verdict
+from hotdesk.brief.names import is_address
+from hotdesk.brief.paths import compile_glob, compile_value, names, parameters, readings
+from hotdesk.brief.rules import PORTS, check_rule, rule_text
+from hotdesk.door.policy.address import carried, check
+from hotdesk.door.policy.target import Target
+from hotdesk.errors import BriefError
+
+Network: TypeAlias = IPv4Network | IPv6Network
+End: TypeAlias = tuple[str, int]
+"""A scheme and a port."""
+
+KNOWN = frozenset(
+    """
+    GET HEAD POST PUT PATCH DELETE OPTIONS QUERY SEARCH REPORT PROPFIND PROPPATCH MKCOL MKCALENDAR COPY MOVE LOCK UNLOCK
+    ACL BIND LINK UNLINK REBIND UNBIND CHECKIN CHECKOUT UNCHECKOUT LABEL MERGE MKACTIVITY MKWORKSPACE UPDATE
+    VERSION-CONTROL BASELINE-CONTROL ORDERPATCH
+    """.split()
+)
+"""What `write` admits; any other method must be named."""
+OVERRIDES = frozenset(
+    "_method _httpmethod httpmethod $httpmethod x-http-method x-http-method-override x-method-override".split()
+)
+"""Parameters by which a request would have another method than its first line says."""
+SHOWN = 20
+"""Rules a denial lists."""
+ANYWHERE = Rule("*", methods=ANY)
+"""What decides where nothing else does and the whole internet is open. Nobody can write it."""
+SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomain localhost onion test".split())
+"""Last labels of names that are nobody's on the internet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a request, by which rule, and why."""
+
+    verdict: Verdict
+    rule: Rule | None
+    """The rule that decided; None: none admits it."""
+    why: str
+    ceiling: Rule | None = None
+    """The operator's rule it also stands under: its budgets count as well."""
+    askable: bool = False
+    """Whether an approval would change it."""
+
+    @property
+    def private(self) -> bool:
+        """Say whether addresses of private networks may be dialled."""
+        return all(rule.private or is_address(rule.host) for rule in (self.rule, self.ceiling) if rule is not None)
+
+
+class Seen:
+    """A request as rules look at it, each part worked out once and only if wanted."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.end = (target.scheme, target.port)
+        self.path, *other = readings(target.path)
+        self.split = other[0] if other else self.path
+        """The same, with what may be a slash read as one."""
+        self.overridden = bool(target.query) and any(name.lower() in OVERRIDES for name in names(target.query))
+
+    @cached_property
+    def parameters(self) -> tuple[tuple[str, str], ...] | None:
+        """Give the query's names and values."""
+        return parameters(self.target.query)
+
+
+class Compiled:
+    """A rule made ready to be matched."""
+
+    __slots__ = ("catches", "ends", "every", "methods", "path", "query", "rank", "rule", "whole")
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.ends = ends(rule)
+        self.catches = rule.verdict != "allow"
+        """Whether it holds as soon as any reading of a request fits."""
+        self.every = rule.methods == ANY
+        self.methods = KNOWN if self.every else frozenset(rule.methods)
+        self.path = compile_glob(rule.path).fullmatch
+        self.query = (
+            None if rule.query is None else {unquote_plus(name): compile_value(value) for name, value in rule.query}
+        )
+        self.whole = rule.verdict == "deny" and self.every and rule.path == "/**" and rule.query is None
+        self.rank = rank(rule, self.whole)
+
+    def mismatch(self, seen: Seen) -> str:
+        """Say why it does not hold for a request whose host it names; empty: it holds."""
+        if seen.end not in self.ends:
+            return "another scheme or port"
+        if self.catches:
+            return self.evades(seen)
+        if seen.overridden and not self.every:
+            return "the query asks for another method"
+        if seen.target.method not in self.methods:
+            return "another method"
+        if not self.path(seen.path) or (seen.split is not seen.path and not self.path(seen.split)):
+            return "another path"
+        return "" if self.query is None else strange(self.query, seen)
+
+    def evades(self, seen: Seen) -> str:
+        """Say why a deny or ask does not catch a request."""
+        if not (self.every or seen.overridden or seen.target.method in self.methods):
+            return "another method"
+        if not (self.path(seen.path) or self.path(seen.split)):
+            return "another path"
+        if self.query is None or seen.parameters is None:
+            return ""
+        caught = any(name in self.query and self.query[name].fullmatch(value) for name, value in seen.parameters)
+        return "" if caught else "none of its parameters is sent"
+
+
+def strange(query: Mapping[str, re.Pattern[str]], seen: Seen) -> str:
+    """Say why a request's parameters are not those an allow lists."""
+    if seen.parameters is None:
+        return "the query can be read in two ways"
+    if len({name for name, _ in seen.parameters}) != len(seen.parameters):
+        return "a parameter is sent twice"
+    for name, value in seen.parameters:
+        if name not in query or not query[name].fullmatch(value):
+            return "a parameter that is not listed, or with another value"
+    return ""
+
+
+def ends(rule: Rule) -> frozenset[End]:
+    """Give the schemes and ports a rule is for."""
+    schemes = (rule.scheme,) if rule.scheme else ("https",) if rule.tunnel else tuple(PORTS)
+    return frozenset((scheme, rule.port or PORTS[scheme]) for scheme in schemes)
+
+
+def rank(rule: Rule, whole: bool) -> tuple[object, ...]:
+    """Give what rules for the same host are sorted by: higher decides first."""
+    prefix, star, _ = rule.path.partition("*")
+    path = (len(prefix), not star, len(rule.path) - rule.path.count("*"), -rule.path.count("**"))
+    methods = {READ: 1, ANY: 0}.get(rule.methods, 2)
+    named = (rule.scheme is not None) + (rule.port is not None)
+    parameters = -1 if rule.query is None else 1000 - len(rule.query)
+    tail = (methods, named, parameters, rule.verdict == "ask")
+    return (whole, *path, rule.verdict == "deny", *tail, rule.methods, rule.path, rule.query or (), rule_text(rule))
+
+
+@lru_cache(maxsize=4096)
+def compiled(rule: Rule) -> Compiled:
+    """Make a rule ready once."""
+    return Compiled(check_rule(rule))
+
+
+def host_rank(host: str) -> tuple[int, int]:
+    """Say how specific a host is: more is higher."""
+    if "/" in host:
+        return 0, ip_network(host).prefixlen
+    return (1, len(host)) if host.startswith("*.") else (2, 0)
+
+
+class Index:
+    """Rules by host, the one that decides first in front."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.exact: dict[str, list[Compiled]] = {}
+        self.below: dict[str, list[Compiled]] = {}
+        networks: dict[Network, list[Compiled]] = {}
+        self.all = sorted({each.rule: each for each in map(compiled, rules)}.values(), key=order, reverse=True)
+        for each in self.all:
+            host = each.rule.host
+            if "/" in host:
+                networks.setdefault(ip_network(host), []).append(each)
+            elif host.startswith("*."):
+                self.below.setdefault(host[1:], []).append(each)
+            else:
+                self.exact.setdefault(host, []).append(each)
+        self.networks = tuple(networks.items())
+
+    def named(self, host: str) -> Iterator[Compiled]:
+        """Give the rules that name a host, in the order they decide."""
+        yield from self.exact.get(host, ())
+        if self.below:
+            dot = host.find(".")
+            while dot >= 0:
+                yield from self.below.get(host[dot:], ())
+                dot = host.find(".", dot + 1)
+        if self.networks and is_address(host):
+            address = ip_address(host)
+            for network, rules in self.networks:
+                if address in network:
+                    yield from rules
+
+    def first(self, seen: Seen) -> Rule | None:
+        """Give the rule that decides."""
+        for each in self.named(seen.target.host):
+            if not each.mismatch(seen):
+                return each.rule
+        return None
+
+    def open(self, end: End, host: str) -> bool:
+        """Say whether any request there could be admitted or asked."""
+        for each in self.named(host):
+            if end in each.ends:
+                if each.whole:
+                    return False
+                if each.rule.verdict != "deny":
+                    return True
+        return False
+
+    def closed(self, end: End, host: str) -> bool:
+        """Say whether everything there is denied by a rule."""
+        whole = next((each for each in self.named(host) if end in each.ends and each.whole), None)
+        return whole is not None and not self.open(end, host)
+
+
+def order(each: Compiled) -> tuple[object, ...]:
+    """Give what all rules are sorted by."""
+    return (*host_rank(each.rule.host), each.rule.host, each.rank)
+
+
+class Policy:
+    """What one desk may do in one step, under the operator's ceiling."""
+
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        step: str = "",
+        ceiling: Iterable[Rule] = (),
+        approved: Iterable[Rule] = (),
+        anywhere: bool = False,
+    ) -> None:
+        self.anywhere = anywhere
+        self.rules, self.step, self.approved = tuple(rules), step, tuple(approved)
+        self.ceiling = tuple(ceiling)
+        held = [rule for rule in self.rules if rule.step in ("", step)]
+        self.index = Index(rule for rule in held if not rule.tunnel)
+        self.tunnels = Index(rule for rule in held if rule.tunnel)
+        self.answers = Index(rule for rule in self.approved if rule.step in ("", step))
+        self.top = Policy(self.ceiling, step) if self.ceiling else None
+
+    def judge(self, target: Target) -> Decision:
+        """Decide a request."""
+        seen = Seen(target)
+        rule = self.index.first(seen) or (ANYWHERE if self.opens(target.host) else None)
+        top = self.top.index.first(seen) if self.top else None
+        if rule is not None and rule.verdict == "deny":
+            return Decision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
+        if self.top and (top is None or top.verdict == "deny"):
+            why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule there admits it"
+            return Decision("deny", rule, f"denied by the operator's ceiling: {why}", top)
+        if rule is None or rule.verdict == "ask" or (top is not None and top.verdict == "ask"):
+            return self.asked(seen, rule, top)
+        return Decision("allow", rule, "admitted by a rule", top)
+
+    def asked(self, seen: Seen, rule: Rule | None, top: Rule | None) -> Decision:
+        """Decide a request that needs an approval."""
+        approved = self.answers.first(seen) if self.approved else None
+        if approved is not None and approved.verdict == "allow":
+            return Decision("allow", approved, "admitted by an approval", top)
+        if rule is None:
+            return Decision("deny", None, f"default deny: {self.missing(seen.target)}", top, askable=True)
+        who = "the operator's ceiling" if top is not None and top.verdict == "ask" else f"the rule {rule_text(rule)!r}"
+        return Decision("ask", rule, f"to be asked, by {who}", top, askable=True)
+
+    def missing(self, target: Target) -> str:
+        """Say what no rule admits."""
+        if next(self.index.named(target.host), None) is None:
+            return f"no rule names the host {target.host}"
+        return f"no rule admits {target.method} {target.url}"
+
+    def reachable(self, scheme: Scheme, host: str, port: int) -> bool:
+        """Say whether any request there could be admitted or asked; nothing is resolved before this is true."""
+        if scheme == "https" and self.tunnel(host, port):
+            return True
+        end = (scheme, port)
+        here = self.index.open(end, host) or (self.answers.open(end, host) and not self.index.closed(end, host))
+        here = here or (self.opens(host) and end not in (("http", 443), ("https", 80)))
+        return here and (self.top is None or self.top.index.open(end, host))
+
+    def opens(self, host: str) -> bool:
+        """Say whether a host is open because the whole internet is."""
+        return self.anywhere and is_public(host) and not self.bars(host)
+
+    def bars(self, host: str) -> bool:
+        """Say whether everything of a host or at an address is denied, by whatever name it is reached."""
+        for name in reached(host):
+            if next((each.whole for each in self.index.named(name) if each.whole or not each.catches), False):
+                return True
+        return self.top is not None and self.top.bars(host)
+
+    def tunnel(self, host: str, port: int) -> Rule | None:
+        """Give the rule by which TLS there is passed on unread.
+
+        It yields to every deny or ask for a host as specific, whatever its path: nobody could look.
+        """
+        end = ("https", port)
+        found = next((each.rule for each in self.tunnels.named(host) if end in each.ends), None)
+        if found is None or (self.top is not None and self.top.tunnel(host, port) is None):
+            return None
+        guards = (each.rule for each in self.index.named(host) if each.catches and end in each.ends)
+        stopped = any(host_rank(rule.host) >= host_rank(found.host) for rule in guards)
+        return None if stopped else found
+
+    def tunnel_rules(self, host: str, port: int) -> tuple[Rule, ...]:
+        """Give the rule of a tunnel and, where there is a ceiling, the operator's above it; nothing: no tunnel."""
+        found = (self.tunnel(host, port), self.top.tunnel(host, port) if self.top is not None else None)
+        return tuple(rule for rule in found if rule is not None) if found[0] is not None else ()
+
+    def explain(self, target: Target) -> tuple[str, ...]:
+        """Say which rule decided and why, and of every other why it did not."""
+        seen, decision = Seen(target), self.judge(target)
+        lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
+        lines += considered("", self.index, seen, decision.rule)
+        lines += considered("approved: ", self.answers, seen, decision.rule)
+        lines += considered("ceiling: ", self.top.index, seen, decision.ceiling) if self.top else []
+        lines += [f"{rule_text(rule)}: another step" for rule in self.rules if rule.step not in ("", self.step)]
+        return tuple(lines)
+
+    def allowed(self) -> tuple[str, ...]:
+        """List what is admitted or asked, for a denial to show."""
+        return self.listed
+
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """Work out that list: a desk may be denied as often as it likes."""
+        held = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
+        texts = [rule_text(rule) for rule in held if rule.verdict != "deny" and not self.outside(rule)]
+        texts += [rule_text(ANYWHERE)] if self.anywhere else []
+        more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
+        return (*texts[:SHOWN], *more)
+
+    def outside(self, rule: Rule) -> bool:
+        """Say whether the ceiling can never admit what a rule names."""
+        return self.top is not None and not overlapping(rule, self.top)
+
+    def for_step(self, step: str) -> Policy:
+        """Give the policy of another step."""
+        return Policy(self.rules, step, self.ceiling, self.approved, self.anywhere)
+
+    def widened(self, rule: Rule) -> Policy:
+        """Give the policy with one more rule that was approved."""
+        if rule.verdict != "allow" or rule.tunnel:
+            raise BriefError(f"{rule_text(rule)!r} cannot be approved: only an allow can, and no tunnel; write a brief")
+        return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
+
+
+def reached(host: str) -> Iterator[str]:
+    """Give a host, and the IPv4 addresses that an IPv6 address carries."""
+    yield host
+    if ":" in host:
+        yield from map(str, carried(ip_address(host)))
+
+
+def is_public(host: str) -> bool:
+    """Say whether a host can be one of the internet's, by its name or number alone; what it resolves to is checked."""
+    if is_address(host):
+        return check(ip_address(host)) is None
+    return "." in host and host.rpartition(".")[2] not in SPECIAL
+
+
+def rule_texts(scope: Scope) -> tuple[str, ...]:
+    """Write a scope's rules for people."""
+    return (*map(rule_text, scope.rules), *([rule_text(ANYWHERE)] if scope.anywhere else []))
+
+
+def considered(who: str, index: Index, seen: Seen, decided: Rule | None) -> list[str]:
+    """Say of each rule whether it holds for a request."""
+    named = set(map(id, index.named(seen.target.host)))
+    lines = []
+    for each in index.all:
+        why = each.mismatch(seen) if id(each) in named else "another host"
+        last = "decides" if each.rule == decided else "holds, but a more specific rule decides"
+        lines.append(f"{who}{rule_text(each.rule)}: {why or last}")
+    return lines
+
+
+def beyond(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...]:
+    """Say which rules and grants of a scope the ceiling can never admit."""
+    top = Policy(ceiling)
+    if not top.rules:
+        return ()
+    rules = [rule_text(rule) for rule in scope.rules if rule.verdict != "deny" and not overlapping(rule, top)]
+    grants = [f"{each.secret}@{each.host}" for each in scope.grants if not top.reachable("https", each.host, each.port)]
+    return tuple(f"{text}: outside the operator's ceiling" for text in (*rules, *grants))
+
+
+def overlapping(rule: Rule, top: Policy) -> bool:
+    """Say whether a ceiling could admit anything a rule does."""
+    rule = replace(check_rule(rule), step="")
+    if not (rule.host.startswith("*.") or "/" in rule.host):
+        return any(meets(rule, end, top) for end in ends(rule))
+    others = (top.tunnels if rule.tunnel else top.index).all
+    return any(
+        each.rule.verdict != "deny" and each.ends & ends(rule) and shared_host(rule.host, each.rule.host)
+        for each in others
+    )
+
+
+def meets(rule: Rule, end: End, top: Policy) -> bool:
+    """Say whether a ceiling could admit anything of one host there."""
+    scheme, port = end
+    if rule.tunnel:
+        return top.tunnel(rule.host, port) is not None
+    methods = compiled(rule).methods
+    admits = any(
+        each.rule.verdict != "deny" and end in each.ends and (each.methods & methods or each.every)
+        for each in top.index.named(rule.host)
+    )
+    return admits and top.index.open((scheme, port), rule.host)
+
+
+def shared_host(one: str, other: str) -> bool:
+    """Say whether two patterns have a host in common."""
+    if is_address(one) or is_address(other):
+        return is_address(one) and is_address(other) and overlap(ip_network(one), ip_network(other))
+    if one.startswith("*.") and other.startswith("*."):
+        return one == other or one.endswith(other[1:]) or other.endswith(one[1:])
+    wide, narrow = (one, other) if one.startswith("*.") else (other, one)
+    return narrow.endswith(wide[1:]) if wide.startswith("*.") else wide == narrow
+
+
+def overlap(one: Network, other: Network) -> bool:
+    """Say whether two networks have an address in common."""
+    return one.version == other.version and one.overlaps(other)

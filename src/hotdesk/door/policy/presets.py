@@ -1,0 +1,305 @@
+"""Rules for the usual package sources, from the hosts this machine itself is configured for."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hotdesk.brief.data import Rule
+from hotdesk.brief.rules import check_rule, parse_rule, parse_rule_table
+from hotdesk.desk.image import sources
+from hotdesk.door.policy.lookups import LOOKUPS, Lookups
+from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+
+GITHUB = (
+    "read https://github.com",
+    "read https://api.github.com",
+    "read https://codeload.github.com",
+    "read https://raw.githubusercontent.com",
+    "read https://objects.githubusercontent.com",
+    "read https://release-assets.githubusercontent.com",
+    "POST https://github.com/*/*/git-upload-pack",
+)
+"""The last is how git asks for what it is about to read; to push it would ask at `git-receive-pack`."""
+PIP_SECTIONS = ("global", "install", "download")
+PIP_NAMES = ("index_url", "extra_index_url")
+NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where this machine's own programs get their packages; empty: nothing was configured."""
+
+    pip: tuple[str, ...] = ()
+    """Indexes, as URLs of their `simple` page."""
+    npm: tuple[str, ...] = ()
+    """Registries, as URLs."""
+    apt: tuple[str, ...] = ()
+    """Archives, as URLs."""
+    default_pip: bool = True
+    """Whether pip asks the public index as well."""
+    default_npm: bool = True
+    """Whether npm asks the public registry as well."""
+    public_npm: str = ""
+    """Which registry npm calls that, by its own word."""
+
+
+def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None) -> tuple[Rule, ...]:
+    """Read what a brief or the command line says: a rule, a table, or the name of a preset."""
+    if isinstance(told, Mapping):
+        return (parse_rule_table(told),)
+    if told.strip() in PRESETS:
+        name = told.strip()
+        return preset(name, machine) if machine else as_reached(preset(name, read_machine(name)))
+    return (parse_rule(told),)
+
+
+def preset(name: str, machine: Machine) -> tuple[Rule, ...]:
+    """Give the rules of a preset."""
+    if name not in PRESETS:
+        shown = printable(name[:80])
+        raise BriefError(f"there is no preset {shown!r}; there are {', '.join(PRESETS)}, as in --allow pypi")
+    return tuple(dict.fromkeys(PRESETS[name](machine)))
+
+
+def preset_environment(names: Iterable[str], machine: Machine | None = None) -> dict[str, str]:
+    """Give the variables by which a desk's own pip and npm ask where this machine's do; never a password.
+
+    apt needs none: its sources were written into the image.
+    """
+    tell = {"pypi": pip_variables, "npm": npm_variables}
+    found: dict[str, str] = {}
+    for name in names:
+        if name in tell:
+            found |= tell[name](machine or read_machine(name))
+    return found
+
+
+def without_password(names: Iterable[str], machine: Machine | None = None) -> tuple[str, ...]:
+    """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
+    machines = [machine or read_machine(name) for name in names]
+    parts = [urlsplit(url) for own in machines for url in web((*own.pip, *own.npm, *own.apt))]
+    return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
+
+
+def pip_variables(machine: Machine) -> dict[str, str]:
+    """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
+    urls = [public_url(url) for url in web(machine.pip)]
+    index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
+    plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
+    told = {
+        "PIP_INDEX_URL": index,
+        "PIP_EXTRA_INDEX_URL": extra,
+        "PIP_TRUSTED_HOST": plain,
+        "UV_DEFAULT_INDEX": index,
+        "UV_INDEX": extra,
+    }
+    return {name: " ".join(values) for name, values in told.items() if values}
+
+
+def npm_variables(machine: Machine) -> dict[str, str]:
+    """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
+    return {} if machine.default_npm else {"npm_config_registry": public_url(web(machine.npm)[0])}
+
+
+def public_url(url: str) -> str:
+    """Give a URL without user and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule, ...]:
+    """Admit private networks for hosts that this machine itself reaches on one, whatever their names say.
+
+    It may wait for the resolver: call it in a thread where an event loop runs.
+    """
+    found = tuple(rules)
+    for rule in found:
+        if not rule.private:
+            lookups.begin(rule.host)  # all at once
+    return tuple(
+        replace(rule, private=True) if not rule.private and lookups.leads_inside(rule.host) else rule for rule in found
+    )
+
+
+def pypi(machine: Machine) -> tuple[Rule, ...]:
+    """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
+    own = tuple(rule for url in machine.pip for rule in configured(url, above=True))
+    return own if own and not machine.default_pip else own + public(public_index())
+
+
+def npm(machine: Machine) -> tuple[Rule, ...]:
+    """Read from the machine's registries."""
+    own = tuple(rule for url in machine.npm for rule in configured(url))
+    if own and not machine.default_npm:
+        return own
+    if not (host := urlsplit(machine.public_npm).hostname):
+        raise BriefError(
+            "no npm is here to say which registry it asks; install it, set npm_config_registry, or --allow HOST"
+        )
+    return own + public((f"read {host}",))
+
+
+def debian(machine: Machine) -> tuple[Rule, ...]:
+    """Read from the machine's archives."""
+    own = tuple(rule for url in machine.apt for rule in configured(url))
+    if not own:
+        raise BriefError("this machine's apt has no archive on the web to name; write its host: --allow HOST")
+    return own
+
+
+def public_index() -> tuple[str, ...]:
+    """Name the public index and where its files lie, as pip itself knows them."""
+    index = import_module("pip._internal.models.index").PyPI
+    return f"read {index.netloc}", f"read {index.file_storage_domain}"
+
+
+def github(machine: Machine) -> tuple[Rule, ...]:
+    """Read repositories, releases and the API of GitHub."""
+    return public(GITHUB)
+
+
+PRESETS: dict[str, Callable[[Machine], tuple[Rule, ...]]] = {
+    "pypi": pypi,
+    "npm": npm,
+    "debian": debian,
+    "github-read": github,
+}
+
+
+def public(texts: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Give rules for hosts everybody knows."""
+    return tuple(parse_rule(text) for text in texts)
+
+
+def configured(url: str, above: bool = False) -> tuple[Rule, ...]:
+    """Give the rule for a source the machine is configured for; none for what is no web address.
+
+    Such a host may be on a private network: whoever configured this machine named it.
+    """
+    try:
+        parts = urlsplit(url)
+        folders = [each for each in parts.path.split("/") if each]
+        path = "/".join(["", *(folders[:-1] if above else folders), "**"])
+        rule = Rule(parts.hostname or "", scheme=parts.scheme, port=parts.port, path=path, private=True)  # type: ignore[arg-type]
+        return (check_rule(rule),)
+    except (ValueError, BriefError):
+        return ()
+
+
+def read_machine(
+    name: str, env: Mapping[str, str] | None = None, root: Path = Path("/"), prefix: Path = Path(sys.prefix)
+) -> Machine:
+    """Read what one preset needs of this machine's configuration."""
+    if env is None and name in REMEMBERED:
+        return REMEMBERED[name]
+    known = os.environ if env is None else env
+    match name:
+        case "pypi":
+            return read_pip(known, root, prefix)
+        case "npm":
+            found = read_npm(known, root)
+            return replace(found, public_npm=ask_npm()) if env is None and found.default_npm else found
+        case "debian":
+            return Machine(apt=read_apt())
+    return Machine()
+
+
+REMEMBERED: dict[str, Machine] = {}
+"""What a process that lives long read while it still could."""
+
+
+def remember() -> None:
+    """Read what every preset needs, for a process that soon may not start apt or npm; failures wait."""
+    for name in PRESETS:
+        with suppress(HotdeskError, OSError):
+            REMEMBERED[name] = read_machine(name)
+
+
+def home_of(env: Mapping[str, str], root: Path) -> Path:
+    """Give the home folder whose configuration holds."""
+    return root / env.get("HOME", "/root").lstrip("/")
+
+
+def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> Machine:
+    """Read pip's files, the later over the earlier, and its variables over them."""
+    home = home_of(env, root)
+    own = root / env["XDG_CONFIG_HOME"].lstrip("/") if env.get("XDG_CONFIG_HOME") else home / ".config"
+    files = [root / "etc/xdg/pip/pip.conf", root / "etc/pip.conf", home / ".pip/pip.conf", own / "pip/pip.conf"]
+    files += [prefix / "pip.conf", *([Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else [])]
+    if env.get("PIP_CONFIG_FILE") == os.devnull:
+        files = []  # pip's own way to say: none of them
+    settings: dict[str, str] = {}
+    for file in files:
+        settings |= pip_settings(file)
+    settings |= {name: value for name in PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
+    index, extra = (settings.get(name, "").split() for name in PIP_NAMES)
+    return Machine(pip=tuple(index[:1] + extra), default_pip=not web(index[:1]))
+
+
+def pip_settings(file: Path) -> dict[str, str]:
+    """Read which indexes one of pip's files names."""
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(file.read_text("utf-8"))
+    except (OSError, ValueError, configparser.Error):
+        return {}
+    found: dict[str, str] = {}
+    for section in PIP_SECTIONS:
+        options = dict(parser.items(section)) if parser.has_section(section) else {}
+        plain = {name.replace("-", "_"): value for name, value in options.items()}
+        found |= {name: plain[name] for name in PIP_NAMES if plain.get(name)}
+    return found
+
+
+def read_npm(env: Mapping[str, str], root: Path) -> Machine:
+    """Read npm's files and variables."""
+    home = home_of(env, root)
+    files = [root / "usr/etc/npmrc", root / "usr/local/etc/npmrc", root / "etc/npmrc", home / ".npmrc"]
+    found = [line for file in files for line in npm_lines(file)]
+    scoped = [url for scope, url in found if scope]
+    default = next((url for scope, url in reversed(found) if not scope), "")
+    default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
+    return Machine(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
+
+
+def ask_npm() -> str:
+    """Ask this machine's npm for its registry; nothing where there is none."""
+    try:
+        done = subprocess.run(
+            ["npm", "config", "get", "registry"], capture_output=True, text=True, timeout=30, check=False, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def npm_lines(file: Path) -> list[tuple[str, str]]:
+    """Read which registries one of npm's files names, each with the scope it is for."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [(line[1] or "", line[2].strip("\"'")) for line in map(NPM_LINE.fullmatch, lines) if line]
+
+
+def read_apt() -> tuple[str, ...]:
+    """Read apt's archives; a machine without apt has none."""
+    try:
+        return tuple(dict.fromkeys(target.uri for target in sources.read()))
+    except HostError:
+        return ()
+
+
+def web(urls: Iterable[str]) -> list[str]:
+    """Give those that are on the web."""
+    return [url for url in urls if configured(url)]

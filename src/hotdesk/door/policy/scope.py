@@ -1,0 +1,108 @@
+"""A scope out of what people write: lines and tables, the same from the command line and from a brief."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+
+from hotdesk.brief.data import Grant, Place, Rule, Scope
+from hotdesk.brief.grants import check_grant, parse_grant
+from hotdesk.brief.grants import read_words as read_grant_words
+from hotdesk.brief.names import bracketed, canonical_name, split_authority
+from hotdesk.brief.rules import words_of
+from hotdesk.door.policy.policy import Policy
+from hotdesk.door.policy.presets import PRESETS, parse_rules
+from hotdesk.errors import BriefError, printable
+
+VERDICTS = ("allow", "deny", "ask", "tunnel")
+TABLE = '{secret = "erp-token", host = "erp.example.test", places = ["bearer"]}'
+
+
+def scope_of(
+    rules: Iterable[str | Mapping[str, object]],
+    grants: Iterable[str | Mapping[str, object]] = (),
+    names: Mapping[str, str] | None = None,
+    may_ask: bool = True,
+) -> Scope:
+    """Put a scope together, and refuse one that cannot be meant."""
+    read = dict.fromkeys(rule for told in rules for rule in rules_of(told))
+    scope = Scope(tuple(read), tuple(map(grant_of, grants)), names_of(names or {}), may_ask)
+    check_reach(scope)
+    return scope
+
+
+def rules_of(told: str | Mapping[str, object]) -> tuple[Rule, ...]:
+    """Read a rule or a preset; a preset behind a verdict would be taken for a host of that name."""
+    words = words_of(told) if isinstance(told, str) else []
+    if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
+        raise BriefError(
+            f"{words[1]} is a preset and only ever admits, as in --allow {words[1]}; to {words[0]}, name hosts"
+        )
+    return parse_rules(told)
+
+
+def grant_of(told: str | Mapping[str, object]) -> Grant:
+    """Read a grant as a line or as a table with the fields of `Grant`."""
+    if isinstance(told, str):
+        return parse_grant(told)
+    try:
+        return check_grant(read_table(told))
+    except ValueError as e:
+        raise BriefError(f"grant {printable(repr(dict(told))[:200])}: {e}; write it like {TABLE}") from None
+
+
+def read_table(table: Mapping[str, object]) -> Grant:
+    """Put a grant together from a table."""
+    check_fields("grant", Grant, table)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
+    if not isinstance(values.get("secret"), str) or not isinstance(values.get("host"), str):
+        raise ValueError("it names no secret, or no host")
+    if isinstance(places := values.get("places"), tuple):
+        values["places"] = tuple(place_of(place) for place in places)
+    return Grant(**values)  # type: ignore[arg-type]
+
+
+def check_fields(what: str, kind: type[Grant] | type[Place], table: Mapping[str, object]) -> None:
+    """Refuse a table with a field its kind does not have."""
+    known = {field.name for field in fields(kind)}
+    if unknown := sorted(str(name) for name in table if name not in known):
+        raise ValueError(f"{printable(unknown[0][:80])!r} is no field of a {what}")
+
+
+def place_of(told: object) -> Place:
+    """Read a place, written as in a grant's line or as a table."""
+    if isinstance(told, Mapping):
+        check_fields("place", Place, told)
+        return Place(**{"kind": "", **told})
+    found = read_grant_words(["one@host.test", *words_of(str(told))])
+    if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
+        raise ValueError(f"{printable(str(told)[:80])!r} is no place")
+    return found.places[0]
+
+
+def names_of(told: Mapping[str, str]) -> dict[str, str]:
+    """Read where names lead."""
+    return {lead[0]: lead[1] for lead in (lead_of(str(name), str(upstream)) for name, upstream in told.items())}
+
+
+def lead_of(name: str, upstream: str) -> tuple[str, str]:
+    """Check where one name leads."""
+    try:
+        host = canonical_name(name)
+        if split_authority(upstream)[1] is None:
+            raise ValueError("has no port")
+    except ValueError as e:
+        shown = printable(f"{name}={upstream}"[:200])
+        raise BriefError(f"{shown!r}: the host {e}; a name leads to a host and port: erp.test=127.0.0.1:8443") from None
+    return host, upstream
+
+
+def check_reach(scope: Scope) -> None:
+    """Refuse a secret for a host no rule admits: nothing is added that nobody wrote."""
+    policy = Policy(replace(rule, step="") for rule in scope.rules if not rule.tunnel)
+    for grant in scope.grants:
+        if not policy.reachable("https", grant.host, grant.port):
+            host = bracketed(grant.host) if grant.port == 443 else f"https://{bracketed(grant.host)}:{grant.port}"
+            raise BriefError(
+                f"{grant.secret} is granted for {grant.host}, where no rule lets the desk go; add --allow {host!r}"
+            )

@@ -1,0 +1,151 @@
+"""Secrets put into bodies: as whole fields of a form or a JSON document that reads one way only. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote_plus, unquote_to_bytes
+
+from hotdesk.door.grant import Held, Refusal, Use, alone, signs_of
+from hotdesk.door.secrets.outgoing import Outgoing, fold, parameters, pinned
+from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
+
+BODY_LIMIT = 1 << 20
+BODY_TOO_LARGE = (
+    "a secret is put into bodies of at most 1 MiB; send a smaller one, or in a header if the grant allows it"
+)
+BEGINNING = PREFIX.decode()
+DEPTH = 32
+MOST_FIELDS = 1000
+MOST_LOOKED_AT = 5000
+"""Escapes of a form; strings, members and elements of a JSON document."""
+ESCAPE = {"form": b"%", "json": b"\\u"}
+"""How a placeholder can be written in other ways than plainly."""
+FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
+JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
+
+
+def in_body(here: list[Held], out: Outgoing) -> Iterator[Use]:
+    """Give what may be put into the body of this request."""
+    types = [value for name, value in out.headers if fold(name) == b"content-type"]
+    wanted = {"form": FORM_TYPE, "json": JSON_TYPE}
+    for one in here:
+        for place in one.places:
+            pattern = wanted.get(place.kind)
+            if pattern and pinned(place, out) and len(types) == 1 and pattern.fullmatch(types[0].strip(b" \t")):
+                yield Use(one, place)
+
+
+def swap_body(uses: Sequence[Use], body: bytes, values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
+    """Put secrets where a body has their placeholders as whole fields; the rest stays as it is, byte for byte."""
+    plainly = PREFIX in body
+    kind = uses[0].place.kind if uses else ""
+    if not plainly and not (uses and ESCAPE[kind] in body):
+        return body, []
+    if len(body) > BODY_LIMIT:
+        return Refusal(BODY_TOO_LARGE)
+    if why := crowded(kind, body):
+        return Refusal(why)
+    try:
+        found = fields(kind, body)
+    except (ValueError, RecursionError) as e:
+        reason = f"a secret is put into a body that reads one way only, and this one does not: {e}"[:200]
+        return Refusal(reason) if plainly else (body, [])
+    done: list[Use] = []
+    for name, text in found:
+        use = next((use for use in uses if use.place.name == name and use.held.placeholder == text), None)
+        if use is None or body.count(text) != 1:
+            reason = "the body has a placeholder where its grant does not put the secret"
+            return Refusal(reason, signs_of(PLACEHOLDER.findall(text)))
+        done.append(use)
+    return put_in(body, done, values)
+
+
+def crowded(kind: str, body: bytes) -> str | None:
+    """Say why a body has too much in it to be taken apart; counted without doing so."""
+    match kind:
+        case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:
+            return f"a secret is put into forms of at most {MOST_FIELDS} fields and {MOST_LOOKED_AT} escapes"
+        case "json" if max(body.count(b'"') // 2, sum(map(body.count, (b",", b"[", b"{")))) > MOST_LOOKED_AT:
+            return f"a secret is put into JSON of at most {MOST_LOOKED_AT} strings, members and elements"
+    return None
+
+
+def put_in(body: bytes, uses: list[Use], values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
+    """Replace placeholders, each of which is there once."""
+    for use in uses:
+        secret = alone(use.held, values[use.held.id])
+        try:
+            quoted = quote_plus(secret) if use.place.kind == "form" else json.dumps(secret.decode())[1:-1]
+        except UnicodeDecodeError:
+            return Refusal(f"the secret for {use.place.kind} {use.place.name} is not text, as JSON is")
+        body = body.replace(use.held.placeholder, quoted.encode())
+    return body, uses
+
+
+def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
+    """Give the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
+    match kind:
+        case "form":
+            found = form_fields(body)
+        case "json":
+            found = json_fields(body)
+        case _:
+            found = iter([("", body)])
+    return [(name, text) for name, text in found if PLACEHOLDER.search(text)]
+
+
+def form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
+    """Give the fields of a form, and under no name their names."""
+    if re.search(rb"[^\x21-\x7e]", body):
+        raise ValueError("a form of other than printable characters")
+    pairs = [(name, unquote_to_bytes(value.replace(b"+", b" "))) for name, value, _ in parameters(body)]
+    times = Counter(name for name, _ in pairs)
+    for name, value in pairs:
+        if PREFIX in value and times[name] > 1:
+            raise ValueError("a field is there twice")
+        yield name, value
+        yield "", name.encode("latin-1")
+
+
+def json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
+    """Give the strings of a JSON document by path, and under no path its keys."""
+    tree = json.loads(body.decode(), object_pairs_hook=once_each, parse_constant=no_constant)
+    for path, text in strings(tree, (), 0):
+        yield path, text.encode("utf-8", "replace")
+
+
+def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object of its members; `ValueError` where one is there twice."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a member is there twice")
+    return made
+
+
+def no_constant(text: str) -> object:
+    """Refuse what is not JSON though some read it."""
+    raise ValueError(f"{text} is no JSON")
+
+
+def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:
+    """Give every string of a document that may hold a placeholder, with where it is; keys are nowhere."""
+    if depth > DEPTH:
+        raise ValueError("too deep")
+    if isinstance(node, str) and BEGINNING in node:
+        yield ".".join(path), node
+    for key, inner in members(node):
+        if BEGINNING in key:
+            yield "", key
+        if BEGINNING in inner if isinstance(inner, str) else isinstance(inner, dict | list):
+            yield from strings(inner, (*path, key.replace(".", "\0")), depth + 1)
+
+
+def members(node: object) -> Iterator[tuple[str, object]]:
+    """Give what is inside an object or a list, by name or number."""
+    if isinstance(node, dict):
+        yield from node.items()
+    elif isinstance(node, list):
+        yield from ((str(i), inner) for i, inner in enumerate(node))

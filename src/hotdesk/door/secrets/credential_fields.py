@@ -1,0 +1,97 @@
+"""Credentials of a desk's own in the bodies it sends, found by the names of their fields as the body streams. Pure.
+
+Looked into: forms, JSON, multipart forms and XML, also where the type is not given or unknown. Not looked into: types
+that are plainly files or other formats (`INERT`), names inside query languages, arguments by position, numbers. A body
+is broken off before the field that was found is sent on, so that no server has a whole request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote_to_bytes
+
+from hotdesk.door.secrets.foreign_credentials import LONGEST_NAME, Allowed, is_credential, squeeze
+from hotdesk.door.secrets.placeholder import PREFIX
+
+INERT = re.compile(
+    rb"(?:image|audio|video|font|model)/.*|text/(?:csv|tab-separated-values|html|markdown|calendar|vcard|css)"
+    rb"|application/(?:octet-stream|pdf|zip|gzip|zstd|x-tar|x-gzip|x-bzip2|x-xz|x-7z-compressed|x-ndjson|wasm|x-git-.*"
+    rb"|vnd\.git-.*|vnd\.ms-.*|vnd\.openxmlformats-.*|vnd\.oasis\..*|msword|rtf|epub\+zip|java-archive|x-protobuf"
+    rb"|protobuf|grpc.*|msgpack|x-msgpack|cbor|vnd\.docker\..*|vnd\.oci\..*|vnd\.apache\..*)"
+)
+FORM = b"application/x-www-form-urlencoded"
+JSON = re.compile(rb"(?:application|text)/(?:[a-z0-9.+-]*\+)?json|text/plain")
+XML = re.compile(rb"(?:application|text)/(?:[a-z0-9.+-]*\+)?(?:xml|soap)")
+OURS = PREFIX + rb"[a-z0-9]"
+PATTERNS: dict[str, re.Pattern[bytes]] = {
+    "JSON field": re.compile(
+        rb'(?<!\\)"((?:[^"\\\x00-\x1f]|\\.){1,160})"(?:\s{64}|\s{0,63}:(?:\s{64}|\s{0,63}"(?!%b)))' % OURS
+    ),
+    "form field": re.compile(rb"(?<=[&;])([^&;=]{1,480})=(?!%b)" % OURS),
+    "multipart field": re.compile(
+        rb"(?i)content-disposition:[^\r\n]{0,256}?[;\s]name\*?[ \t]{0,16}=[ \t]{0,16}"
+        rb"(?:\"((?:[^\"\\\r\n]|\\.){1,160})\"|(?:[a-z0-9-]{1,16}'[a-z-]{0,8}')?([^\";\s]{1,160}))"
+    ),
+    "XML element": re.compile(rb"<(?:[\w.-]{1,64}:)?([A-Za-z_][\w.-]{0,159})[\s>]"),
+}
+"""What stands before a field's value. A placeholder is no credential: where it may stand is decided elsewhere."""
+HINT = re.compile(rb"(?i)token|secret|pass|pwd|key|jwt|sig|auth|cred|assert|bearer|cookie|sess|%|\\u")
+"""Without one of these in it no name can be a credential's."""
+REACH = 1024
+"""Bytes a field can begin before the end of what was looked at."""
+
+
+def kinds(types: Sequence[bytes]) -> tuple[str, ...]:
+    """Say as what a body is to be read, by its types: every way a server might."""
+    named = [each.partition(b";")[0].strip().lower() for each in types] or [b""]
+    if all(INERT.fullmatch(each) for each in named):
+        return ()
+    found = ["JSON field", "multipart field"]
+    clear = [bool(JSON.fullmatch(each) or each.startswith(b"multipart/")) for each in named]
+    if not all(is_clear or XML.fullmatch(each) for each, is_clear in zip(named, clear, strict=True)):
+        found.append("form field")
+    if not all(is_clear or each == FORM for each, is_clear in zip(named, clear, strict=True)):
+        found.append("XML element")
+    return tuple(found)
+
+
+class FieldWatch:
+    """Reads a body as it goes by, and remembers the first credential it has."""
+
+    def __init__(self, types: Sequence[bytes], allowed: Allowed) -> None:
+        self.kinds = kinds(types)
+        self.allowed = allowed
+        self.found: tuple[str, str] | None = None
+        """What kind of field, and its name."""
+        self.tail = b"&"  # the first field of a form, too, comes after one
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next bytes."""
+        if not self.kinds or self.found:
+            return
+        if b"\0" in data:
+            data = data.replace(b"\0", b"")  # some readers of JSON and XML take UTF-16
+        data = self.tail + data
+        self.tail = data[-REACH:]
+        if HINT.search(data):
+            self.found = next(self.credentials(data), None)
+
+    def credentials(self, data: bytes) -> Iterator[tuple[str, str]]:
+        """Give the fields that are credentials by their names."""
+        for kind in self.kinds:
+            for found in PATTERNS[kind].finditer(data):
+                name = decoded(kind, found[found.lastindex or 1])
+                if is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in self.allowed.fields:
+                    yield kind, name
+
+
+def decoded(kind: str, name: bytes) -> str:
+    """Give a name as a server would read it."""
+    if kind == "JSON field" and b"\\" in name:
+        try:
+            return str(json.loads(b'"' + name + b'"'))
+        except ValueError:
+            return name.decode("latin-1")
+    return (unquote_to_bytes(name.replace(b"+", b" ")) if b"%" in name else name).decode("latin-1")

@@ -1,0 +1,159 @@
+"""What a desk may send to a host it uses as us: listed headers, and nothing that is a credential by its name. Pure.
+
+A header that is not listed is left out; one that is a credential by its name refuses the request and is an alarm. Query
+parameters and body fields cannot be listed for every host: those whose names are those of credentials are refused. A
+grant lists exceptions (`allow-header`, `allow-field`), or opens its host to credentials of the desk's own (`foreign`).
+
+Not seen: a credential in the path (a webhook's address), under a name nobody would take for one, by position (the
+arguments of a remote call), inside a query language, or in a type of body that is not looked into (see `fields`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hotdesk.door.grant import Held, Refusal, Returning, Sign, Use
+from hotdesk.door.secrets.outgoing import IDENTITY, Slot
+
+ORDINARY = frozenset(
+    """
+    accept accept-charset accept-datetime accept-encoding accept-language access-control-request-headers
+    access-control-request-method cache-control content-digest content-disposition content-encoding content-language
+    content-length content-location content-md5 content-range content-type date depth digest dnt expect git-protocol
+    grpc-timeout host idempotency-key if if-match if-modified-since if-none-match if-range if-unmodified-since
+    last-event-id last-modified lock-token max-forwards origin overwrite pragma prefer priority range referer save-data
+    sec-gpc sec-purpose slug soapaction timeout traceparent tracestate upgrade-insecure-requests user-agent
+    baggage csrf-token x-csrf-token x-csrftoken x-xsrf-token requestverificationtoken
+    dataserviceversion maxdataserviceversion odata-maxversion
+    hx-boosted hx-current-url hx-history-restore-request hx-request hx-target hx-trigger hx-trigger-name
+    turbo-frame x-grpc-web x-inertia x-pjax x-requested-with
+    x-correlation-id x-request-id
+    """.split()
+)
+"""Headers no server known to us takes for who somebody is: any desk may send them to any host."""
+ORDINARY_SHAPE = re.compile(r"sec-(?:ch|fetch)-[a-z0-9-]+|(?:[a-z0-9]+-)*version")
+"""What browsers say of themselves, and which version of an interface is wanted."""
+AMAZON_SHAPE = re.compile(r"x-amz-[a-z0-9-]+")
+"""What a request that is signed anew may have: all of it is signed with the granted key."""
+CREDENTIAL_HEADERS = frozenset(
+    """
+    authentication x-auth x-auth-email authorization x-authorization x-amz-security-token x-ms-authorization-auxiliary
+    x-forwarded-user x-remote-user remote-user x-user x-ssl-client-cert x-client-cert client-cert
+    """.split()
+)
+"""Beside those that `CREDENTIAL_SHAPE` knows."""
+CREDENTIAL_NAMES = frozenset(
+    """
+    auth authorization bearer cookie jwt key pass passwd password passphrase pwd secret sid sig signature token
+    googleaccessid awsaccesskeyid accesskeyid xamzcredential xgoogcredential oauthconsumerkey oauthnonce
+    """.split()
+)
+CREDENTIAL_SHAPE = re.compile(
+    r"(?:.*(?:token|secret|passwd|password|passphrase|passcode|credentials?|signature|jwt|assertion|authorization|bearer"
+    r"|cookie|sessionid|sessid|(?:api|app|application|access|account|auth|client|consumer|functions|fastly|license"
+    r"|master|private|secret|security|service|session|shared|signing|storage|subscription|user|admin|rapidapi|developer)"
+    r"(?:api)?(?:key|keyid|pwd|sig))|.*(?:apikey|authkey))"
+)
+HARMLESS_SHAPE = re.compile(
+    r"(?:.*(?:page|pagination|paging|next|prev|previous|continuation|continue|cursor|start|skip|sync|delta|resume|idempotency"
+    r"|client|clientrequest|csrf|csrfmiddleware|xsrf|authenticity|requestverification|antiforgery|lock)token)"
+)
+"""Where a page begins, one request told from another, and forms told from forgeries: nobody's identity."""
+FORGERY = "_token"
+"""A form's own token at Laravel and others: told from `token` by its first letter alone."""
+LONGEST_NAME = 160
+"""Of a longer one the end is looked at: that is where names say what they are."""
+BODY_ALLOWS = frozenset({"key", "sid", "cookie", "pass", "auth"})
+"""Names that in a body are mostly something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What grants let a desk send to their host beside what is ordinary."""
+
+    headers: frozenset[str] = frozenset()
+    fields: frozenset[str] = frozenset()
+    """Squeezed."""
+    amazon: bool = False
+    """Whether requests are signed anew there."""
+
+
+NOTHING_MORE = Allowed()
+
+
+def allowed_at(host: str, held: Collection[Held]) -> Allowed:
+    """Give what the live grants for a host allow."""
+    here = [one for one in held if one.grant.host == host]
+    if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
+        return NOTHING_MORE
+    headers = frozenset(name for one in here for name in one.grant.allow_headers)
+    fields = frozenset(squeeze(name) for one in here for name in one.grant.allow_fields)
+    return Allowed(headers, fields, any(one.kind == "sigv4" for one in here))
+
+
+def foreign(
+    sent: list[tuple[Slot, bytes]],
+    uses: Mapping[Slot, Use],
+    returned: Mapping[Slot, bytes],
+    issued: Returning | None,
+    allowed: Allowed,
+) -> frozenset[str] | Refusal:
+    """Name the headers to leave out where a desk goes as us, or refuse credentials it brings itself."""
+    removed: set[str] = set()
+    for slot, value in sent:
+        kind, name = slot
+        if kind == "header" and len(name) <= LONGEST_NAME and is_ordinary(name):
+            continue
+        if slot in returned or (slot in uses and uses[slot].held.is_written(slot, value)):
+            continue
+        if kind == "cookie" and (slot in uses or (issued and issued.knows(name.encode("latin-1"), value))):
+            continue
+        if kind == "header" and (name in allowed.headers or (allowed.amazon and is_amazon(name))):
+            continue
+        if kind == "cookie" or (is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in allowed.fields):
+            return brought(kind, name)
+        if kind == "header":
+            removed.add(name)
+    return frozenset(removed)
+
+
+def brought(kind: str, name: str) -> Refusal:
+    """Refuse a credential the desk brings itself, and say how it could be meant otherwise."""
+    remedy = {"header": f"allow-header={name}", "cookie": "foreign"}.get(kind, f"allow-field={name}")
+    reason = (
+        f"this host is used with the credentials granted for it; {kind} {name!a:.60} would bring others."
+        f" Leave it out; if it is no credential, the grant must say {remedy!a:.80}"
+    )
+    return Refusal(reason, (Sign("foreign", ""),))
+
+
+@lru_cache(maxsize=1024)
+def is_ordinary(name: str) -> bool:
+    """Say whether any desk may send a header anywhere."""
+    return name in ORDINARY or name.encode("latin-1") == IDENTITY or ORDINARY_SHAPE.fullmatch(name) is not None
+
+
+def is_amazon(name: str) -> bool:
+    """Say whether a header is of a request that is signed, and no credential itself."""
+    return AMAZON_SHAPE.fullmatch(name) is not None and name not in CREDENTIAL_HEADERS
+
+
+@lru_cache(maxsize=4096)
+def is_credential(kind: str, name: str) -> bool:
+    """Say whether a header, parameter or field is a credential by its name."""
+    if kind == "header" and name in CREDENTIAL_HEADERS:
+        return True
+    text = squeeze(name)
+    if name.strip().lower() == FORGERY or HARMLESS_SHAPE.fullmatch(text):
+        return False
+    if text in CREDENTIAL_NAMES:
+        return kind not in ("JSON field", "XML element", "multipart field") or text not in BODY_ALLOWS
+    return CREDENTIAL_SHAPE.fullmatch(text) is not None
+
+
+def squeeze(name: str) -> str:
+    """Give a name in lower case, of letters and digits alone."""
+    return re.sub(r"[^a-z0-9]+", "", name.lower())

@@ -1,0 +1,289 @@
+"""Secrets in: which go with a request, where they are put, and what the desk may not send beside them. Pure.
+
+A desk holds placeholders. The door puts the value in on its own host, over https, at the places the grant names, and
+refuses a request that has a placeholder anywhere else: it never leaves, and is an alarm. Values are never asked for
+before it is known where they go.
+
+What breaks placeholders: a client that hashes or encrypts what it is given (a password digested by a page, SRP, PAKE);
+one that signs requests with it (HMAC, OAuth 1, JWT assertions; SigV4 is signed anew, see `signature`); a login that
+hands the browser from host to host, as a grant is for one. There the value is not in the request to be put in.
+
+What is looked at for placeholders: path, query, every header name and value, as they are, percent-decoded, and inside
+`Basic`; bodies as they are, and unpacked where they are compressed. Not: escapes inside JSON other than where a secret
+may be put in, base64 elsewhere, other charsets. A placeholder that gets through is worth nothing where it arrives.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import unquote_to_bytes
+
+from hotdesk.door.grant import Held, Refusal, Returning, Use, alone, signs_of
+from hotdesk.door.policy.minting import minting
+from hotdesk.door.secrets.bodies import in_body, swap_body
+from hotdesk.door.secrets.foreign_credentials import Allowed, allowed_at, foreign
+from hotdesk.door.secrets.outgoing import (
+    AUTHORIZATION,
+    IDENTITY,
+    Headers,
+    Outgoing,
+    Slot,
+    basic,
+    carried,
+    crowded,
+    fold,
+    harden,
+    parts,
+    pinned,
+    placeholders,
+    slot_of,
+    title,
+    with_cookie,
+    with_parameter,
+)
+from hotdesk.door.secrets.placeholder import PREFIX
+from hotdesk.door.secrets.signature import PRESIGNED, declared, digest_of, elsewhere, misdirected, sign, unsignable
+
+COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
+COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
+NO_UPGRADE = "a secret went with this request, and what follows an upgrade cannot be looked through"
+USER = b"x-access-token"
+"""The user a token goes with in `Basic` where the place names none."""
+UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done to a request."""
+
+    uses: tuple[Use, ...] = ()
+    """In the head."""
+    body: tuple[Use, ...] = ()
+    """Where the body may have the placeholder."""
+    returned: tuple[tuple[Slot, bytes], ...] = ()
+    """Values the host issued itself, and where they go back."""
+    granted: bool = False
+    """Whether the host has a live grant: its answers must be readable."""
+    digest: bytes = b""
+    """What is signed for a body that nobody here needs whole."""
+    signing: Held | None = None
+    """What the request is signed with."""
+    allowed: Allowed | None = None
+    """Where the desk goes as us: what it may send beside what is ordinary. None: it may bring credentials."""
+    removed: frozenset[str] = frozenset()
+    """Headers that are left out, by their folded names."""
+
+    @property
+    def whole(self) -> bool:
+        """Say whether the whole body is needed, up to `BODY_LIMIT`."""
+        return bool(self.body) or (self.signing is not None and not self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The request as it goes. Its repr is nobody's business."""
+
+    headers: list[tuple[bytes, bytes]]
+    query: bytes
+    body: bytes
+    used: tuple[str, ...]
+    """Which secrets, and where."""
+    ids: frozenset[str]
+
+    def __repr__(self) -> str:
+        return f"Sent(used={self.used!r})"
+
+
+def plan(
+    out: Outgoing,
+    held: Collection[Held],
+    issued: Returning | None = None,
+    ours: Collection[str] = (),
+    minting_named: bool = False,
+) -> Plan | Refusal:
+    """Decide which secrets go with a request, or why it may not go.
+
+    `held` are the desk's live grants for any host; `ours` hosts at which it may bring no credentials of its own, beside
+    those its grants say so of; `minting_named`: the rule names exactly this path, so that it may make new credentials.
+    """
+    here = [one for one in held if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
+    if why := crowded(out):
+        return Refusal(why)
+    sent = parts(out)
+    uses = choose(here, out, sent)
+    marked = may_hold(out)
+    returned = give_back(sent, issued) if issued and here and marked else {}  # a session ends with its grant
+    if any(is_presigned(slot, value, one) for one in here for slot, value in sent):
+        return Refusal(PRESIGNED)
+    if marked and (refusal := stray(out, sent, uses, returned)):
+        return refusal
+    uses = {slot: use for slot, use in uses.items() if slot not in returned}
+    strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in held)
+    allowed = allowed_at(out.host, held) if strict else None
+    removed = foreign(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()
+    if isinstance(removed, Refusal):
+        return removed
+    if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
+        return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
+    signing = next((use.held for use in uses.values() if use.held.kind == "sigv4"), None)
+    made = Plan(
+        tuple(uses.values()),
+        tuple(in_body(here, out)),
+        tuple(returned.items()),
+        bool(here),
+        signing=signing,
+        allowed=allowed,
+        removed=removed,
+    )
+    if made.signing and (why := unsigned(made.signing, out, sent)):
+        return Refusal(why)
+    signers = [one.signer for one in here if one.signer] if strict else []
+    if signers and (why := elsewhere(signers, out.host, out.path)):
+        return Refusal(why)
+    if made.signing and made.signing.signer and not made.body:
+        made = replace(made, digest=declared(made.signing.signer, out.headers))
+    if made.whole and any(fold(n) == b"content-encoding" and value.lower() != b"identity" for n, value in out.headers):
+        return Refusal(COMPRESSED if made.body else COMPRESSED_SIGNED)
+    return made
+
+
+def is_presigned(slot: Slot, value: bytes, one: Held) -> bool:
+    """Say whether a part of a head is of an address that is signed with a grant's placeholder."""
+    if one.kind != "sigv4" or slot[0] != "query" or slot[1].lower() not in ("x-amz-credential", "awsaccesskeyid"):
+        return False
+    return unquote_to_bytes(value).startswith(one.placeholder)
+
+
+def unsigned(one: Held, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
+    """Say why a request is not signed anew."""
+    assert one.signer is not None  # else nothing is written with it
+    said = next(value for slot, value in sent if one.is_written(slot, value))
+    return unsignable(out.headers, out.query) or misdirected(one.signer, said, out.host, out.path, out.headers)
+
+
+def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, Use]:
+    """Choose for each place in the head the secret that goes there: the one the desk wrote, else the first attached."""
+    chosen: dict[Slot, Use] = {}
+    for one in here:
+        for place in one.places:
+            if place.kind in ("form", "json") or not pinned(place, out):
+                continue
+            slot = slot_of(place)
+            written = [value for where, value in sent if where == slot and one.is_written(slot, value)]
+            if written or (not place.swap and slot not in chosen):
+                chosen[slot] = Use(one, place)
+    return chosen
+
+
+def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, bytes]:
+    """Find what the host issued itself and gets back: its cookies under their names, its tokens as bearer."""
+    found: dict[Slot, bytes] = {}
+    for slot, value in sent:
+        token = carried(slot, value)
+        if token is None or slot in found:
+            continue
+        scheme = value[: -len(token)]
+        real = None
+        if slot[0] == "cookie":
+            real = issued.cookie(slot[1].encode("latin-1"), token)
+        elif slot == AUTHORIZATION and scheme.lower() in (b"bearer ", b"token "):
+            real = issued.bearer(token)
+        if real is not None:
+            found[slot] = scheme + real
+    return found
+
+
+def stray(
+    out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, Use], returned: Mapping[Slot, bytes]
+) -> Refusal | None:
+    """Refuse a request with a placeholder anywhere but once at the place it is for."""
+    seen: set[Slot] = set()
+    found: list[bytes] = []
+    for slot, value in sent:
+        mine = slot in returned or (slot in uses and uses[slot].held.is_written(slot, value))
+        if not mine or slot in seen:
+            found += placeholders(value)
+        seen |= {slot} if mine else set()
+    names = [name for name, _ in out.headers] + [name.encode("latin-1") for (_, name), _ in sent]
+    for text in (*names, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")):
+        found += placeholders(text)
+    if not found:
+        return None
+    if out.scheme != "https":
+        return Refusal("a placeholder is exchanged for its secret over https only", signs_of(found))
+    return Refusal("a placeholder is where its grant does not put the secret, or not live at all", signs_of(found))
+
+
+def may_hold(out: Outgoing) -> bool:
+    """Say whether a placeholder can be anywhere in a head: one look at all of it, as most have none."""
+    texts = [text for pair in out.headers for text in pair]
+    whole = b"\n".join([*texts, out.query, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")])
+    return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
+
+
+def wanted(plan: Plan, body: bytes = b"") -> tuple[str, ...]:
+    """List the grants whose values a plan needs, now that the body is known."""
+    inside = [use.held.id for use in plan.body if use.held.placeholder in body]
+    return tuple(dict.fromkeys([*(use.held.id for use in plan.uses), *inside]))
+
+
+def apply(plan: Plan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> Sent | Refusal:
+    """Put the secrets in; what is to be signed has no signature yet. `body` is empty where the plan needs none."""
+    dropped = {IDENTITY, *(name.encode("latin-1") for name in plan.removed)}
+    headers = [(name, value) for name, value in out.headers if fold(name) not in dropped]
+    query = out.query
+    if plan.signing:
+        headers = [pair for pair in headers if fold(pair[0]) != b"authorization"]
+    puts = list(plan.returned)
+    puts += [
+        (slot_of(use.place), spelt(use, out, values[use.held.id])) for use in plan.uses if use.held != plan.signing
+    ]
+    for (kind, name), value in puts:
+        if re.search(UNFIT.get(kind, rb"\A\Z"), value):
+            return Refusal(f"the secret for {kind} {name} is empty or has characters that cannot be sent there")
+        match kind:
+            case "header":
+                headers = [*(pair for pair in headers if fold(pair[0]).decode("latin-1") != name), (title(name), value)]
+            case "cookie":
+                headers = with_cookie(headers, name.encode("latin-1"), value)
+            case "query":
+                query = with_parameter(query, name, value)
+    done = swap_body(plan.body, body, values)
+    if isinstance(done, Refusal):
+        return done
+    changed, inside = done
+    used = (*plan.uses, *inside)
+    headers = harden(headers) if plan.granted or plan.returned else headers
+    return Sent(headers, query, changed, tuple(map(str, used)), frozenset(use.held.id for use in used))
+
+
+def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
+    """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
+    held, secret = use.held, alone(use.held, value)
+    if use.place.kind == "bearer" and not use.place.swap:
+        return b"Bearer " + secret
+    kind, name = slot_of(use.place)
+    written = next((text for slot, text in parts(out) if slot == (kind, name) and held.is_written(slot, text)), b"")
+    pair = basic(written)
+    if use.place.kind == "basic" or (pair and use.place.swap):
+        if held.kind == "basic":
+            return b"Basic " + base64.b64encode(value)
+        user, password = (secret if side == held.placeholder else side for side in pair or (USER, held.placeholder))
+        user = use.place.name.encode() if use.place.name and not pair else user
+        return b"Basic " + base64.b64encode(user + b":" + password)
+    if use.place.swap and kind == "header":
+        return written.replace(held.placeholder, secret)
+    return b"Bearer " + secret if use.place.kind == "bearer" else secret
+
+
+def signed(
+    plan: Plan, out: Outgoing, sent: Sent, headers: Headers, values: Mapping[str, bytes], at: str
+) -> list[tuple[bytes, bytes]]:
+    """Give the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
+    assert plan.signing is not None
+    assert plan.signing.signer is not None
+    digest, secret = plan.digest or digest_of(sent.body), values[plan.signing.id]
+    return sign(plan.signing.signer, secret, out.method, out.path, sent.query, headers, digest, at)

@@ -1,0 +1,248 @@
+"""Tokens an upstream issues, kept outside: the desk gets placeholders bound to that host, and sends them back to it.
+
+Kept: the values of `HttpOnly` cookies; the fields `access_token`, `refresh_token`, `id_token` and those a grant names
+in JSON answers (also in JSON that is itself a string in JSON), form-encoded ones, and the address of a redirect.
+They go back as the cookie they came as, and as bearer. Not in bodies: whoever refreshes tokens is the door's side.
+
+Not kept: tokens under other names, in other types of answer, in field names written with escapes; cookies a script may
+read, which would break pages; these are remembered, so that the desk may send back what the host set. A login that
+goes through several hosts ends at the second: what one host issued is a placeholder at any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+from hotdesk.door.secrets.encodings import Unreadable
+from hotdesk.door.secrets.placeholder import make_placeholder
+from hotdesk.door.secrets.scrub import Secret
+
+USUAL = ("access_token", "refresh_token", "id_token")
+MOST = 256
+AN_ANSWER = 32
+"""Tokens one answer may bring: each costs a moment, and none brings many."""
+REMEMBERED = 1024
+LONGEST_VALUE = 8 * 1024
+LONGEST_HELD = 16 * 1024
+"""A field that does not end within this is not one that can be kept outside."""
+JSON_ANSWER = re.compile(rb"(?i)\s*(?:application|text)/(?:[a-z0-9.+-]*\+)?json\s*(?:;.*)?")
+FORM_ANSWER = re.compile(rb"(?i)\s*application/x-www-form-urlencoded\s*(?:;.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One value, and what it may go back as."""
+
+    value: bytes = field(repr=False)
+    cookie: bytes | None
+    """The cookie it is; None: a token."""
+
+
+class Issued:
+    """What one host issued to one desk. The oldest go first when there are too many."""
+
+    def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[Secret], None]) -> None:
+        self.host = host
+        self.tell = tell
+        """Takes every value kept, so that it is scrubbed wherever it shows again; `Unreadable`: no more can be."""
+        self.tokens: OrderedDict[bytes, Token] = OrderedDict()
+        self.known: dict[Token, bytes] = {}
+        self.seen: OrderedDict[bytes, None] = OrderedDict()
+        names = sorted({*USUAL, *fields}, key=len, reverse=True)
+        self.names = tuple(name.encode() for name in names)
+        firsts = b"".join(re.escape(name[:1]) for name in self.names)
+        self.quote = re.compile(rb'"(?=[' + firsts + rb"]|\Z)")
+        """A quote after which one of the names may stand."""
+        one = b"|".join(re.escape(name) for name in self.names)
+        self.json = re.compile(
+            rb'"(?:' + one + rb')"\s{0,64}:\s{0,64}(")|\\"(?:' + one + rb')\\"\s{0,64}:\s{0,64}(\\")'
+        )
+        self.reach = max(map(len, self.names)) + 150
+        """How far from the end a field can begin whose value has not."""
+        self.form = re.compile(rb"(?:\A|(?<=[?&#]))((?:" + one + rb")=)([^&#\s]*)")
+
+    def keep(self, value: bytes, cookie: bytes | None = None) -> bytes:
+        """Take a value in, and give the placeholder that stands for it: the same for the same."""
+        token = Token(value, cookie)
+        if len(value) > LONGEST_VALUE:
+            raise Unreadable(f"a token of more than {LONGEST_VALUE} bytes")
+        if not (placeholder := self.known.get(token)):
+            self.tell(Secret(f"issued:{self.host}", "issued", value, issued=True))
+            placeholder = self.known[token] = make_placeholder("issued").encode()
+        self.tokens[placeholder] = token
+        self.tokens.move_to_end(placeholder)
+        while len(self.tokens) > MOST:
+            _, old = self.tokens.popitem(last=False)
+            del self.known[old]
+        return placeholder
+
+    def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
+        """Give the value of a cookie of that name this placeholder stands for."""
+        token = self.tokens.get(placeholder)
+        return token.value if token and token.cookie == name else None
+
+    def bearer(self, placeholder: bytes) -> bytes | None:
+        """Give the token this placeholder stands for."""
+        token = self.tokens.get(placeholder)
+        return token.value if token and token.cookie is None else None
+
+    def knows(self, name: bytes, value: bytes) -> bool:
+        """Say whether the host set this very cookie itself."""
+        return digest(name, value) in self.seen
+
+    def set_cookie(self, header: bytes) -> bytes:
+        """Read a Set-Cookie header; give it as the desk may see it."""
+        pair, mark, rest = header.partition(b";")
+        name, equals, value = pair.partition(b"=")
+        name, value = name.strip(b" \t"), value.strip(b" \t")
+        if not equals:
+            name, value = b"", pair.strip(b" \t")
+        attributes = {one.partition(b"=")[0].strip().lower() for one in rest.split(b";")}
+        if value.strip(b'"') and b"httponly" in attributes:
+            return name + equals + self.keep(value, name) + mark + rest
+        self.remember(name, value)
+        return header
+
+    def remember(self, name: bytes, value: bytes) -> None:
+        """Note that the host set a cookie, without keeping it."""
+        self.seen[digest(name, value)] = None
+        while len(self.seen) > REMEMBERED:
+            self.seen.popitem(last=False)
+
+    def location(self, header: bytes) -> bytes:
+        """Read the address of a redirect; give it as the desk may see it."""
+        return self.form.sub(self.replaced_in_form, header)
+
+    def replaced_in_form(self, m: re.Match[bytes]) -> bytes:
+        """Write a form's field with a placeholder."""
+        return m[1] + self.keep(unquote_to_bytes(m[2].replace(b"+", b" "))) if m[2] else m[0]
+
+    def stream(self, content_type: bytes) -> Answer | None:
+        """Begin an answer of that type; None: nothing in it is kept."""
+        if JSON_ANSWER.fullmatch(content_type):
+            return JsonAnswer(self)
+        return FormAnswer(self) if FORM_ANSWER.fullmatch(content_type) else None
+
+
+def digest(name: bytes, value: bytes) -> bytes:
+    """Stand for a cookie without holding it."""
+    return hashlib.sha256(name + b"=" + value).digest()[:16]
+
+
+class JsonAnswer:
+    """A JSON answer on its way in. What is held back is what may be a field to keep, or its value."""
+
+    def __init__(self, issued: Issued) -> None:
+        self.issued = issued
+        self.held = b""
+        self.kept = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; give what may go on."""
+        return self.step(self.held + data, final=False)
+
+    def last(self, data: bytes) -> bytes:
+        """Take the last bytes; give all the rest."""
+        return self.step(self.held + data, final=True)
+
+    def finish(self) -> bytes:
+        """End the answer; give the rest."""
+        return self.step(self.held, final=True) if self.held else b""
+
+    def step(self, data: bytes, final: bool) -> bytes:
+        """Replace the values of fields to keep, and hold what is not decided yet."""
+        out: list[bytes] = []
+        at = 0
+        m: re.Match[bytes] | None = None
+        named = any(name in data for name in self.issued.names)  # most answers have none of them: one look is cheap
+        while named and (m := self.issued.json.search(data, at)):
+            end = value_end(data, m.end(), nested=m[2] is not None, final=final)
+            if end is None:
+                break
+            out += (data[at : m.end()], self.replaced(data[m.end() : end], nested=m[2] is not None))
+            at = end
+        cut = m.start() if m else len(data) if final else self.begun(data, at)
+        if len(data) - cut > LONGEST_HELD:
+            raise Unreadable(f"a field to be kept outside does not end within {LONGEST_HELD} bytes")
+        self.held = data[cut:]
+        return b"".join([*out, data[at:cut]])
+
+    def replaced(self, text: bytes, nested: bool) -> bytes:
+        """Keep what a string says, and give its placeholder; an empty one stays."""
+        self.kept += 1
+        if self.kept > AN_ANSWER:
+            raise Unreadable(f"more than {AN_ANSWER} tokens in one answer")
+        try:
+            for _ in range(2 if nested else 1):
+                text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")
+        except ValueError as e:
+            raise Unreadable("a field to be kept outside is not a JSON string") from e
+        return self.issued.keep(text) if text else b""
+
+    def begun(self, data: bytes, at: int) -> int:
+        """Say where a field to be kept may begin that the end cuts, or where the data ends."""
+        start = max(at, len(data) - self.issued.reach)
+        while m := self.issued.quote.search(data, start):
+            start = m.start()
+            if start > at and data[start - 1] == 0x5C and self.may_go_on(data[start + 1 :], NESTED):
+                return start - 1
+            if self.may_go_on(data[start + 1 :], DIRECT):
+                return start
+            start += 1
+        return len(data) - 1 if data.endswith(b"\\") and len(data) > at else len(data)
+
+    def may_go_on(self, text: bytes, rest: re.Pattern[bytes]) -> bool:
+        """Say whether a text that stands after a quote may become a field to be kept."""
+        return any(
+            name.startswith(text) or (text.startswith(name) and rest.fullmatch(text, len(name)))
+            for name in self.issued.names
+        )
+
+
+DIRECT = re.compile(rb'"\s{0,64}(?::\s{0,64})?')
+NESTED = re.compile(rb'\\(?:"\s{0,64}(?::\s{0,64}\\?)?)?')
+"""What may stand between a field's name and the end of the data, in JSON and in JSON inside a JSON string."""
+DIRECT_VALUE = re.compile(rb'(?:[^"\\]|\\.)*', re.DOTALL)
+NESTED_VALUE = re.compile(rb'(?:[^"\\]|\\\\(?:[^"\\]|\\\\|\\"))*')
+
+
+def value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
+    """Say where a string ends; None: not yet. What ends it wrongly ends it."""
+    m = (NESTED_VALUE if nested else DIRECT_VALUE).match(data, at)
+    assert m is not None  # both match nothing at all
+    left = len(data) - m.end()
+    return m.end() if final or left >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
+
+
+class FormAnswer:
+    """A form-encoded answer: small, so it is held whole."""
+
+    def __init__(self, issued: Issued) -> None:
+        self.issued = issued
+        self.held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; give nothing yet."""
+        self.held += data
+        if len(self.held) > LONGEST_HELD:
+            raise Unreadable(f"a form-encoded answer of more than {LONGEST_HELD} bytes")
+        return b""
+
+    def last(self, data: bytes) -> bytes:
+        """Take the last bytes; give all of it."""
+        self.feed(data)
+        return self.finish()
+
+    def finish(self) -> bytes:
+        """End the answer; give all of it, once."""
+        whole, self.held = self.held, b""
+        return self.issued.location(whole)
+
+
+Answer = JsonAnswer | FormAnswer

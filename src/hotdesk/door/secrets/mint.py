@@ -1,0 +1,92 @@
+"""Tokens made just in time: OAuth2 client credentials, fetched by the door over the same checked way as everything."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+from hotdesk.door.egress import Live, Way
+from hotdesk.door.http import framing
+from hotdesk.door.http.framing import BodyReader, Broken, Headers
+from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.wire import Hungup, Wire
+
+SECONDS = 15.0
+ANSWER = 256 << 10
+MARGIN = 30.0
+"""Seconds before its end at which a token is fetched anew."""
+LONGEST_LIFE = 86400.0
+DEFAULT_LIFE = 300.0
+"""Seconds a token is used whose life the server does not tell."""
+
+
+async def client_credentials(way: Way, live: Live, upstreams: Upstreams) -> bytes:
+    """Give a token of the client, fetched anew shortly before the last one ends; never kept beyond the grant."""
+    now = time.time()
+    if live.minted and now < live.fresh_until:
+        return live.minted
+    told = live.values
+    url = urlsplit(told["token_url"])
+    host, scheme = url.hostname or "", url.scheme
+    port = url.port or (443 if scheme == "https" else 80)
+    form = {"grant_type": "client_credentials", **({"scope": told["scope"]} if told["scope"] else {})}
+    body = urlencode(form).encode()
+    secret = base64.b64decode(told["value"]).decode()
+    pair = f"{quote_plus(told['client_id'])}:{quote_plus(secret)}".encode()
+    headers = Headers(
+        (
+            (b"Host", url.netloc.encode()),
+            (b"Authorization", b"Basic " + base64.b64encode(pair)),
+            (b"Content-Type", b"application/x-www-form-urlencoded"),
+            (b"Accept", b"application/json"),
+            (b"Accept-Encoding", b"identity"),
+            (b"Content-Length", str(len(body)).encode()),
+            (b"Connection", b"close"),
+        )
+    )
+    line = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    wire = await upstreams.dial(scheme, host, port, private=True, named=host, names=way.names)
+    try:
+        wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
+        token, life = read_token(await answer(wire))
+    except (Hungup, Broken, OSError) as e:
+        raise Unreachable(f"no token for {live.held.grant.secret} came from {host}: {e}") from None
+    finally:
+        wire.abort()
+    live.minted = token
+    live.fresh_until = min(now + max(life - MARGIN, life / 2), live.until or float("inf"))
+    return token
+
+
+async def answer(wire: Wire) -> bytes:
+    """Read a short answer whole."""
+    while (end := framing.find_end(wire.buffer) if wire.buffer else -1) < 0:
+        if not await wire.fill(SECONDS):
+            raise Hungup("the token server hung up")
+    response = framing.parse_response(bytes(wire.buffer[:end]), "POST")
+    del wire.buffer[:end]
+    reader, body = BodyReader(response.body), bytearray()
+    while not reader.done:
+        data = await wire.read(SECONDS)
+        if not data:
+            reader.eof()
+        body += reader.feed(data)[0]
+        if len(body) > ANSWER:
+            raise Broken(502, "the token server's answer is too long")
+    if response.status != 200:
+        raise Broken(502, f"the token server answered {response.status}")
+    return bytes(body)
+
+
+def read_token(body: bytes) -> tuple[bytes, float]:
+    """Read the token, and how many seconds it lives."""
+    try:
+        told = json.loads(body)
+        token, life = told["access_token"], float(told.get("expires_in", DEFAULT_LIFE))
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
+            raise ValueError
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        raise Broken(502, "the token server's answer has no access_token") from None
+    return token.encode(), min(max(life, 0.0), LONGEST_LIFE)

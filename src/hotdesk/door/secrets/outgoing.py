@@ -1,0 +1,165 @@
+"""The head of a request on its way out, taken apart into what a secret may be put in, and put together again. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+from urllib.parse import quote, unquote_to_bytes
+
+from hotdesk.brief import Place
+from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+Slot: TypeAlias = tuple[str, str]
+"""A place in a head: `header`, `cookie` or `query`, and its name, folded."""
+AUTHORIZATION: Slot = ("header", "authorization")
+IDENTITY = b"x-hotdesk-identity"
+"""Ours alone: whatever a desk sends under this name is removed."""
+WITHHELD = frozenset({b"accept-encoding", b"x-accept-encoding", b"a-im", b"sec-websocket-extensions"})
+"""What lets an answer come in packings that cannot be scrubbed; for parts see `is_withheld`."""
+UPLOADED = frozenset({b"content-range", b"x-amz-copy-source-range", b"x-goog-copy-source-range", b"x-ms-source-range"})
+"""Ranges of what a server is to take in: none of it comes back."""
+CARRIED = re.compile(rb"(?:(?!(?i:basic) )[A-Za-z][A-Za-z0-9-]{0,30} )?(" + PLACEHOLDER.pattern + rb")")
+COOKIES, PARAMETERS = 256, 512
+"""How many of each are taken apart: each is looked at in several ways, between two turns of everybody else."""
+BASIC = re.compile(rb"(?i:basic) +([A-Za-z0-9+/=_-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request on its way out, as the policy understood it."""
+
+    scheme: str
+    host: str
+    port: int
+    method: str
+    path: str
+    """The canonical path, as it is sent."""
+    query: bytes
+    """As it is sent, without the question mark."""
+    headers: Headers
+    """End to end: what `Connection` names is gone already."""
+
+
+@lru_cache(maxsize=1024)
+def fold(name: bytes) -> bytes:
+    """Bring a header's name to one form: some servers take `_` for `-`."""
+    return name.strip().lower().replace(b"_", b"-")
+
+
+def slot_of(place: Place) -> Slot:
+    """Say where in a head a place is."""
+    match place.kind:
+        case "bearer" | "basic":
+            return AUTHORIZATION
+        case "header":
+            return "header", fold(place.name.encode()).decode()
+    return place.kind, place.name
+
+
+def pinned(place: Place, out: Outgoing) -> bool:
+    """Say whether this is the method and path a place is for. What is not a header must name both."""
+    if place.kind in ("query", "form", "json") and not (place.method and place.path):
+        return False
+    return place.method in ("", out.method) and place.path in ("", out.path)
+
+
+def crowded(out: Outgoing) -> str | None:
+    """Say of what a head has too many to be taken apart; counted by what stands between them."""
+    if sum(value.count(b";") + 1 for name, value in out.headers if fold(name) == b"cookie") > COOKIES:
+        return f"too many cookies; {COOKIES} can be sent at most"
+    if out.query.count(b"&") >= PARAMETERS:
+        return f"too many parameters; {PARAMETERS} can be sent at most"
+    return None
+
+
+def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:
+    """Take a head apart into what a secret may be put in: headers, cookies, parameters."""
+    found: list[tuple[Slot, bytes]] = []
+    for name, value in out.headers:
+        folded = fold(name)
+        if folded == b"cookie":
+            found += [(("cookie", one.decode("latin-1")), held) for one, held in cookies(value)]
+        elif folded != IDENTITY:
+            found.append((("header", folded.decode("latin-1")), value.strip(b" \t")))
+    return found + [(("query", name), value) for name, value, _ in parameters(out.query)]
+
+
+def cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Take a Cookie header apart."""
+    for pair in value.split(b";"):
+        name, _, held = pair.strip(b" \t").partition(b"=")
+        if name or held:
+            yield name, held
+
+
+def parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    """Take a query apart: name decoded, value as it is, and the pair as it is."""
+    for pair in query.split(b"&") if query else ():
+        name, _, value = pair.partition(b"=")
+        yield unquote_to_bytes(name.replace(b"+", b" ")).decode("latin-1"), value, pair
+
+
+def carried(slot: Slot, value: bytes) -> bytes | None:
+    """Give the placeholder a value is made of: alone; in a header also after a scheme, or as either side of `Basic`."""
+    if slot[0] != "header":
+        return value if PLACEHOLDER.fullmatch(value) else None
+    if m := CARRIED.fullmatch(value):
+        return m[1]
+    sides = [side for side in basic(value) if PLACEHOLDER.search(side)]
+    return sides[0] if len(sides) == 1 and PLACEHOLDER.fullmatch(sides[0]) else None
+
+
+def basic(value: bytes) -> tuple[bytes, ...]:
+    """Give user and password of `Basic`; nothing for anything else."""
+    if not (m := BASIC.fullmatch(value)):
+        return ()
+    try:
+        user, _, password = base64.b64decode(m[1].translate(bytes.maketrans(b"-_", b"+/")) + b"==").partition(b":")
+    except binascii.Error:
+        return ()
+    return user, password
+
+
+def placeholders(value: bytes) -> list[bytes]:
+    """Find placeholders in a value: as it is, percent-decoded, inside `Basic`."""
+    texts = (value, *((unquote_to_bytes(value),) if b"%" in value else ()), *basic(value.strip()))
+    return [m[0] for text in texts if PREFIX in text for m in PLACEHOLDER.finditer(text)]
+
+
+def is_withheld(folded: bytes) -> bool:
+    """Say whether a header asks for an answer in parts or packings: `Range`, and what servers take in its place."""
+    return folded in WITHHELD or (b"range" in folded and folded not in UPLOADED)
+
+
+def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Ask for an answer that can be looked through: whole, and not packed."""
+    kept = [(name, value) for name, value in headers if not is_withheld(fold(name))]
+    return [*kept, (b"Accept-Encoding", b"identity")]
+
+
+def title(name: str) -> bytes:
+    """Write a folded header name the usual way."""
+    return name.title().encode("latin-1")
+
+
+def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+    """Set one cookie, leaving the others as they are."""
+    pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in cookies(sent)]
+    pairs = [*(pair for pair in pairs if pair[0] != name), (name, value)]
+    others = [pair for pair in headers if fold(pair[0]) != b"cookie"]
+    return [*others, (b"Cookie", b"; ".join(one + b"=" + held for one, held in pairs))]
+
+
+def with_parameter(query: bytes, name: str, value: bytes) -> bytes:
+    """Set one parameter, leaving the others as they are."""
+    pairs = [(other, pair) for other, _, pair in parameters(query)]
+    put = f"{quote(name, safe='')}={quote(value, safe='')}".encode()
+    at = next((i for i, (other, _) in enumerate(pairs) if other == name), len(pairs))
+    kept = [pair for other, pair in pairs[at:] if other != name]
+    return b"&".join([*(pair for _, pair in pairs[:at]), put, *kept])

@@ -1,0 +1,96 @@
+"""An answer made fit for its desk: unpacked, its tokens kept outside, its secrets removed. Without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hotdesk.door.http import framing
+from hotdesk.door.http.framing import Response
+from hotdesk.door.secrets.encodings import Decoder, Unreadable, decoder
+from hotdesk.door.secrets.issued_tokens import Issued
+from hotdesk.door.secrets.scrub import Scrubber
+
+DECODED = 1 << 40
+"""Bytes an answer may have unpacked; how fast they may grow is bounded where they are unpacked."""
+DROPPED = frozenset(
+    {
+        b"alt-svc",
+        b"public-key-pins",
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"content-length",
+        b"x-hotdesk-removed-headers",
+    }
+)
+"""What an upstream says that would lead a client past the door; and what is set anew: the length, and our own word."""
+CHANGED = frozenset({b"content-encoding", b"etag"})
+"""What is no longer true of an answer that was unpacked."""
+
+Pairs = list[tuple[bytes, bytes]]
+
+
+def end_to_end(answer: Response) -> Pairs:
+    """Give the headers that are the desk's to see; the length is set anew."""
+    return framing.end_to_end(answer.headers, DROPPED)
+
+
+class Cleaner:
+    """Takes an answer apart as it comes; `granted`: where secrets are about, it must be readable."""
+
+    def __init__(self, answer: Response, scrubber: Scrubber, issued: Issued | None, *, granted: bool) -> None:
+        self.active = granted or bool(scrubber.spelt)
+        self.stream = scrubber.stream()
+        self.issued = issued
+        self.unpack = self.unpacker(answer, granted) if self.active else None
+        content = answer.headers.get(b"content-type") or b""
+        self.withhold = issued.stream(content) if issued is not None and self.active else None
+
+    @property
+    def hits(self) -> set[str]:
+        """Name the secrets that were removed."""
+        return self.stream.hits
+
+    def unpacker(self, answer: Response, granted: bool) -> Decoder | None:
+        """Give what unpacks the answer; where a secret went, one must be found."""
+        coding = answer.headers.get(b"content-encoding")
+        if coding is None or answer.body is None or coding.lower() == b"identity":
+            return None
+        found = decoder(coding, DECODED)
+        if found is None and granted:
+            raise Unreadable("it is in an encoding that cannot be looked through")
+        return found
+
+    def headers(self, pairs: Pairs) -> Pairs:
+        """Give the headers without what must stay outside."""
+        if not self.active:
+            return pairs
+        kept = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
+        if self.issued is not None:
+            kept = [(name, self.kept_outside(name.lower(), value)) for name, value in kept]
+        return self.stream.headers(kept)
+
+    def kept_outside(self, name: bytes, value: bytes) -> bytes:
+        """Keep the tokens a header brings outside, as far as this host's are."""
+        if self.issued is not None and name == b"set-cookie":
+            return self.issued.set_cookie(value)
+        return self.issued.location(value) if self.issued is not None and name == b"location" else value
+
+    def feed(self, payload: bytes, last: bool = False) -> Iterator[bytes]:
+        """Take bytes of the body; give what may go on, piece by piece. `last`: nothing is to be waited for."""
+        if not self.active:
+            yield payload
+            return
+        if last and self.unpack is None:
+            yield self.stream.last(self.withhold.last(payload) if self.withhold is not None else payload)
+            return
+        for piece in self.unpack.feed(payload) if self.unpack is not None else (payload,):
+            yield self.stream.feed(self.withhold.feed(piece) if self.withhold is not None else piece)
+
+    def finish(self) -> bytes:
+        """End the body; give the rest."""
+        if not self.active:
+            return b""
+        if self.unpack is not None:
+            self.unpack.finish()
+        held = self.withhold.finish() if self.withhold is not None else b""
+        return (self.stream.feed(held) if held else b"") + self.stream.finish()

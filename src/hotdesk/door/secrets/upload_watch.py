@@ -1,0 +1,86 @@
+"""Bodies no secret goes into, watched on their way out: no placeholder leaves in one whole. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from hotdesk.door.secrets.credential_fields import FieldWatch
+from hotdesk.door.secrets.encodings import Decoder, Unreadable, codings, decoder
+from hotdesk.door.secrets.placeholder import LONGEST, PLACEHOLDER, PREFIX
+
+BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
+AT_ONCE = 4 << 20
+"""What may be unpacked of the bytes fed at once: all of it is looked through before anybody else has a turn."""
+RATIO = 100
+FREE = 64 * 1024
+"""As in `encodings`, but tighter: an answer is unpacked with pauses, a body of a request without."""
+
+
+class Watcher:
+    """A body on its way out that no secret goes into: no placeholder leaves in it whole."""
+
+    def __init__(self, reader: Decoder | None = None, fields: FieldWatch | None = None) -> None:
+        self.found: bytes | None = None
+        """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
+        self.held = b""
+        self.inside = Watcher(fields=fields) if reader else None
+        self.reader = reader
+        self.fields = None if reader else fields
+        """What looks for credentials of the desk's own; in a packed body, where it is unpacked."""
+
+    @property
+    def credential(self) -> tuple[str, str] | None:
+        """Give the credential of the desk's own that was there: the request is to be broken off."""
+        fields = self.inside.fields if self.inside else self.fields
+        return fields.found if fields else None
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; give what may go on."""
+        if self.reader and self.inside:
+            unpacked = 0
+            for piece in self.reader.feed(data):
+                if (unpacked := unpacked + len(piece)) > AT_ONCE:
+                    raise Unreadable("it unpacks to too much")
+                self.inside.feed(piece)
+                self.found = self.found or self.inside.found
+        if self.fields:
+            self.fields.feed(data)
+        data = self.held + data
+        if PREFIX in data and (m := PLACEHOLDER.search(data)):
+            self.found = self.found or m[0]
+        if self.found:
+            self.held = b""
+            return b""
+        cut = begun(data)
+        self.held = data[cut:]
+        return data[:cut]
+
+    def finish(self) -> bytes:
+        """End the body; give the rest."""
+        if self.reader:
+            self.reader.finish()
+        rest, self.held = self.held, b""
+        return rest
+
+
+def begun(data: bytes) -> int:
+    """Say where a placeholder may begin that the end cuts, or where the data ends."""
+    tail = max(0, len(data) - LONGEST + 1)
+    if m := BEGUN.search(data, tail):
+        return m.start()
+    sizes = range(min(len(PREFIX) - 1, len(data)), 0, -1)
+    return next((len(data) - size for size in sizes if data.endswith(PREFIX[:size])), len(data))
+
+
+def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None) -> Watcher:
+    """Make what watches a body; `Unreadable`: it is packed twice, or a granted host would be sent what nobody can read.
+
+    Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
+    """
+    named = codings(content_encoding)
+    if len(named) > 1:
+        raise Unreadable("a body in more than one encoding; send it in one, or as it is")
+    reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
+    if granted and named and reader is None:
+        raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
+    return Watcher(reader, fields)

@@ -1,0 +1,215 @@
+"""A desk's browser, for programs and as tools: pages read as text, used by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.browser.results import Seen, did, downloaded, listed, paged, read_seen, summary, valued, waited, went
+from hotdesk.hands.browser.tools import ALL, SECONDS, TABS
+from hotdesk.hands.paths import place
+from hotdesk.hands.reader import Strange
+from hotdesk.hands.screen.reader_client import Seat, misbehaves
+from hotdesk.tool import Arguments, Observation, Tool, flag_of, integer_of, number_of, text_of, texts_of
+
+Wait: TypeAlias = Literal["load", "dom", "idle", "none"]
+What: TypeAlias = Literal["text", "text_gone", "ref", "url", "load", "idle"]
+Form: TypeAlias = Literal["png", "jpeg"]
+
+SHOW = 30_000
+"""Characters of a page that are given at once."""
+
+
+class Browser:
+    """One desk's browser."""
+
+    tools: Sequence[Tool] = ALL
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+
+    async def ask(self, verb: str, **arguments: object) -> Seen:
+        """Ask the reader; what it says is checked, as a page may have turned it."""
+        told = await self.seat.ask(f"browser.{verb}", **arguments)
+        try:
+            return read_seen(told)
+        except Strange as e:
+            raise misbehaves(self.seat.desk, "browser", str(e)) from e
+
+    # -- for programs -----------------------------------------------------------------------------------------
+
+    async def goto(self, url: str, wait: Wait = "load", timeout: float = SECONDS) -> Seen:
+        """Go to an address, and wait until the page has loaded so far."""
+        return await self.ask("goto", url=url, wait=wait, timeout=timeout)
+
+    async def back(self, timeout: float = SECONDS) -> Seen:
+        """Go back in the tab's history."""
+        return await self.ask("back", timeout=timeout)
+
+    async def forward(self, timeout: float = SECONDS) -> Seen:
+        """Go forward in the tab's history."""
+        return await self.ask("forward", timeout=timeout)
+
+    async def reload(self, timeout: float = SECONDS) -> Seen:
+        """Load the page again."""
+        return await self.ask("reload", timeout=timeout)
+
+    async def list_tabs(self) -> Seen:
+        """List the tabs."""
+        return await self.ask("tabs")
+
+    async def open_tab(self, url: str = "about:blank", timeout: float = SECONDS) -> Seen:
+        """Open a tab, and go to an address in it."""
+        return await self.ask("open_tab", url=url, timeout=timeout)
+
+    async def select_tab(self, tab: str) -> Seen:
+        """Go to another tab."""
+        return await self.ask("select_tab", tab=tab)
+
+    async def close_tab(self, tab: str) -> Seen:
+        """Close a tab."""
+        return await self.ask("close_tab", tab=tab)
+
+    async def read(self, start: int = 0, most: int = SHOW) -> Seen:
+        """Read the page as markdown, from a character on."""
+        return await self.ask("read", start=start, most=most)
+
+    async def snapshot(self, start: int = 0, most: int = SHOW) -> Seen:
+        """See the page as a tree with references, from a character on."""
+        return await self.ask("snapshot", start=start, most=most)
+
+    async def click(self, ref: str, button: Literal["left", "middle", "right"] = "left", count: int = 1) -> Seen:
+        """Click an element."""
+        return await self.ask("click", ref=ref, button=button, count=count)
+
+    async def fill(self, ref: str, text: str) -> Seen:
+        """Have a field hold a text; `as_meant` says whether it does."""
+        return await self.ask("fill", ref=ref, text=text)
+
+    async def select(self, ref: str, values: Sequence[str]) -> Seen:
+        """Choose options of a list by label or value."""
+        return await self.ask("select", ref=ref, values=list(values))
+
+    async def upload(self, ref: str, paths: Sequence[str]) -> Seen:
+        """Give files of the desk to a page; `FileError` when there is none."""
+        placed = [place(self.seat.desk, path) for path in paths]
+        for path in placed:
+            if (await self.seat.desk.stat(path)).kind not in ("file", "symlink"):
+                raise DeskError(f"{printable(path)} is no file: a page is given files")
+        return await self.ask("upload", ref=ref, paths=placed)
+
+    async def press(self, keys: Sequence[str]) -> Seen:
+        """Press keys, one after another."""
+        return await self.ask("press", keys=list(keys))
+
+    async def type(self, text: str) -> Seen:
+        """Type a text where the focus is."""
+        return await self.ask("insert", text=text)
+
+    async def hover(self, ref: str) -> Seen:
+        """Point at an element."""
+        return await self.ask("hover", ref=ref)
+
+    async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> Seen:
+        """Scroll an element into view, or the page by so many screens."""
+        return await self.ask("scroll", ref=ref, down=down, right=right)
+
+    async def screenshot(self, full: bool = False, ref: str = "", form: Form = "png") -> Seen:
+        """Take a picture; nobody on this side of the wall has read it."""
+        return await self.ask("screenshot", full=full, ref=ref, form=form)
+
+    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = SECONDS) -> Seen:
+        """Evaluate JavaScript in the page; `text` is its value as JSON."""
+        return await self.ask("evaluate", expression=expression, most=most, timeout=timeout)
+
+    async def wait_for(self, what: What, value: str = "", timeout: float = SECONDS) -> Seen:
+        """Wait until something is so; `met` says whether it came about."""
+        return await self.ask("wait_for", what=what, value=value, timeout=timeout)
+
+    async def list_downloads(self) -> Seen:
+        """List the downloads."""
+        return await self.ask("downloads")
+
+    async def wait_download(self, timeout: float = 60.0) -> Seen:
+        """Wait until a download has ended that was not waited for before, and none is under way."""
+        return await self.ask("wait_download", timeout=timeout)
+
+    async def dialog(self, accept: bool, text: str = "") -> Seen:
+        """Answer the dialog a page shows."""
+        return await self.ask("dialog", accept=accept, text=text)
+
+    # -- as tools ---------------------------------------------------------------------------------------------
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools."""
+        timeout = number_of(arguments, "timeout", SECONDS)
+        match tool:
+            case "browser_goto":
+                url, wait = text_of(arguments, "url"), text_of(arguments, "wait")
+                return went(await self.ask("goto", url=url, wait=wait, timeout=timeout))
+            case "browser_history":
+                return went(await self.ask(text_of(arguments, "go"), timeout=timeout))
+            case "browser_tabs":
+                return await self.use_tabs(arguments)
+            case "browser_read":
+                return paged(await self.read(integer_of(arguments, "start")), tool)
+            case "browser_snapshot":
+                return paged(await self.snapshot(integer_of(arguments, "start")), tool)
+            case "browser_screenshot":
+                return await self.use_screenshot(arguments)
+            case "browser_evaluate":
+                return valued(await self.evaluate(text_of(arguments, "expression"), timeout=timeout))
+            case "browser_wait_for":
+                what, value = text_of(arguments, "what"), text_of(arguments, "value")
+                return waited(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
+            case "browser_downloads":
+                waits = flag_of(arguments, "wait")
+                return downloaded(await (self.wait_download(timeout) if waits else self.list_downloads()))
+        return await self.act(tool, arguments)
+
+    async def act(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools that do something to the page."""
+        ref, text = text_of(arguments, "ref"), text_of(arguments, "text")
+        match tool:
+            case "browser_click":
+                button, count = text_of(arguments, "button"), integer_of(arguments, "count", 1)
+                return did(f"{ref} was clicked", await self.ask("click", ref=ref, button=button, count=count))
+            case "browser_fill":
+                return did(f"{ref} was filled", await self.fill(ref, text))
+            case "browser_select":
+                return did(f"{ref} was set", await self.select(ref, texts_of(arguments, "values")))
+            case "browser_upload":
+                return did(f"{ref} was given the files", await self.upload(ref, texts_of(arguments, "paths")))
+            case "browser_press":
+                return did("The keys were pressed", await self.press(texts_of(arguments, "keys")))
+            case "browser_type":
+                return did("The text was typed", await self.type(text))
+            case "browser_hover":
+                return did(f"The pointer is on {ref}", await self.hover(ref))
+            case "browser_scroll":
+                down, right = number_of(arguments, "down"), number_of(arguments, "right")
+                return did("The page was scrolled", await self.scroll(ref, down, right))
+        return did("The dialog was answered", await self.dialog(flag_of(arguments, "accept"), text))
+
+    async def use_tabs(self, arguments: Arguments) -> Observation:
+        """List, open, select or close tabs."""
+        do, tab = text_of(arguments, "do"), text_of(arguments, "tab")
+        if do in ("select", "close") and not tab:
+            raise TABS.refuse("tab is missing")
+        match do:
+            case "open":
+                return went(await self.open_tab(text_of(arguments, "url")))
+            case "select":
+                return did(f"{tab} is in front", await self.select_tab(tab))
+            case "close":
+                return did(f"{tab} was closed", await self.close_tab(tab))
+        seen = await self.list_tabs()
+        return listed(seen)
+
+    async def use_screenshot(self, arguments: Arguments) -> Observation:
+        """Take a picture."""
+        form = text_of(arguments, "format")
+        full, ref = flag_of(arguments, "full"), text_of(arguments, "ref")
+        seen = await self.ask("screenshot", full=full, ref=ref, form=form)
+        return Observation(summary("The picture was taken", seen), image=seen.image, media=f"image/{form}")

@@ -1,0 +1,233 @@
+"""What the browser's reader tells, checked, and how a model is told of it.
+
+All that is told of a page is the desk's word: cut to a length, and unable to steer a terminal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hotdesk.errors import printable
+from hotdesk.hands.reader import Told
+from hotdesk.hands.reader.untrusted import Facts, clip
+from hotdesk.tool import Observation
+
+LONGEST = 200_000
+"""Characters of a page or value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One page of the browser."""
+
+    id: str
+    url: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """A question a page asks, and waits for."""
+
+    tab: str
+    kind: str
+    """`alert`, `confirm`, `prompt` or `beforeunload`."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file on its way into the desk."""
+
+    name: str
+    state: str
+    """`inProgress`, `completed` or `canceled`."""
+    bytes: int
+    total: int
+    """How many it will be; 0: unknown."""
+    path: str
+    """Where it lies, once completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of an ask, where the browser is now, and what happened since the last one."""
+
+    tab: Tab
+    dialogs: tuple[Dialog, ...] = ()
+    """What pages ask and nobody answered yet."""
+    news: tuple[str, ...] = ()
+    """Tabs that came and went, downloads, dialogs that were dismissed."""
+    interrupted: bool = False
+    """Whether a dialog came in between."""
+    loaded: bool = True
+    download: bool = False
+    """Whether an address gone to was a file, which is being downloaded."""
+    status: int = 0
+    """The HTTP status of a page gone to; 0: it has none."""
+    text: str = ""
+    """The page, a value, or what there is to say of what was done."""
+    next: int = 0
+    """Where the rest of the text begins."""
+    length: int = 0
+    """How long the whole text is."""
+    whole: bool = True
+    """Whether the page was not too long to be read at all."""
+    hidden: int = 0
+    """How many frames of the page a snapshot cannot see into: those of other origins."""
+    fallback: str = ""
+    """Which way was taken when an element could not be hit in its middle: `coordinates`, `keyboard`."""
+    covered: str = ""
+    """What covers it."""
+    as_meant: bool = True
+    """Whether a field holds what it shall."""
+    holds: str = ""
+    """What it holds if not."""
+    met: bool = True
+    """Whether what was waited for came about."""
+    tabs: tuple[Tab, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    image: bytes = b""
+
+
+# -- what is told to a model ----------------------------------------------------------------------------------
+
+
+def did(what: str, seen: Seen) -> Observation:
+    """Tell of something done."""
+    if not seen.as_meant:
+        what = f"{what}, but it holds {seen.holds!r}, not what was meant"
+    elif seen.text:
+        what += f": {seen.text}"
+    if seen.fallback:
+        what += f" (by {seen.fallback}: its middle is covered by {seen.covered})"
+    elif seen.covered:
+        what += f", but {seen.covered} covers it"
+    return Observation(summary(what, seen), ok=seen.as_meant, fallback=seen.fallback)
+
+
+def went(seen: Seen) -> Observation:
+    """Tell of a page gone to."""
+    status = f" with status {seen.status}" if seen.status else ""
+    what = f"The page was loaded{status}" if seen.loaded else "The page is still loading"
+    what = "That is a file, which is being downloaded: see browser_downloads" if seen.download else what
+    return Observation(summary(what, seen))
+
+
+def paged(seen: Seen, tool: str) -> Observation:
+    """Give a part of a page."""
+    note = ""
+    if seen.next < seen.length:
+        note = f"Cut off, {seen.length - seen.next} more characters; go on with {tool} start={seen.next}."
+    if not seen.whole:
+        note += " The page is longer than can be read at all."
+    if seen.hidden:
+        note += f" Frames of other origins: {seen.hidden}, not shown; their addresses can be opened in a tab."
+    lines = [where(seen), *beside(seen), "", seen.text or "(nothing)"]
+    note = note.strip()
+    return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
+
+
+def valued(seen: Seen) -> Observation:
+    """Give the value of an expression."""
+    if seen.interrupted:
+        return did("A dialog came in between", seen)
+    more = seen.length - len(seen.text)
+    note = f"Cut off, {more} more characters; ask for less." if more > 0 else ""
+    return Observation("\n".join([seen.text, *beside(seen), *([note] if note else [])]), note=note)
+
+
+def waited(seen: Seen, timeout: float) -> Observation:
+    """Tell whether what was waited for came about."""
+    what = "It came about" if seen.met else f"It did not come about within {timeout:g} seconds"
+    return Observation(summary(what, seen), ok=seen.met)
+
+
+def downloaded(seen: Seen) -> Observation:
+    """List downloads."""
+    lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in seen.downloads]
+    what = "The downloads:" if seen.met else "No more downloads ended in time:"
+    return Observation("\n".join([what, *(lines or ["- none"]), *beside(seen)]), ok=seen.met)
+
+
+def listed(seen: Seen) -> Observation:
+    """List the tabs."""
+    lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in seen.tabs)
+    return Observation("\n".join([f"The tabs; {seen.tab.id} is the one in use:", *lines, *beside(seen)]))
+
+
+def summary(what: str, seen: Seen) -> str:
+    """Say what was done, where the browser is, and what is new."""
+    what = "A dialog came in between" if seen.interrupted else what
+    return "\n".join([f"{what}.", where(seen), *beside(seen)])
+
+
+def where(seen: Seen) -> str:
+    """Say where the browser is."""
+    return f"Tab {seen.tab.id}: {seen.tab.title or 'untitled'} {seen.tab.url[:500]}"
+
+
+def beside(seen: Seen) -> list[str]:
+    """Say what is new."""
+    asks = [
+        f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '
+        "tool dismisses it."
+        for one in seen.dialogs
+    ]
+    return [*asks, *(f"New: {each}." for each in seen.news)]
+
+
+# -- what the reader says -------------------------------------------------------------------------------------
+
+
+def read_seen(told: Told) -> Seen:
+    """Read an answer of the reader."""
+    facts = Facts(told.value)
+    return Seen(
+        tab=read_tab(facts),
+        dialogs=tuple(read_dialog(one) for one in facts.each("dialogs")),
+        news=tuple(printable(clip(one, 3000)) for one in facts.items("news")[:30]),
+        interrupted=facts.flag("interrupted"),
+        loaded=facts.flag("loaded", True),
+        download=facts.flag("download"),
+        status=facts.whole("status"),
+        text=shown(facts.text("text", LONGEST)),
+        next=facts.whole("next"),
+        length=facts.whole("length"),
+        whole=facts.flag("whole", True),
+        hidden=facts.whole("hidden"),
+        fallback=line(facts, "fallback"),
+        covered=line(facts, "covered"),
+        as_meant=facts.flag("as_meant", True),
+        holds=line(facts, "holds"),
+        met=facts.flag("met", True),
+        tabs=tuple(read_tab(one) for one in facts.each("tabs")),
+        downloads=tuple(read_download(one) for one in facts.each("downloads")),
+        image=told.blob,
+    )
+
+
+def read_dialog(facts: Facts) -> Dialog:
+    """Read what is said of a dialog."""
+    return Dialog(line(facts, "tab"), line(facts, "kind"), line(facts, "message"))
+
+
+def read_tab(facts: Facts) -> Tab:
+    """Read what is said of a tab."""
+    return Tab(line(facts, "id"), line(facts, "url"), line(facts, "title"))
+
+
+def read_download(facts: Facts) -> Download:
+    """Read what is said of a download."""
+    size, total = facts.whole("bytes"), facts.whole("total")
+    return Download(line(facts, "name"), line(facts, "state"), size, total, line(facts, "path"))
+
+
+def line(facts: Facts, name: str) -> str:
+    """Give a text that stands in a line."""
+    return printable(facts.text(name))
+
+
+def shown(text: str) -> str:
+    """Give a text of several lines as it may be shown."""
+    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in text.split("\n"))

@@ -1,0 +1,195 @@
+"""What is done to a page by reference: click, fill, select, upload, press, hover, scroll."""
+
+from __future__ import annotations
+
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.reader import scripts
+from hotdesk.hands.reader.keys import read_stroke
+from hotdesk.hands.reader.page import Page
+from hotdesk.hands.reader.untrusted import Facts, clip
+
+BUTTONS = {"left": 1, "right": 2, "middle": 4}
+TRUE = ("true", "on", "yes", "1", "checked")
+FALSE = ("false", "off", "no", "0", "")
+CHOOSER_SECONDS = 5.0
+LONGEST_VALUE = 200_000
+
+
+async def click(page: Page, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
+    """Click an element where it can be hit; one that is covered gets the keyboard."""
+    point = await find_point(page, ref)
+    covered = printable(point.text("by", 200))
+    if covered:
+        return await press_covered(page, ref, covered, plain=(button, count) == ("left", 1))
+    x, y = point.number("x"), point.number("y")
+    await move(page, x, y)
+    for number in range(1, count + 1):
+        await mouse(page, "mousePressed", x, y, button, number)
+        await mouse(page, "mouseReleased", x, y, button, number)
+    await page.settle()
+    if point.flag("aside"):
+        return {"fallback": "coordinates", "covered": printable(point.text("covered", 200))}
+    return {}
+
+
+async def find_point(page: Page, ref: str) -> Facts:
+    """Bring an element into view, and find where it can be hit."""
+    point = await page.apply(ref, scripts.POINT)
+    if point.flag("hidden"):
+        raise DeskError(f"{ref} cannot be seen on the page: what shows it must be opened first; take a new snapshot")
+    return point
+
+
+async def press_covered(page: Page, ref: str, covered: str, plain: bool) -> dict[str, object]:
+    """Use an element that something covers by the keyboard, as whoever tabs to it would."""
+    told = await page.apply(ref, scripts.FOCUS)
+    if not plain or not told.flag("focused"):
+        raise DeskError(f"{ref} is covered by {covered}: close or move that first")
+    await press(page, [told.text("key", 10)])
+    return {"fallback": "keyboard", "covered": covered}
+
+
+async def move(page: Page, x: float, y: float) -> None:
+    """Move the pointer."""
+    await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+
+async def mouse(page: Page, kind: str, x: float, y: float, button: str, count: int) -> None:
+    """Press or let go of a button."""
+    held = BUTTONS[button] if kind == "mousePressed" else 0
+    await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=held, clickCount=count)
+
+
+async def hover(page: Page, ref: str) -> dict[str, object]:
+    """Point at an element."""
+    point = await find_point(page, ref)
+    await move(page, point.number("x"), point.number("y"))
+    await page.settle()
+    return {"covered": printable(point.text("by", 200))}
+
+
+async def press(page: Page, keys: list[str]) -> dict[str, object]:
+    """Press keys, one after another."""
+    for stroke in [read_stroke(key) for key in keys]:
+        await page.ask("Input.dispatchKeyEvent", **stroke.down())
+        await page.ask("Input.dispatchKeyEvent", **stroke.up())
+    await page.settle()
+    return {}
+
+
+async def insert(page: Page, text: str) -> dict[str, object]:
+    """Type a text where the focus is."""
+    await page.ask("Input.insertText", text=text)
+    await page.settle()
+    return {}
+
+
+async def fill(page: Page, ref: str, text: str) -> dict[str, object]:
+    """Have a field hold a text, and read back what it holds."""
+    field = await page.apply(ref, scripts.FIELD)
+    kind = field.text("kind")
+    if field.flag("disabled") or (field.flag("fixed") and kind == "text"):
+        raise DeskError(f"{ref} is disabled or read-only: it cannot be filled")
+    match kind:
+        case "select":
+            return await select(page, ref, [text])
+        case "check":
+            return await check(page, ref, text, field.flag("checked"))
+        case "set":
+            await page.apply(ref, scripts.SET, text)
+        case "text":
+            await fill_text(page, ref, text, field)
+        case "file":
+            raise DeskError(f"{ref} takes files: use browser_upload")
+        case _:
+            raise DeskError(f"{ref} is no field: take a new snapshot, and use the reference of a textbox or the like")
+    await page.settle()
+    return compare(text, await page.apply(ref, scripts.FIELD))
+
+
+async def fill_text(page: Page, ref: str, text: str, field: Facts) -> None:
+    """Replace what a field holds, as typed."""
+    told = await page.apply(ref, scripts.SELECT_ALL)
+    if not told.flag("focused"):
+        raise DeskError(f"{ref} does not take the focus: click it first, or what lies over it")
+    if text:
+        await page.ask("Input.insertText", text=text)
+    elif field.text("value"):
+        await press(page, ["Delete"])
+
+
+def compare(meant: str, field: Facts) -> dict[str, object]:
+    """Say whether a field holds what was meant, and what it holds if not."""
+    holds = field.text("value", LONGEST_VALUE)
+    editable = field.flag("editable")
+    same = plain_text(holds, editable) == plain_text(meant, editable)
+    return {"as_meant": same, "holds": "" if same else printable(holds[:500])}
+
+
+def plain_text(text: str, editable: bool) -> str:
+    """Give a text as it is compared: lines end alike; an editable element may show one end more, and empty lines."""
+    text = text.replace("\r\n", "\n").replace("\u00a0", " ")
+    return "\n".join(line for line in text.split("\n") if line) if editable else text
+
+
+async def check(page: Page, ref: str, text: str, checked: bool) -> dict[str, object]:
+    """Have a box checked or not."""
+    if text.lower() not in TRUE + FALSE:
+        raise DeskError(f"{ref} is a box to check: fill it with true or false")
+    told: dict[str, object] = {}
+    if checked != (wanted := text.lower() in TRUE):
+        told = await click(page, ref)
+        checked = (await page.apply(ref, scripts.FIELD)).flag("checked")
+    return {**told, "as_meant": checked == wanted, "holds": "" if checked == wanted else str(checked).lower()}
+
+
+async def select(page: Page, ref: str, values: list[str]) -> dict[str, object]:
+    """Choose options of a list by value or label."""
+    told = await page.apply(ref, scripts.CHOOSE, values)
+    if told.flag("other"):
+        raise DeskError(f"{ref} is no list of the page's own: click it, take a new snapshot, and click the option")
+    if "known" in told:
+        known = ", ".join(printable(clip(one, 100)) for one in told.items("known")[:50])
+        why = "takes only one" if told.flag("single") and not told.items("missing") else "has no such option"
+        raise DeskError(f"{ref} {why}; it has: {known}")
+    await page.settle()
+    return {"text": "chosen: " + ", ".join(printable(clip(one, 100)) for one in told.items("chosen")[:50])}
+
+
+async def upload(page: Page, ref: str, paths: list[str]) -> dict[str, object]:
+    """Give files of the desk to a field, or to the field that a click on the element asks for."""
+    field = await page.apply(ref, scripts.FIELD)
+    number = page.tab.references.find(ref)
+    if field.text("kind") != "file":
+        number = await open_chooser(page, ref)
+    await page.ask("DOM.setFileInputFiles", files=paths, backendNodeId=number)
+    await page.settle()
+    if field.text("kind") != "file":
+        return {}
+    holds = (await page.apply(ref, scripts.FIELD)).text("value")
+    meant = ", ".join(path.rpartition("/")[2] for path in paths)
+    return {"as_meant": holds == meant, "holds": "" if holds == meant else printable(holds[:500])}
+
+
+async def open_chooser(page: Page, ref: str) -> int:
+    """Click what asks for files; give the field they are for."""
+    page.tab.chooser = 0
+    await page.ask("Page.setInterceptFileChooserDialog", enabled=True)
+    try:
+        await click(page, ref)
+        if not await page.cdp.wait(lambda: page.tab.chooser != 0, CHOOSER_SECONDS):
+            raise DeskError(f"{ref} takes no files, nor does a click on it ask for any")
+    finally:
+        if page.tab.dialog is None:
+            await page.ask("Page.setInterceptFileChooserDialog", enabled=False)
+    return page.tab.chooser
+
+
+async def scroll(page: Page, ref: str, down: float, right: float) -> dict[str, object]:
+    """Scroll an element into view, or the page by so many screens."""
+    if ref:
+        await find_point(page, ref)
+        return {}
+    told = await page.look(scripts.SCROLL, down, right)
+    end = told.whole("y") + told.whole("height")
+    return {"text": f"{end} of {told.whole('all')} pixels are above the lower edge"}

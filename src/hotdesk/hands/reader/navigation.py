@@ -1,0 +1,96 @@
+"""How a tab goes from page to page."""
+
+from __future__ import annotations
+
+import re
+
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.reader import scripts
+from hotdesk.hands.reader.cdp import Refused
+from hotdesk.hands.reader.page import Clock, Page
+from hotdesk.hands.reader.untrusted import Facts
+
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
+CLOSED = "; the desk's door does not let it through: `hotdesk door log` says why, `--allow HOST` opens it"
+NO_EGRESS = "; this desk has no egress: open it with `--allow HOST`"
+REFUSED = {
+    "net::ERR_INTERNET_DISCONNECTED": NO_EGRESS,
+    "net::ERR_NAME_NOT_RESOLVED": NO_EGRESS,
+    "net::ERR_PROXY_CONNECTION_FAILED": NO_EGRESS,
+    "net::ERR_TUNNEL_CONNECTION_FAILED": CLOSED,
+}
+"""What a browser says where no way leads, and what that means in a desk."""
+STAGES = {"load": "load", "dom": "DOMContentLoaded", "idle": "networkIdle"}
+
+
+def as_url(url: str) -> str:
+    """Write an address out; one without a scheme means https."""
+    url = url.strip()
+    if url.lower().startswith("javascript:"):
+        raise DeskError("a javascript: address is no page: use browser_evaluate")
+    return url if SCHEME.match(url) else f"https://{url}"
+
+
+async def go(page: Page, url: str, wait: str, seconds: float) -> dict[str, object]:
+    """Go to a page, and wait until it has loaded so far."""
+    clock = Clock(seconds)
+    old = page.tab.loader
+    try:
+        told = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
+    except DeskError:
+        await page.ask("Page.stopLoading")
+        raise DeskError(f"{printable(url[:200])} did not answer within {seconds:g} seconds") from None
+    if told.flag("isDownload"):
+        return {"download": True}
+    if error := told.text("errorText", 200):
+        raise DeskError(f"{printable(url[:200])} could not be opened: {printable(error)}{REFUSED.get(error, '')}")
+    if not told.text("loaderId") or wait == "none":
+        return {"loaded": wait != "none"}
+    return await arrive(page, wait, old, clock)
+
+
+async def arrive(page: Page, wait: str, old: str, clock: Clock) -> dict[str, object]:
+    """Wait for another document than the old one; say whether it has loaded, and its HTTP status."""
+    loaded = await page.cdp.wait(lambda: page.tab.loader != old and STAGES[wait] in page.tab.stages, clock.left)
+    return {"loaded": loaded, "status": await status(page) if loaded else 0}
+
+
+async def status(page: Page) -> int:
+    """Give the HTTP status of the page; 0: it came otherwise."""
+    return (await page.look(scripts.READY)).whole("status")
+
+
+async def reload(page: Page, seconds: float) -> dict[str, object]:
+    """Load the page again."""
+    old = page.tab.loader
+    await page.ask("Page.reload")
+    return await arrive(page, "load", old, Clock(seconds))
+
+
+async def go_by(page: Page, steps: int, seconds: float) -> dict[str, object]:
+    """Go so many steps in the tab's history."""
+    history = await page.ask("Page.getNavigationHistory")
+    index = history.whole("currentIndex") + steps
+    entries = history.each("entries")
+    if not 0 <= index < len(entries):
+        raise DeskError(f"there is no page {'before' if steps < 0 else 'after'} this one in the tab's history")
+    await page.ask("Page.navigateToHistoryEntry", entryId=entries[index].whole("id"))
+    clock = Clock(seconds)
+    while not (there := await is_at(page, index)) and not clock.over:
+        await page.pause(0.02)
+    return {"loaded": there}
+
+
+async def is_at(page: Page, index: int) -> bool:
+    """Say whether the tab stands at this place of its history, and its page has loaded."""
+    history = await page.ask("Page.getNavigationHistory")
+    return history.whole("currentIndex") == index and await is_complete(page)
+
+
+async def is_complete(page: Page) -> bool:
+    """Say whether the page has loaded."""
+    try:
+        told: Facts = await page.look(scripts.READY)
+    except Refused:
+        return False
+    return told.text("state") == "complete"

@@ -1,0 +1,184 @@
+"""What is seen of a page: as markdown, as a tree with references, as a picture, as the value of an expression."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fnmatch
+
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.reader import Strange, Told, scripts
+from hotdesk.hands.reader.cdp import Refused
+from hotdesk.hands.reader.markdown import MOST, to_markdown
+from hotdesk.hands.reader.page import HELD, Clock, Page, thrown
+from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
+from hotdesk.hands.reader.untrusted import Facts
+
+LARGEST_PICTURE = 16 << 20
+TALLEST, WIDEST = 16_000, 8_000
+PICTURE_SECONDS = 30.0
+MOST_ELEMENTS = 10_000
+"""What a page may have for a snapshot: its tree comes as one message of some kilobytes for each."""
+MOST_FRAMES = 20
+MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
+
+
+async def read(page: Page, start: int, most: int) -> dict[str, object]:
+    """Give the page as markdown, a part of it."""
+    told = await page.look(scripts.OUTLINE, MOST // 2)
+    text = to_markdown(told.told.get("tree")).encode("utf-8", "replace").decode()
+    return {**cut(text, start, most), "whole": not told.flag("cut")}
+
+
+async def snapshot(page: Page, start: int, most: int) -> dict[str, object]:
+    """Give the page as a tree with references, a part of it."""
+    elements = (await page.look(scripts.READY)).whole("elements")
+    if elements > MOST_ELEMENTS:
+        raise DeskError(
+            f"the page has {elements} elements, more than the {MOST_ELEMENTS} a snapshot can tell: "
+            "use browser_read, browser_evaluate or browser_screenshot"
+        )
+    nodes = read_nodes(await page.ask("Accessibility.getFullAXTree"))
+    hidden = await put_frames(page, nodes)
+    text = "\n".join(to_lines(nodes, page.tab.references.refer)).encode("utf-8", "replace").decode()
+    return {**cut(text, start, most), "hidden": hidden}
+
+
+async def put_frames(page: Page, nodes: list[Node]) -> int:
+    """Put the trees of frames where the frames are; say how many cannot be seen into."""
+    owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
+    if not owners:
+        return 0
+    for frame in frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MOST_FRAMES]:
+        try:
+            owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).whole("backendNodeId")
+            inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
+        except Refused:  # it has a process of its own, or is gone
+            continue
+        if owner in owners and inner:
+            owners[owner].frame = inner
+            owners.update({node.backend: node for node in inner if node.role in ("Iframe", "IframePresentational")})
+    return sum(not node.frame for node in owners.values())
+
+
+def frames_in(tree: Facts, depth: int = 0) -> list[str]:
+    """List the frames below a page's own, outer ones first."""
+    found: list[str] = []
+    for child in tree.each("childFrames")[:MOST_FRAMES] if depth < 10 else []:
+        found += [child.facts("frame").text("id", 100), *frames_in(child, depth + 1)]
+    return found
+
+
+async def screenshot(page: Page, full: bool, ref: str, form: str, quality: int) -> Told:
+    """Take a picture of what shows, of the whole page, or of one element. It is passed on unread."""
+    asked: dict[str, object] = {"format": form}
+    if form == "jpeg":
+        asked["quality"] = quality
+    if ref or full:
+        asked |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
+    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **asked)).told.get("data")
+    if not isinstance(data, str) or len(data) > LARGEST_PICTURE * 4 // 3 + 4:
+        raise Strange(f"a picture of more than {LARGEST_PICTURE} bytes, or none")
+    try:
+        picture = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as e:
+        raise Strange("a picture that is none") from e
+    if not picture.startswith(MAGIC[form]):
+        raise Strange(f"a picture that is no {form}")
+    return Told({}, picture)
+
+
+async def box_of(page: Page, ref: str) -> dict[str, float]:
+    """Say where on the page an element is."""
+    told = await page.apply(ref, scripts.BOX)
+    if told.flag("framed"):
+        raise DeskError(f"{ref} lies in a frame: take a picture of the page instead")
+    return clipped(told)
+
+
+async def whole_page(page: Page) -> dict[str, float]:
+    """Say how large a page is."""
+    return clipped((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
+
+
+def clipped(told: Facts) -> dict[str, float]:
+    """Give a part of a page that is not larger than a picture may be."""
+    width, height = told.number("width"), told.number("height")
+    if width < 1 or height < 1:
+        raise DeskError("there is nothing to take a picture of: it has no size")
+    box = {"x": max(told.number("x"), 0), "y": max(told.number("y"), 0)}
+    return {**box, "width": min(width, WIDEST), "height": min(height, TALLEST), "scale": 1}
+
+
+async def evaluate(page: Page, expression: str, most: int, seconds: float) -> dict[str, object]:
+    """Give what an expression is in the page, as JSON, cut to a length inside the page."""
+    wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
+    told = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
+    if "exceptionDetails" not in told:
+        return outcome(told.facts("result").facts("value"), most)
+    told = await evaluate_raw(page, expression, seconds, replMode=True)
+    if "exceptionDetails" in told:
+        raise DeskError(f"the expression could not be evaluated: {thrown(told)}")
+    result = told.facts("result")
+    if not (handle := result.text("objectId", 200)):
+        value = result.told.get("value", result.told.get("unserializableValue", "undefined"))
+        text = value if isinstance(value, str) else str(value).lower()
+        return outcome(Facts({"text": text[:most], "length": len(text)}), most)
+    page.holds = True
+    return outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
+
+
+async def evaluate_raw(page: Page, expression: str, seconds: float, **how: object) -> Facts:
+    """Evaluate in the page's own world; what does not end is ended."""
+    clock = Clock(seconds)
+    try:
+        return await page.ask_within(
+            seconds + 1,
+            "Runtime.evaluate",
+            expression=expression,
+            awaitPromise=True,
+            userGesture=True,
+            timeout=int(seconds * 1000),
+            objectGroup=HELD,
+            **how,
+        )
+    except (Refused, DeskError):
+        if clock.over:
+            raise DeskError(f"the expression did not end within {seconds:g} seconds") from None
+        raise
+
+
+def outcome(told: Facts, most: int) -> dict[str, object]:
+    """Give what came of an expression."""
+    if "thrown" in told:
+        raise DeskError(f"the expression threw: {printable(told.text('thrown', 2000))}")
+    return {"text": told.text("text", most), "length": told.whole("length")}
+
+
+async def wait_for(page: Page, what: str, value: str, seconds: float) -> dict[str, object]:
+    """Wait until something is so; say whether it came about."""
+    clock = Clock(seconds)
+    while True:
+        if await is_so(page, what, value):
+            return {"met": True}
+        if clock.over:
+            return {"met": False}
+        await page.pause(min(0.1, clock.left))
+
+
+async def is_so(page: Page, what: str, value: str) -> bool:
+    """Say whether what is waited for is so now."""
+    match what:
+        case "url":
+            return fnmatch.fnmatchcase(page.tab.url, value)
+        case "load":
+            return "load" in page.tab.stages
+        case "idle":
+            return "networkIdle" in page.tab.stages
+        case "ref":
+            return not (await page.apply(value, scripts.POINT)).flag("hidden")
+    try:
+        found = (await page.look(scripts.HOLDS, value)).flag("found")
+    except Refused:  # the page is going elsewhere
+        return False
+    return found == (what == "text")

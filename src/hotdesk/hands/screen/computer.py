@@ -1,0 +1,222 @@
+"""Vendors' computer actions as uses of the screen's tools: pure translation, coordinates scaled.
+
+Anthropic's `computer_20250124` and `computer_20251124` carry an `action` and its fields in one input; the members of
+`computer_toolset_20260801` are tools by the same names, with the same fields. OpenAI's `computer` calls carry a list
+of actions, told apart by `type`. A model sees a picture of the size it was told; what it points at is scaled to the
+screen's own pixels, and what lies outside its picture is `Wrong`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hotdesk.hands.screen.tools import HEIGHT, WIDTH
+from hotdesk.tool import Wrong
+
+Action: TypeAlias = Mapping[str, object]
+CLICKS: dict[str, dict[str, object]] = {
+    "left_click": {"button": "left", "count": 1},
+    "right_click": {"button": "right", "count": 1},
+    "middle_click": {"button": "middle", "count": 1},
+    "double_click": {"button": "left", "count": 2},
+    "triple_click": {"button": "left", "count": 3},
+}
+OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "back", "forward": "forward"}
+DIRECTIONS = ("up", "down", "left", "right")
+PIXELS = 100
+"""That OpenAI scrolls by, to one click of the wheel."""
+WAIT = 2.0
+"""Seconds of a wait that says no time."""
+MOST_ACTIONS = 100
+SPELT = {" ": "space", "+": "plus"}
+"""Keys that would be lost in a chord."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A tool of the screen's, and what it is used with."""
+
+    tool: str
+    arguments: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Between the picture a model was told of and the screen."""
+
+    width: int = WIDTH
+    height: int = HEIGHT
+    real: tuple[int, int] = (WIDTH, HEIGHT)
+
+    @property
+    def told(self) -> dict[str, object]:
+        """Ask for a picture of the size the model knows; nothing where it is the screen's own."""
+        return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
+
+    def point(self, x: object, y: object) -> tuple[int, int]:
+        """Give a point of the model's picture in pixels of the screen."""
+        if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
+            raise Wrong(
+                f"({x!r:.20}, {y!r:.20}) is no point of the screen: "
+                f"x goes from 0 to {self.width - 1}, y from 0 to {self.height - 1}"
+            )
+        return x * self.real[0] // self.width, y * self.real[1] // self.height
+
+    def region(self, sides: object) -> list[int]:
+        """Give a region of the model's picture in pixels of the screen."""
+        match sides:
+            case [int(left), int(top), int(right), int(bottom)] if (
+                0 <= left < right <= self.width and 0 <= top < bottom <= self.height
+            ):
+                return [
+                    left * self.real[0] // self.width,
+                    top * self.real[1] // self.height,
+                    -(-right * self.real[0] // self.width),
+                    -(-bottom * self.real[1] // self.height),
+                ]
+        raise Wrong(f"{sides!r:.60} is no region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels")
+
+
+def anthropic(given: Action, scale: Scale) -> list[Use]:
+    """Translate the input of a `computer` tool: 20250124 or 20251124."""
+    return member(str(given.get("action")), given, scale)
+
+
+def member(name: str, given: Action, scale: Scale) -> list[Use]:
+    """Translate a use of one of the toolset's members."""
+    if name in CLICKS:
+        return [Use("screen_click", {**coordinate(given, scale), **CLICKS[name], **held(given)})]
+    match name:
+        case "key":
+            repeat = given.get("repeat")
+            return [Use("screen_key", {"keys": text(given), **({} if repeat is None else {"repeat": repeat})})]
+        case "hold_key":
+            return [Use("screen_hold_key", {"keys": text(given), "seconds": given.get("duration")})]
+        case "type":
+            return [Use("screen_type", {"text": text(given)})]
+        case "cursor_position":
+            return [Use("screen_cursor_position", scale.told)]
+        case "mouse_move":
+            return [Use("screen_move", coordinate(given, scale, required=True))]
+        case "left_mouse_down":
+            return [Use("screen_press", {"button": "left"})]
+        case "left_mouse_up":
+            return [Use("screen_release", {"button": "left"})]
+        case "left_click_drag":
+            return drag([given.get("start_coordinate"), given.get("coordinate")], scale, held(given))
+        case "scroll":
+            turned = {"direction": given.get("scroll_direction"), "amount": given.get("scroll_amount")}
+            return [Use("screen_scroll", {**turned, **coordinate(given, scale), **held(given)})]
+        case "wait":
+            return [Use("screen_wait", {"seconds": given.get("duration")})]
+        case "screenshot":
+            return [Use("screen_screenshot", scale.told)]
+        case "zoom":
+            return [Use("screen_zoom", {"region": scale.region(given.get("region")), **scale.told})]
+    raise Wrong(f"there is no action {name[:40]!r}")
+
+
+def openai(actions: object, scale: Scale) -> list[Use]:
+    """Translate the actions of a `computer_call`, in their order."""
+    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MOST_ACTIONS:
+        raise Wrong(f"actions are a list of {MOST_ACTIONS} at most")
+    return [use for action in actions for use in one(action, scale)]
+
+
+def one(action: object, scale: Scale) -> list[Use]:
+    """Translate one of OpenAI's actions."""
+    if not isinstance(action, Mapping):
+        raise Wrong("an action is an object with a type")
+    keys = joined(action.get("keys"))
+    meanwhile: dict[str, object] = {"keys": keys} if keys else {}
+    match action.get("type"):
+        case "click":
+            if (button := OPENAI_BUTTONS.get(str(action.get("button")))) is None:
+                raise Wrong(f"there is no button {action.get('button')!r:.40}; there are {', '.join(OPENAI_BUTTONS)}")
+            return [Use("screen_click", {**at(action, scale), "button": button, "count": 1, **meanwhile})]
+        case "double_click":
+            return [Use("screen_click", {**at(action, scale), "button": "left", "count": 2, **meanwhile})]
+        case "drag":
+            path = action.get("path")
+            points = path if isinstance(path, list) else []
+            pairs = [[each.get("x"), each.get("y")] if isinstance(each, Mapping) else None for each in points]
+            return drag(pairs, scale, meanwhile)
+        case "keypress" if keys:
+            return [Use("screen_key", {"keys": keys})]
+        case "move":
+            return [Use("screen_move", {**at(action, scale), **meanwhile})]
+        case "screenshot":
+            return [Use("screen_screenshot", scale.told)]
+        case "scroll":
+            return scroll(action, scale, meanwhile)
+        case "type":
+            return [Use("screen_type", {"text": text(action)})]
+        case "wait":
+            return [Use("screen_wait", {"seconds": WAIT})]
+    raise Wrong(f"there is no action of type {action.get('type')!r:.40}")
+
+
+def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[Use]:
+    """Turn pixels into clicks of the wheel: one at least, so that a small scroll is no scroll at all."""
+    uses = []
+    for name, back, forth in (("scroll_y", "up", "down"), ("scroll_x", "left", "right")):
+        pixels = action.get(name, 0)
+        if type(pixels) is not int:
+            raise Wrong(f"{name} is a whole number of pixels")
+        if pixels:
+            turned = {"direction": forth if pixels > 0 else back, "amount": min(100, max(1, abs(pixels) // PIXELS))}
+            uses.append(Use("screen_scroll", {**turned, **at(action, scale), **meanwhile}))
+    return uses or [Use("screen_move", {**at(action, scale), **meanwhile})]
+
+
+def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -> list[Use]:
+    """Drag along some points."""
+    path: list[int] = []
+    for each in points:
+        path += pair(each, scale)
+    return [Use("screen_drag", {"path": path, "button": "left", **meanwhile})]
+
+
+def pair(given: object, scale: Scale) -> tuple[int, int]:
+    """Read a point written as a list."""
+    match given:
+        case [x, y] | (x, y):
+            return scale.point(x, y)
+    raise Wrong(f"{given!r:.40} is no point [x, y]")
+
+
+def at(action: Action, scale: Scale) -> dict[str, object]:
+    """Give where an action with x and y happens."""
+    x, y = scale.point(action.get("x"), action.get("y"))
+    return {"x": x, "y": y}
+
+
+def coordinate(given: Action, scale: Scale, required: bool = False) -> dict[str, object]:
+    """Give where an action happens; nothing where it says nothing, which is where the pointer is."""
+    if given.get("coordinate") is None and not required:
+        return {}
+    x, y = pair(given.get("coordinate"), scale)
+    return {"x": x, "y": y}
+
+
+def held(given: Action) -> dict[str, object]:
+    """Give the keys held down meanwhile, which Anthropic calls text."""
+    return {"keys": text(given)} if given.get("text") else {}
+
+
+def text(given: Action) -> str:
+    """Give an action's text."""
+    if not isinstance(value := given.get("text"), str):
+        raise Wrong("text is missing")
+    return value
+
+
+def joined(keys: object) -> str:
+    """Write a list of keys as a chord."""
+    if keys is None:
+        return ""
+    if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):
+        raise Wrong("keys are a list of names")
+    return "+".join(SPELT.get(each) or each for each in keys)

@@ -1,0 +1,135 @@
+"""Types any text at a desk's screen: characters the keymap lacks are put on spare keys before anything is pressed.
+
+A server that is sent an unknown character changes its keymap while programs still read what came before, and the wrong
+letters arrive. So all keys a text needs are there first. A desk has about a hundred to spare; a text with more kinds
+of characters is typed in parts, each when the last has been drawn. Where keys cannot be had, the text is pasted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal, TypeAlias
+
+import anyio
+
+from hotdesk.errors import DeskError
+from hotdesk.hands.reader import keysyms
+from hotdesk.hands.screen import windows
+from hotdesk.hands.screen.reader_client import Seat
+
+Way: TypeAlias = Literal["keys", "clipboard"]
+AT_ONCE = 500
+"""Characters sent at a time."""
+MOST_KEYSYMS = 4096
+PASTE = "shift+Insert"
+"""Pastes in terminals, too, where Ctrl+V does not."""
+BIND = """
+import ctypes, itertools, json, sys
+wanted, again = json.load(sys.stdin)
+x = ctypes.CDLL("libX11.so.6")
+x.XOpenDisplay.restype = ctypes.c_void_p
+x.XGetKeyboardMapping.restype = ctypes.POINTER(ctypes.c_ulong)
+display = ctypes.c_void_p(x.XOpenDisplay(None))
+first, last, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+x.XDisplayKeycodes(display, ctypes.byref(first), ctypes.byref(last))
+codes = range(first.value, last.value + 1)
+def keymap():
+    rows = x.XGetKeyboardMapping(display, ctypes.c_ubyte(first.value), len(codes), ctypes.byref(width))
+    return {code: rows[at * width.value:at * width.value + 2] for at, code in enumerate(codes)}
+have = keymap()
+there = set(itertools.chain(*have.values()))
+browser = {0x1008FF26, 0x1008FF27, 0x1008FF33, 0x1008FF73}  # known by their place, whatever stands on them
+def media(code):
+    return all(not each or 0x10080000 <= each < 0x10090000 for each in have[code])
+def free(code):
+    one, two = have[code]
+    ours = again and one == two and (one > 0x1000000 or 0xA0 <= one < 0x100) and one not in wanted[:len(codes)]
+    return ours or media(code) and not browser & set(have[code])
+def movable(code):
+    one, two = have[code]
+    return media(code) or one == two and one > 0xA0
+lacking = iter([each for each in wanted if each not in there])
+runs = [list(run) for kind, run in itertools.groupby(codes, movable) if kind]
+requests = 0
+for run in sorted(runs, key=len, reverse=True):  # a window manager takes long to look at a changed keymap: few requests
+    placed = {}
+    for code in filter(free, run):
+        if (each := next(lacking, None)) is None:
+            break
+        placed[code] = [each, each]
+    if placed:
+        block = range(min(placed), max(placed) + 1)
+        rows = list(itertools.chain(*(placed.get(code, have[code]) for code in block)))
+        x.XChangeKeyboardMapping(display, block[0], 2, (ctypes.c_ulong * len(rows))(*rows), len(block))
+        requests += 1
+x.XSync(display, 0)
+json.dump([requests, sorted(set(wanted) & set(itertools.chain(*keymap().values())))], sys.stdout)
+"""
+"""Puts keysyms on keys that have none, or one nobody has; tells how often it changed the keymap, and which of the
+wanted ones can be pressed now."""
+REBINDING = 0.1
+"""Seconds the window manager is given for each change of the keymap: a click would wait until it is through."""
+
+
+class Keyboard:
+    """One desk's keyboard."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+
+    async def type(self, text: str) -> Way:
+        """Type a text; say by which way. `DeskError` names a character that no key types."""
+        rest = text.replace("\r\n", "\n")
+        for character in rest:
+            keysyms.of_character(character)
+        again = False
+        while rest:
+            count = await self.typable(rest, again)
+            if not count:
+                await self.paste(rest)
+                return "clipboard"
+            await self.press(rest[:count])
+            rest, again = rest[count:], True
+            if rest:  # programs must have read the keys that are about to mean something else
+                await self.seat.ask("screen.settle", quiet=0.3, timeout=3.0)
+        return "keys"
+
+    async def typable(self, text: str, again: bool) -> int:
+        """Have keys for as much of a text as there are; say how many characters that is."""
+        strange = dict.fromkeys(each for each in text if not each.isascii())
+        if not strange:
+            return len(text)
+        wanted = [keysyms.of_character(each) for each in strange][:MOST_KEYSYMS]
+        found = await self.bind(wanted, again)
+        lacking = (at for at, each in enumerate(text) if not (each.isascii() or keysyms.of_character(each) in found))
+        return next(lacking, len(text))
+
+    async def bind(self, wanted: list[int], again: bool) -> set[int]:
+        """Put keysyms on spare keys, or `again` on those used before; give those that can be pressed now."""
+        done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([wanted, again]).encode())
+        try:
+            told = json.loads(done.stdout) if done.ok else None
+        except ValueError:
+            told = None
+        match told:
+            case [int(changes), [*found]]:
+                await anyio.sleep(REBINDING * min(changes, 10))
+                return {each for each in found if type(each) is int}
+        return set()
+
+    async def press(self, text: str) -> None:
+        """Press and release the key of each character."""
+        for start in range(0, len(text), AT_ONCE):
+            keys = [keysyms.of_character(each) for each in text[start : start + AT_ONCE]]
+            events = [["key", key, down] for key in keys for down in (True, False)]
+            await self.seat.ask("screen.input", events=events)
+
+    async def paste(self, text: str) -> None:
+        """Put a text on both clipboards, see that it is there, and paste it."""
+        for selection in windows.SELECTIONS:
+            await windows.put(self.seat, text, selection)
+            if await windows.copied(self.seat, selection) != text:
+                raise DeskError("the text can be neither typed nor pasted: the clipboard does not keep it")
+        keys = keysyms.of_chord(PASTE)
+        events = [["key", key, True] for key in keys] + [["key", key, False] for key in reversed(keys)]
+        await self.seat.ask("screen.input", events=events)

@@ -1,0 +1,85 @@
+"""The seats of one owner's desks, and readers kept ready for those that have none yet."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+from hotdesk.desk.owner.keeper_client import KeeperClient
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import Desk, DeskId, new_id
+from hotdesk.errors import HotdeskError
+from hotdesk.hands.screen.reader_client import DeskSeat, Lines
+from hotdesk.ipc.tasks import Background
+
+
+class Seats:
+    """One seat a desk, from its first use to the desk's end."""
+
+    def __init__(self, keeper: KeeperClient, tasks: Background) -> None:
+        self.keeper = keeper
+        self.tasks = tasks
+        self.seats: dict[DeskId, DeskSeat] = {}
+        self.spare: list[Lines] = []
+        self.names: dict[socket.socket, DeskId] = {}
+        """What the keeper knows readers by, by our ends of their lines."""
+        self.wanted = 0
+        """Readers to have ready: starting one takes longer than a picture of a screen."""
+
+    def of(self, desk: Desk) -> DeskSeat:
+        """Give a desk's seat."""
+        if desk.id not in self.seats:
+            self.seats[desk.id] = DeskSeat(desk, self.lines, self.tasks, self.dismiss)
+        return self.seats[desk.id]
+
+    async def lines(self) -> Lines:
+        """Give the lines to a reader: one that is ready, or one started now."""
+        if not self.spare:
+            return await self.begin()
+        lines = self.spare.pop()
+        self.tasks.start(self.refill)
+        return lines
+
+    async def keep_ready(self, count: int) -> None:
+        """Have so many readers ready from now on."""
+        self.wanted = count
+        await self.refill()
+
+    async def refill(self) -> None:
+        """Start readers until enough are ready; one that cannot be is started when it is needed, and tells why."""
+        with suppress(HotdeskError):
+            while len(self.spare) < self.wanted:
+                self.spare.append(await self.begin())
+
+    async def begin(self) -> Lines:
+        """Have the keeper start a reader."""
+        name = new_id()
+        _, fds = await self.keeper.ask(Request("reader", name), 2)
+        talk, hand = (socket.socket(fileno=fd) for fd in fds)
+        self.names[talk] = name
+        return talk, hand
+
+    async def dismiss(self, talk: socket.socket) -> None:
+        """Have the keeper end a reader that was let go: one that a desk has turned would stay."""
+        if (name := self.names.pop(talk, None)) is not None:
+            with suppress(HotdeskError):
+                await self.keeper.ask(Request("dismiss", name))
+
+    def renew(self, desk: DeskId) -> None:
+        """Let go of a desk's reader; whoever has the seat, as its wheel, has another reader with the next ask."""
+        if (seat := self.seats.get(desk)) is not None:
+            seat.close()
+
+    def leave(self, desk: DeskId) -> None:
+        """Let go of the seat of a desk that ended."""
+        if (seat := self.seats.pop(desk, None)) is not None:
+            seat.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for desk in list(self.seats):
+            self.leave(desk)
+        for talk, hand in self.spare:
+            talk.close()
+            hand.close()
+        self.spare.clear()

@@ -1,0 +1,34 @@
+"""A desk's screen and wheel, through its owner's control socket."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+from hotdesk.desk.owner.remote import RemoteRuntime
+from hotdesk.desk.seam import DeskId
+from hotdesk.hands.screen.viewers import PROTOCOL
+
+
+class Far:
+    """The owner of a desk, over its control socket."""
+
+    def __init__(self, runtime: RemoteRuntime, desk: DeskId, behind: str = "") -> None:
+        self.runtime = runtime
+        self.desk = desk
+        self.behind = behind
+        """On whose behalf it is called."""
+
+    async def screen(self, viewer: str, control: bool) -> socket.socket:
+        """Give a stream of the desk's screen."""
+        target = f"/desks/{self.desk}/view/{viewer}{'/control' if control else ''}"
+        return await self.runtime.upgrade(target, PROTOCOL)
+
+    async def wheel(self) -> Mapping[str, object]:
+        """Say who looks and who drives."""
+        return await self.runtime.call("GET", f"/desks/{self.desk}/wheel")
+
+    async def turn(self, act: str, viewer: str, secret: str) -> Mapping[str, object]:
+        """Take the wheel, keep it, hand it back, or have a secret's placeholder typed."""
+        told = {"act": act, "viewer": viewer, "secret": secret} | ({"behind": self.behind} if self.behind else {})
+        return await self.runtime.call("POST", f"/desks/{self.desk}/wheel", told)

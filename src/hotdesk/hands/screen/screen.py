@@ -1,0 +1,347 @@
+"""A desk's screen: looked at, pointed at and typed into, from Python and as tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias, cast
+
+import anyio
+
+from hotdesk.errors import BriefError, DeskError, LinkError
+from hotdesk.hands.reader import keysyms
+from hotdesk.hands.screen import windows
+from hotdesk.hands.screen.keyboard import Keyboard, Way
+from hotdesk.hands.screen.reader_client import Seat
+from hotdesk.hands.screen.tools import (
+    HEIGHT,
+    TOOLS,
+    WIDTH,
+    Button,
+    Direction,
+    Format,
+    Point,
+    Region,
+    button_of,
+    path_of,
+    point_of,
+    region_of,
+    whole_of,
+)
+from hotdesk.hands.screen.windows import Window
+from hotdesk.tool import Arguments, Observation, integer_of, number_of, text_of, texts_of
+
+Events: TypeAlias = list[list[object]]
+
+SIZE = (WIDTH, HEIGHT)
+BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
+FORWARD = "9"
+"""The button that RFB has no bit for."""
+WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+LONGEST_HOLD = 100.0
+STRIDE = 20
+"""Pixels the pointer moves at a time while it drags: programs want to see it come."""
+HAND = 0.01
+"""Seconds between two such moves."""
+
+FOCUS = 0.1
+"""Seconds between a click and what follows it: keys sent sooner reach the window that had the focus before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a screen showed, as a file."""
+
+    data: bytes
+    media: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Whether a picture stopped changing."""
+
+    settled: bool
+    seconds: float
+    """Until it last changed."""
+    changed: float
+    """The share of its pixels that are not what they were."""
+
+
+class Screen:
+    """One desk's screen; a hand, too."""
+
+    tools = TOOLS
+
+    def __init__(self, seat: Seat, size: Point = SIZE) -> None:
+        self.seat = seat
+        self.size = size
+        self.keyboard = Keyboard(seat)
+        self.clicked = -FOCUS
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    async def screenshot(
+        self,
+        region: Region | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        format: Format = "png",
+        quality: int = 80,
+    ) -> Picture:
+        """Take a picture of the screen, or of a region of it; one side alone scales it in proportion."""
+        asked = {"region": region and list(region), "width": width, "height": height}
+        told = await self.seat.ask("screen.shot", **asked, format=format, quality=quality)
+        match told.value:
+            case {"width": int(wide), "height": int(high), "media": str(media)}:
+                return Picture(told.blob, media, wide, high)
+        raise LinkError("the reader gives no picture")
+
+    async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Picture:
+        """Take a picture of a region, as large as fits into a size: the screen's, unless told."""
+        wide, high = size or self.size
+        share = min(wide / max(1, region[2] - region[0]), high / max(1, region[3] - region[1]))
+        width, height = (max(1, round((region[at + 2] - region[at]) * share)) for at in (0, 1))
+        return await self.screenshot(region, width, height, format)
+
+    async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Region | None = None) -> Settled:
+        """Wait until the picture has not changed for a while."""
+        told = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
+        match told.value:
+            case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
+                return Settled(settled, float(min(after, timeout)), float(min(share, 1)))
+        raise LinkError("the reader does not say whether the picture settled")
+
+    async def cursor_position(self) -> Point:
+        """Tell where the pointer is."""
+        return await windows.pointer(self.seat)
+
+    # -- pointing ---------------------------------------------------------------------------------------------
+
+    async def move(self, x: int, y: int, keys: str = "") -> None:
+        """Move the pointer."""
+        await self.act([self.at(x, y)], keys)
+
+    async def click(
+        self, x: int | None = None, y: int | None = None, button: Button = "left", count: int = 1, keys: str = ""
+    ) -> None:
+        """Click, where the pointer is unless told, with keys held down."""
+        if button == "forward":
+            await self.click_forward(await self.place(x, y), count, keys)
+            return
+        number = BUTTONS[button]
+        clicks: Events = [["button", number, True], ["button", number, False]]
+        await self.act([await self.place(x, y), *clicks * count], keys)
+
+    async def click_forward(self, place: list[object], count: int, keys: str) -> None:
+        """Click the button RFB does not have, by a program in the desk."""
+        held = keysyms.of_chord(keys) if keys else []
+        await self.input([["key", key, True] for key in held] + [place])
+        await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), FORWARD])
+        await self.input([["key", key, False] for key in reversed(held)])
+
+    async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
+        """Press at the first point, move along the others, release at the last."""
+        if len(path) < 2:
+            raise DeskError("a drag goes from one point to another")
+        number = self.button(button)
+        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * HAND]]
+        for (x, y), (to_x, to_y) in pairwise(path):
+            steps = max(2, (abs(to_x - x) + abs(to_y - y)) // STRIDE)
+            for step in range(1, steps + 1):
+                events += [self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps), ["pause", HAND]]
+        await self.act([*events, ["pause", 5 * HAND], ["button", number, False]], keys)
+
+    async def press(self, button: Button = "left") -> None:
+        """Press a button where the pointer is, and hold it."""
+        await self.input([await self.place(None, None), ["button", self.button(button), True]])
+
+    async def release(self, button: Button = "left") -> None:
+        """Release a button."""
+        await self.input([await self.place(None, None), ["button", self.button(button), False]])
+
+    async def scroll(
+        self, direction: Direction, amount: int = 3, x: int | None = None, y: int | None = None, keys: str = ""
+    ) -> None:
+        """Turn the wheel, over a point or where the pointer is."""
+        number = WHEEL[direction]
+        turn: Events = [["button", number, True], ["button", number, False]]
+        await self.act([await self.place(x, y), *turn * amount], keys)
+
+    # -- typing -----------------------------------------------------------------------------------------------
+
+    async def type(self, text: str) -> Way:
+        """Type a text in any script; say whether by keys, or pasted because there were none."""
+        await self.rest()
+        return await self.keyboard.type(text)
+
+    async def key(self, chords: str, repeat: int = 1) -> None:
+        """Press chords one after the other: `ctrl+shift+t`, `ctrl+a Delete`."""
+        events: Events = []
+        for keys in keysyms.of_chords(chords):
+            events += pressed(keys, True) + pressed(keys, False)
+        await self.input(events * repeat)
+
+    async def hold_key(self, chord: str, seconds: float) -> None:
+        """Hold a chord down for some time."""
+        keys = keysyms.of_chord(chord)
+        if not 0 <= seconds <= LONGEST_HOLD:
+            raise DeskError(f"a key cannot be held {seconds:g} s: {LONGEST_HOLD:g} at most")
+        try:
+            await self.input(pressed(keys, True))
+            await anyio.sleep(seconds)
+        finally:
+            with anyio.move_on_after(5, shield=True):
+                await self.input(pressed(keys, False))
+
+    async def wait(self, seconds: float) -> None:
+        """Do nothing for some time."""
+        await anyio.sleep(min(seconds, LONGEST_HOLD))
+
+    # -- windows ----------------------------------------------------------------------------------------------
+
+    async def windows(self) -> list[Window]:
+        """List the windows."""
+        return await windows.listed(self.seat)
+
+    async def focus(self, window: str) -> Window:
+        """Bring a window to the front, by its id or words of its title."""
+        return await windows.focus(self.seat, window)
+
+    async def launch(self, argv: Sequence[str]) -> int:
+        """Start a program on the screen and leave it running; give its pid."""
+        return await windows.launch(self.seat, argv)
+
+    async def clipboard_get(self) -> str:
+        """Give the text on the clipboard."""
+        return await windows.copied(self.seat)
+
+    async def clipboard_set(self, text: str) -> None:
+        """Put a text on the clipboard."""
+        await windows.put(self.seat, text)
+
+    # -- as tools ---------------------------------------------------------------------------------------------
+
+    async def use(self, tool: str, arguments: Arguments) -> Observation:
+        """Use one of the tools."""
+        given, keys = arguments, text_of(arguments, "keys")
+        match tool.removeprefix("screen_"):
+            case "screenshot":
+                kind = cast(Format, text_of(given, "format"))
+                return seen(
+                    await self.screenshot(
+                        region_of(given, self.size), whole_of(given, "width"), whole_of(given, "height"), kind
+                    )
+                )
+            case "zoom":
+                fill = whole_of(given, "width") or self.size[0], whole_of(given, "height") or self.size[1]
+                return seen(await self.zoom(region_of(given, self.size) or (0, 0, *self.size), fill))
+            case "move":
+                await self.move(integer_of(given, "x"), integer_of(given, "y"), keys)
+            case "click":
+                x, y = point_of(given)
+                await self.click(x, y, button_of(given), integer_of(given, "count", 1), keys)
+            case "drag":
+                await self.drag(path_of(given), button_of(given), keys)
+            case "press":
+                await self.press(button_of(given))
+            case "release":
+                await self.release(button_of(given))
+            case "scroll":
+                x, y = point_of(given)
+                await self.scroll(cast(Direction, text_of(given, "direction")), integer_of(given, "amount"), x, y, keys)
+            case "key":
+                await self.key(keys, integer_of(given, "repeat", 1))
+            case "hold_key":
+                await self.hold_key(keys, number_of(given, "seconds"))
+            case "wait":
+                await self.wait(number_of(given, "seconds"))
+            case "clipboard_set":
+                await self.clipboard_set(text_of(given, "text"))
+            case _:
+                return await self.tell(tool.removeprefix("screen_"), given)
+        return Observation("done")
+
+    async def tell(self, tool: str, given: Arguments) -> Observation:
+        """Use one of the tools that answer in words."""
+        match tool:
+            case "type":
+                way = await self.type(text_of(given, "text"))
+                return Observation("typed", fallback="" if way == "keys" else way)
+            case "settle":
+                settled = await self.settle(
+                    number_of(given, "quiet"), number_of(given, "timeout"), region_of(given, self.size)
+                )
+                return Observation(described(settled))
+            case "cursor_position":
+                x, y = await self.cursor_position()
+                wide, high = integer_of(given, "width", self.size[0]), integer_of(given, "height", self.size[1])
+                return Observation(f"X={x * wide // self.size[0]},Y={y * high // self.size[1]}")
+            case "windows":
+                lines = [f"{each.id} {each.width}x{each.height}+{each.x}+{each.y} pid {each.pid} {each.program}: "
+                         f"{each.title}" for each in await self.windows()]  # fmt: skip
+                return Observation("\n".join(lines) or "there is no window")
+            case "focus":
+                return Observation(f"in front: {(await self.focus(text_of(given, 'window'))).title}")
+            case "launch":
+                return Observation(f"started, pid {await self.launch(texts_of(given, 'argv'))}")
+            case "clipboard_get":
+                return Observation(await self.clipboard_get())
+        raise BriefError(f"the screen has no tool {tool}")
+
+    # -- how --------------------------------------------------------------------------------------------------
+
+    async def act(self, events: Events, keys: str = "") -> None:
+        """Do something with keys held down around it."""
+        held = keysyms.of_chord(keys) if keys else []
+        await self.input(pressed(held, True) + events + pressed(held, False))
+
+    async def input(self, events: Events) -> None:
+        """Have the screen take some input."""
+        await self.rest()
+        await self.seat.ask("screen.input", events=events)
+        if any(event[0] == "button" for event in events):
+            self.clicked = anyio.current_time()
+
+    async def rest(self) -> None:
+        """Give the window manager the time to move the focus to where the last click was."""
+        await anyio.sleep(max(0.0, self.clicked + FOCUS - anyio.current_time()))
+
+    async def place(self, x: int | None, y: int | None) -> list[object]:
+        """Move to a point, or stay where the pointer is: others may have moved it."""
+        if x is None or y is None:
+            x, y = await self.cursor_position()
+        return self.at(x, y)
+
+    def at(self, x: int, y: int) -> list[object]:
+        """Check a point, and move there."""
+        width, height = self.size
+        if not (0 <= x < width and 0 <= y < height):
+            raise DeskError(f"({x}, {y}) is not on the screen: x goes from 0 to {width - 1}, y from 0 to {height - 1}")
+        return ["move", x, y]
+
+    def button(self, name: Button) -> int:
+        """Give a button's number."""
+        if name not in BUTTONS:
+            raise DeskError(f"button {name} can only be clicked")
+        return BUTTONS[name]
+
+
+def pressed(keys: Sequence[int], down: bool) -> Events:
+    """Press keys in order, or release them the other way round."""
+    return [["key", key, down] for key in (keys if down else reversed(keys))]
+
+
+def seen(picture: Picture) -> Observation:
+    """Show a picture."""
+    return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
+
+
+def described(settled: Settled) -> str:
+    """Say in words whether the picture settled."""
+    share = f"{settled.changed:.1%} of it changed"
+    if settled.settled:
+        return f"the picture stands still; it last changed after {settled.seconds:.1f} s, and {share}"
+    return f"the picture still changes; {share}"

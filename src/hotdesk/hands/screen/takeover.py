@@ -1,0 +1,379 @@
+"""The wheel of one desk: a person takes it, the worker is suspended, and later it is told what changed."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+
+import anyio
+
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, printable
+from hotdesk.event import HandedBack, Note, TookOver
+from hotdesk.hands.reader import BROWSER_PORT
+from hotdesk.hands.screen.reader_client import DISPLAY, Seat
+from hotdesk.ipc.tasks import Background
+from hotdesk.tool import Observation
+
+LEASE = 90.0
+"""Seconds a viewer may be silent before the worker has the wheel again: a page in the background wakes each minute."""
+LOOKING = 3.0
+"""Seconds that looking at a desk may take before a person is let at it, or the worker told."""
+FINISHING, CANCELLING = 10.0, 1.0
+"""Seconds a call at screen or browser has to end by itself before it is cancelled, and one that can be repeated."""
+STOPPING_SECONDS, STOP_AGAIN = 10.0, 0.1
+"""Seconds in which a busy desk's programs must stop, and between two tries."""
+RETURNING = 10.0
+"""Seconds a desk may take to go on after hand-back."""
+MARK = "wheel"
+"""What the picture is called that the screen is compared with."""
+MOST_NAMES = 20
+LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is open at a desk. All of it is the desk's word."""
+
+    windows: frozenset[str] = frozenset()
+    pages: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Holder:
+    """The person who drives."""
+
+    viewer: int
+    by: str
+    """`uid 0 pid 4711`, as the kernel says."""
+    since: float
+    kept: float
+    """When the viewer was last heard of."""
+    scene: Scene = field(default_factory=Scene)
+    drives: bool = False
+    """Whether their keys reach the desk; until then it is being stopped for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """Takeovers that are over, and that the worker was not told of yet."""
+
+    seconds: float
+    clicks: int
+    keys: int
+    scene: Scene
+    """What was open before the first of them."""
+
+    def after(self, before: Drive | None) -> Drive:
+        """Give this one together with those before it."""
+        if before is None:
+            return self
+        return Drive(before.seconds + self.seconds, before.clicks + self.clicks, before.keys + self.keys, before.scene)
+
+
+@dataclass(slots=True, eq=False)
+class Act:
+    """One tool call of the worker that is under way."""
+
+    scope: anyio.CancelScope
+    patience: float | None
+    """Seconds it may go on when a person takes over; None: it stands still with the desk's programs."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Wheel:
+    """Who drives a desk: the worker, unless a person has taken over."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        hush: Callable[[bool], Awaitable[None]],
+        note: Note,
+        tasks: Background,
+        secrets: Mapping[str, str] | None = None,
+        has_worker: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.seat = seat
+        self.hush = hush
+        """Stops all of the desk but its screen, window manager and browser, or lets it go on."""
+        self.note = note
+        self.tasks = tasks
+        self.secrets = secrets or {}
+        """What stands for secrets in the desk, by their names."""
+        self.has_worker = has_worker
+        """Says whether a worker uses the desk; programs of a desk that only people use are not stopped."""
+        self.worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while a person drives: stops the time the worker has."""
+        self.holder: Holder | None = None
+        self.driven: Drive | None = None
+        self.lease = LEASE
+        self.stopping = STOPPING_SECONDS
+        self.turning = anyio.Lock()
+        self.free = anyio.Event()
+        """Set while nobody drives."""
+        self.free.set()
+        self.hushed = False
+        self.suspended = ExitStack()
+        self.under_way: set[Act] = set()
+        """What the worker is doing."""
+
+    # -- the worker's side ------------------------------------------------------------------------------------
+
+    def refusal(self) -> str | None:
+        """Say why the worker's tools are refused now."""
+        if self.holder is None:
+            return None
+        seconds = time.monotonic() - self.holder.since
+        return f"a person has controlled this desk for {seconds:.0f} s; try again when they hand it back"
+
+    async def returned(self) -> None:
+        """Wait until nobody drives."""
+        while self.holder is not None:
+            await self.free.wait()
+
+    @asynccontextmanager
+    async def reserve(self) -> AsyncIterator[None]:
+        """Wait until nobody drives, and let nobody take over for the length of a block."""
+        while True:
+            await self.returned()
+            async with self.turning:
+                if self.holder is None:
+                    yield
+                    return
+
+    async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
+        """Do something as the worker. When a person takes over, it stands still with the desk's programs, or is given a
+        moment to end and then cancelled."""
+        patience = None if stands_still else CANCELLING if repeatable else FINISHING
+        with anyio.CancelScope() as scope:
+            act = Act(scope, patience)
+            self.under_way.add(act)
+            try:
+                await work()
+            finally:
+                self.under_way.discard(act)
+                act.ended.set()
+
+    async def welcome(self) -> Observation | None:
+        """Tell, once after a hand-back, what the person did and what is different now, with a fresh picture."""
+        drive, self.driven = self.driven, None
+        if drive is None:
+            return None
+        try:
+            return await self.tell(drive)
+        except BaseException:
+            self.driven = self.driven or drive
+            raise
+
+    async def tell(self, drive: Drive) -> Observation:
+        """Say what a person did, and what is different now."""
+        changed, picture = 0.0, b""
+        with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+            changed = share(await self.ask("screen.difference", name=MARK))
+            picture = (await self.seat.ask("screen.shot")).blob
+        now = await self.look()
+        text = (
+            f"A person controlled this desk for {drive.seconds:.0f} s ({drive.clicks} clicks, {drive.keys} keys) and "
+            f"handed it back. {changed:.0%} of the screen is different."
+        )
+        lines = [text, *differences("Windows", drive.scene.windows, now.windows)]
+        lines += differences("Pages", drive.scene.pages, now.pages)
+        return Observation("\n".join(lines), image=picture, media="image/png" if picture else "")
+
+    # -- the person's side ------------------------------------------------------------------------------------
+
+    async def take(self, viewer: int, by: str) -> None:
+        """Give the wheel to a viewer, once the worker is suspended; waits while the desk must not be disturbed."""
+        async with self.turning:
+            if self.holder is not None and self.holder.viewer != viewer:
+                raise BriefError(f"{self.holder.by} controls this desk; it can be taken over when they hand it back")
+            if self.holder is not None:
+                return
+            await self.seat.ask("view.present", number=viewer)
+            holder = self.begin(viewer, by)
+            try:
+                await self.quiet()
+                scene = await self.look(mark=self.driven is None)
+                holder.scene = scene if self.driven is None else self.driven.scene
+                self.note(TookOver(self.seat.desk.id, viewer, by))
+                await self.stop()
+                await self.seat.ask("view.lease", number=viewer)
+            except BaseException:
+                with anyio.move_on_after(RETURNING, shield=True), suppress(HotdeskError):
+                    await self.let_go_on()
+                    self.note(HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "it could not be taken"))
+                self.end()
+                raise
+            holder.drives = True
+        self.tasks.start(functools.partial(self.guard, holder))
+
+    def begin(self, viewer: int, by: str) -> Holder:
+        """Suspend the worker: from here on its calls wait or are refused, and its time stands still."""
+        now = time.monotonic()
+        holder = self.holder = Holder(viewer, by, now, now)
+        self.free = anyio.Event()
+        self.suspended.enter_context(self.worker_clock())
+        return holder
+
+    def end(self) -> None:
+        """Let the worker go on."""
+        self.holder = None
+        self.suspended.close()
+        self.free.set()
+
+    async def quiet(self) -> None:
+        """Wait for calls that do not stand still with the desk's programs, and cancel those that take too long."""
+        async with anyio.create_task_group() as tasks:
+            for act in self.under_way:
+                if act.patience is not None:
+                    tasks.start_soon(self.end_act, act, act.patience)
+
+    async def end_act(self, act: Act, patience: float) -> None:
+        """Have a call end by itself, or cancel it."""
+        with anyio.move_on_after(patience) as moment:
+            await act.ended.wait()
+        if moment.cancelled_caught:
+            act.scope.cancel()
+            await act.ended.wait()
+
+    async def stop(self) -> None:
+        """Stop the desk's programs, if a worker uses it; a busy one may need several tries."""
+        if not self.has_worker():
+            return
+        end = time.monotonic() + self.stopping
+        while True:
+            try:
+                await self.hush(True)
+            except DeskGone:
+                raise
+            except DeskError:
+                if time.monotonic() > end:
+                    raise
+                await anyio.sleep(STOP_AGAIN)
+            else:
+                self.hushed = True
+                return
+
+    def leave(self) -> None:
+        """Let the worker go on, and learn it, because the desk has ended."""
+        if (holder := self.holder) is not None and holder.drives:
+            seconds = round(time.monotonic() - holder.since, 1)
+            with suppress(HotdeskError):
+                self.note(HandedBack(self.seat.desk.id, holder.viewer, "", seconds, 0, 0, "its desk ended"))
+            self.end()
+
+    def keep(self, viewer: int) -> None:
+        """Hear that a viewer is still there."""
+        if self.holder is not None and self.holder.viewer == viewer:
+            self.holder.kept = time.monotonic()
+
+    async def type_secret(self, viewer: int, name: str) -> None:
+        """Type a secret's placeholder where the desk's cursor is, for whoever drives."""
+        if self.holder is None or self.holder.viewer != viewer:
+            raise BriefError("only who holds the wheel has a secret typed")
+        if name not in self.secrets:
+            raise BriefError(f"this desk has no placeholder for {shown(name)!r}")
+        keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
+        await self.seat.ask("screen.input", events=keys)
+
+    async def hand_back(self, viewer: int, by: str, note: str = "") -> None:
+        """Give the wheel back to the worker; from who does not hold it this is nothing."""
+        if self.holder is None or self.holder.viewer != viewer:
+            return
+        with anyio.CancelScope(shield=True):
+            async with self.turning:
+                holder = self.holder
+                if holder is None or holder.viewer != viewer:
+                    return
+                seconds = round(time.monotonic() - holder.since, 1)
+                try:
+                    with anyio.move_on_after(RETURNING):
+                        clicks, keys = await self.let_go_on()
+                        self.driven = Drive(seconds, clicks, keys, holder.scene).after(self.driven)
+                        self.note(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
+                finally:
+                    self.end()
+
+    async def let_go_on(self) -> tuple[int, int]:
+        """Have a person drive no longer, then the desk's programs go on; give how much was clicked and typed."""
+        acted: object = None
+        confirmed = False
+        with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+            await self.seat.ask("view.lease", number=0)
+            confirmed = True
+            acted = (await self.seat.ask("view.acted")).value
+        if not confirmed:
+            self.seat.close()  # or a person might drive on beside the worker
+        if self.has_worker() or self.hushed:
+            with suppress(DeskGone):
+                await self.hush(False)
+            self.hushed = False
+        match acted:
+            case {"clicks": int(clicks), "keys": int(keys)}:
+                return clicks, keys
+        return 0, 0
+
+    async def guard(self, holder: Holder) -> None:
+        """Take the wheel back from a viewer that is not heard of any more."""
+        while self.holder is holder:
+            left = holder.kept + self.lease - time.monotonic()
+            if left <= 0:
+                await self.hand_back(holder.viewer, "", "its viewer was not heard of")
+                return
+            await anyio.sleep(left)
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    async def look(self, mark: bool = False) -> Scene:
+        """See what is open at the desk, as far as it says within a moment."""
+        windows: frozenset[str] = frozenset()
+        pages: frozenset[str] = frozenset()
+        with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+            if mark:
+                await self.seat.ask("screen.mark", name=MARK)
+            windows = await self.windows()
+            pages = await self.pages()
+        return Scene(windows, pages)
+
+    async def windows(self) -> frozenset[str]:
+        """List the titles of windows."""
+        done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOKING, output_limit=1 << 16)
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        told = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
+        return frozenset(shown(words[3]) for words in told if len(words) == 4)  # a title may be empty
+
+    async def pages(self) -> frozenset[str]:
+        """List the addresses the browser shows, if one runs."""
+        (await self.seat.desk.dial(BROWSER_PORT)).close()
+        told = await self.ask("browser.tabs")
+        tabs = told.get("tabs") if isinstance(told, dict) else None
+        listed = (
+            [tab.get("url") for tab in tabs[:MOST_NAMES] if isinstance(tab, dict)] if isinstance(tabs, list) else []
+        )
+        return frozenset(shown(url.partition("?")[0]) for url in listed if isinstance(url, str))
+
+    async def ask(self, verb: str, **arguments: object) -> object:
+        """Ask the reader for a value."""
+        return (await self.seat.ask(verb, **arguments)).value
+
+
+def shown(text: str) -> str:
+    """Write a desk's word so that it can be put in a line."""
+    return printable(text)[:LONGEST_NAME]
+
+
+def share(told: object) -> float:
+    """Read what share of a screen changed."""
+    match told:
+        case {"changed": (int() | float()) as changed}:
+            return float(min(1, max(0, changed)))
+    return 0.0
+
+
+def differences(what: str, before: frozenset[str], now: frozenset[str]) -> list[str]:
+    """Say what came and what went."""
+    came, went = sorted(now - before), sorted(before - now)
+    lines = [f"{what} that came: {'; '.join(came)}."] if came else []
+    return [*lines, f"{what} that went: {'; '.join(went)}."] if went else lines

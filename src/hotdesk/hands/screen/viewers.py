@@ -1,0 +1,185 @@
+"""People at the screens of one owner's desks: who looks, and who drives. Called over the owner's control socket.
+
+GET  /desks/ID/view/NAME          upgrade to the screen, as RFB; the caller chooses a name to be known by
+GET  /desks/ID/view/NAME/control  the same, for somebody who may take the wheel
+GET  /desks/ID/wheel              who looks, who drives, and since when
+POST /desks/ID/wheel              take the wheel, keep it, hand it back, or have a secret's placeholder typed:
+                                  {"act": "take", "viewer": NAME, "secret": ""}
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.lend import join
+from hotdesk.desk.owner.control import NOTHING, named, parse_behind, respond, switch
+from hotdesk.desk.owner.keeper_handle import Kept, hush
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import BriefError, DeskError, HotdeskError
+from hotdesk.event import Note
+from hotdesk.hands.reader import SCREEN_PORT
+from hotdesk.hands.reader.view import GONE
+from hotdesk.hands.screen.reader_client import DeskSeat, dial
+from hotdesk.hands.screen.takeover import Wheel
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import peer
+
+NAME = re.compile(r"[a-z0-9]{16,64}", re.ASCII)
+"""What a viewer calls itself: nobody else knows it."""
+PROTOCOL = "hotdesk-screen"
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Somebody who looks at a desk."""
+
+    number: int
+    may_drive: bool
+
+
+class Watching:
+    """Who looks at the desks of one owner."""
+
+    def __init__(
+        self,
+        seat: Callable[[LinkedDesk], DeskSeat],
+        ready: Callable[[], Awaitable[None]],
+        note: Note,
+        tasks: Background,
+        personal: set[DeskId],
+    ) -> None:
+        self.seat = seat
+        self.ready = ready
+        """Has whoever takes events down ready for one."""
+        self.note = note
+        self.tasks = tasks
+        self.personal = personal
+        """Desks that people opened for themselves, and that no worker uses so far."""
+        self.wheels: dict[DeskId, Wheel] = {}
+        self.viewers: dict[DeskId, dict[str, Viewer]] = {}
+
+    def wheel(self, desk: LinkedDesk) -> Wheel:
+        """Give a desk's wheel."""
+        if desk.id not in self.wheels:
+            known, has_worker = secrets_of(desk), lambda: desk.id not in self.personal
+            stop = functools.partial(hush, desk)
+            self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, known, has_worker)
+        return self.wheels[desk.id]
+
+    def leave(self, desk: DeskId) -> None:
+        """Forget a desk that ended."""
+        if (wheel := self.wheels.pop(desk, None)) is not None:
+            wheel.leave()
+        self.viewers.pop(desk, None)
+        self.personal.discard(desk)
+
+    async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
+        """Answer one call."""
+        match method, parts:
+            case "GET", ["view", name]:
+                await self.show(sock, desk, as_name(name), may_drive=False)
+            case "GET", ["view", name, "control"]:
+                await self.show(sock, desk, as_name(name), may_drive=True)
+            case "GET", ["wheel"]:
+                await respond(sock, 200, self.tell(desk))
+            case "POST", ["wheel"]:
+                act, name, secret, behind = parse_act(json.loads(body))
+                await self.turn(desk, act, name, secret, named(*peer(sock), behind))
+                await respond(sock, 200, self.tell(desk))
+            case _:
+                raise BriefError(NOTHING)
+
+    async def show(self, sock: socket.socket, desk: LinkedDesk, name: str, *, may_drive: bool) -> None:
+        """Show somebody the screen for as long as they stay; who leaves hands the wheel back."""
+        known = self.viewers.setdefault(desk.id, {})
+        if name in known:
+            raise BriefError("somebody of that name looks already")
+        (await dial(desk, SCREEN_PORT)).close()  # it is there, or whoever looks is told why not
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours:
+            with theirs:
+                number = await self.seat(desk).join(theirs)
+            known[name] = Viewer(number, may_drive)
+            try:
+                await switch(sock, PROTOCOL)
+                await join(sock, ours)
+            finally:
+                known.pop(name, None)
+                if (wheel := self.wheels.get(desk.id)) is not None:
+                    with suppress(HotdeskError):
+                        await wheel.hand_back(number, "", "its viewer left")
+
+    async def turn(self, desk: LinkedDesk, act: str, name: str, secret: str, by: str) -> None:
+        """Do something with the wheel, for a viewer that may."""
+        viewer = self.viewers.get(desk.id, {}).get(name)
+        if viewer is None:
+            raise DeskError(GONE)
+        if not viewer.may_drive:
+            raise BriefError("this viewer may only watch; `hotdesk watch --control` lets you take over")
+        wheel = self.wheel(desk)
+        match act:
+            case "take":
+                await self.ready()
+                await wheel.take(viewer.number, by)
+                if name not in self.viewers.get(desk.id, {}):
+                    await wheel.hand_back(viewer.number, "", "its viewer left")
+            case "keep":
+                wheel.keep(viewer.number)
+            case "hand back":
+                await wheel.hand_back(viewer.number, by)
+            case "type":
+                await wheel.type_secret(viewer.number, secret)
+            case _:
+                raise BriefError("the wheel is taken, kept or handed back")
+
+    def tell(self, desk: LinkedDesk) -> dict[str, object]:
+        """Say who looks and who drives; names are nobody's business."""
+        wheel = self.wheel(desk)
+        holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
+        known = self.viewers.get(desk.id, {})
+        return {
+            "viewers": len(known),
+            "paused": desk.link.paused or desk.down is not None,
+            "holder": holder.by if holder is not None else "",
+            "driver": next((mark(name) for name, each in known.items() if holder and each.number == holder.viewer), ""),
+            "secrets": sorted(wheel.secrets) if holder is not None else [],
+            "stopped": wheel.hushed,
+            "worker": wheel.has_worker(),
+            "seconds": round(time.monotonic() - holder.since, 1) if holder is not None else 0.0,
+        }
+
+
+def secrets_of(desk: LinkedDesk) -> dict[str, str]:
+    """Give what stands for secrets in a desk, by their names: what it was given, not what it says."""
+    if not isinstance(desk.outside, Kept):
+        return {}
+    return {grant.secret: desk.outside.env[grant.env] for grant in desk.outside.scope.grants if grant.env}
+
+
+def mark(name: str) -> str:
+    """Give what a viewer recognises itself by; not all of its name, by which it drives."""
+    return name[:6]
+
+
+def as_name(text: str) -> str:
+    """Read a viewer's name."""
+    if not NAME.fullmatch(text):
+        raise BriefError("a viewer's name is 16 to 64 small letters and digits")
+    return text
+
+
+def parse_act(told: object) -> tuple[str, str, str, str]:
+    """Read what shall be done with the wheel, for which viewer and person; with `type`, which secret is typed."""
+    match told:
+        case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
+            return act, as_name(name), secret, parse_behind(rest.get("behind", ""))
+    raise BriefError("the wheel is turned by an act, and the name of a viewer")

@@ -1,0 +1,129 @@
+"""Windows, programs and the clipboard of a desk's desktop. What these say is the desk's word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import anyio
+
+from hotdesk.desk.owner.runtime import SESSION
+from hotdesk.desk.seam import Done
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.screen.reader_client import Seat
+
+Selection: TypeAlias = Literal["clipboard", "primary"]
+SELECTIONS: tuple[Selection, ...] = ("clipboard", "primary")
+SECONDS = 20.0
+MOST_WINDOWS = 200
+LONGEST_TITLE = 200
+MOST_COPIED = 1 << 20
+LIST = r"""
+for id in $(xprop -root -notype _NET_CLIENT_LIST | sed 's/.*#//; s/,//g'); do
+    place=$(xdotool getwindowgeometry --shell "$id" | sed -n -E 's/^(X|Y|WIDTH|HEIGHT)=//p' | tr '\n' ' ')
+    pid=$(xdotool getwindowpid "$id" || echo 0)
+    class=$(xprop -id "$id" -notype WM_CLASS | sed -n 's/.*, "\(.*\)"/\1/p' | tr -d ' ')
+    echo "$id $place $pid $class $(xdotool getwindowname "$id" | tr '\n' ' ')"
+done 2>/dev/null
+"""
+"""Lists windows, a line each; one that goes meanwhile leaves a line that cannot be read."""
+LINE = re.compile(r"(0x[0-9a-f]{1,8})((?: +-?\d{1,9}){4}) +(\d{1,9}) (\S*) (.*)")
+PLACE = re.compile(rb"x:(\d{1,5}) y:(\d{1,5}) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window as its program describes it."""
+
+    id: str
+    pid: int
+    x: int
+    y: int
+    width: int
+    height: int
+    program: str
+    title: str
+
+
+async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
+    """Run a program in the desktop, which is started first when it is not up."""
+    return await seat.desk.run([SESSION, *argv], stdin=stdin, timeout=SECONDS, output_limit=MOST_COPIED)
+
+
+async def listed(seat: Seat) -> list[Window]:
+    """List the windows."""
+    done = await run(seat, ["sh", "-c", LIST])
+    if not done.ok:
+        raise DeskError(f"the windows cannot be listed: {said(done)}")
+    found = (LINE.fullmatch(line) for line in done.text.splitlines()[:MOST_WINDOWS])
+    return [window(match) for match in found if match is not None]
+
+
+def window(match: re.Match[str]) -> Window:
+    """Read one line of a list of windows."""
+    identity, numbers, pid, program, title = match.groups()
+    x, y, width, height = map(int, numbers.split())
+    return Window(identity, int(pid), x, y, width, height, shown(program), shown(title.strip()))
+
+
+def shown(text: str) -> str:
+    """Give what a program calls itself, in one harmless line."""
+    return printable(text)[:LONGEST_TITLE]
+
+
+async def focus(seat: Seat, wanted: str) -> Window:
+    """Bring a window to the front, by its id or by words of its title."""
+    there = await listed(seat)
+    for each in there:
+        if wanted == each.id or (wanted and wanted.casefold() in each.title.casefold()):
+            done = await run(seat, ["wmctrl", "-i", "-a", each.id])
+            if done.ok:
+                return each
+            raise DeskError(f"window {each.id} cannot be brought to the front: {said(done)}")
+    titles = "; ".join(f"{each.id} {each.title[:60]}" for each in there[:20]) or "none"
+    raise DeskError(f"no window is {wanted[:60]!r}; there are: {titles}")
+
+
+async def launch(seat: Seat, argv: Sequence[str]) -> int:
+    """Start a program in the desktop, and leave it running; give its pid. `DeskError`: it did not start."""
+    process = await seat.desk.start([SESSION, *argv], stdin=False)
+    with anyio.move_on_after(0.3):
+        done = await process.wait()
+        if done.exit_code in (126, 127):
+            raise DeskError(f"{argv[0]} does not start: there is no such program, or it cannot be run")
+        if not done.ok:
+            raise DeskError(f"{argv[0]} ended at once with exit code {done.exit_code}")
+    await process.detach()
+    return process.pid
+
+
+async def put(seat: Seat, text: str, selection: Selection = "clipboard") -> None:
+    """Put a text on the clipboard."""
+    # Who holds a clipboard runs on, and must not hold our end of its output.
+    line = f"exec xclip -selection {selection} -in >/dev/null 2>&1"
+    if not (done := await run(seat, ["sh", "-c", line], text.encode())).ok:
+        raise DeskError(f"the clipboard cannot be set: {said(done)}")
+
+
+async def copied(seat: Seat, selection: Selection = "clipboard") -> str:
+    """Give the text that is on the clipboard; empty when there is none."""
+    done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
+    if done.timed_out or done.truncated:
+        raise DeskError("the clipboard is larger than a text may be, or its program does not answer")
+    return done.text if done.ok else ""
+
+
+async def pointer(seat: Seat) -> tuple[int, int]:
+    """Tell where the pointer is."""
+    done = await run(seat, ["xdotool", "getmouselocation"])
+    if (match := PLACE.match(done.stdout)) is None:
+        raise DeskError(f"where the pointer is cannot be told: {said(done)}")
+    return int(match[1]), int(match[2])
+
+
+def said(done: Done) -> str:
+    """Say how a program failed."""
+    words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
+    return words or ("it took too long" if done.timed_out else f"it ended with {done.exit_code}")

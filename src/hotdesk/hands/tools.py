@@ -1,0 +1,52 @@
+"""The hands of one desk: what its image has room for, in one toolbox."""
+
+from __future__ import annotations
+
+from hotdesk.desk.owner.runtime import SESSION
+from hotdesk.errors import FileError
+from hotdesk.event import Note
+from hotdesk.hands.browser.browser import Browser
+from hotdesk.hands.files import Files
+from hotdesk.hands.packages import Packages
+from hotdesk.hands.screen.reader_client import DISPLAY, DeskSeat
+from hotdesk.hands.screen.screen import Screen
+from hotdesk.hands.script_tools import Exact
+from hotdesk.hands.search import Search
+from hotdesk.hands.shell import Shell
+from hotdesk.hands.toolbox import Toolbox, Wheel
+from hotdesk.hands.vision import LOOK, Look
+from hotdesk.tool import Hand, Tool, Vision
+
+
+async def hands_at(
+    seat: DeskSeat, note: Note, wheel: Wheel, vision: Vision | None = None, *, exact: bool = False
+) -> Toolbox:
+    """Give the tools of a desk; those of screen and browser where its image has them."""
+    desk = seat.desk
+    screen = await has_screen(seat)
+    hands: list[Hand] = [Shell(desk, DISPLAY if screen else {}), Files(desk), Search(desk), Packages(desk)]
+    if vision is not None:
+        hands.append(Look(desk, vision))
+    if screen:
+        hands += [Screen(seat), Browser(seat)]
+    if exact:
+        hands.append(Exact(desk))
+    return Toolbox(hands, note, wheel, desk.id)
+
+
+def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
+    """List the tools of a desk before there is one."""
+    tools = [*Shell.tools, *Files.tools, *Search.tools, *Packages.tools]
+    tools += [LOOK] if vision else []
+    tools += [*Screen.tools, *Browser.tools] if screen else []
+    tools += Exact.tools if exact else ()
+    return tuple(tools)
+
+
+async def has_screen(seat: DeskSeat) -> bool:
+    """Say whether a desk's image has a screen."""
+    try:
+        await seat.desk.stat(SESSION)
+    except FileError:
+        return False
+    return True

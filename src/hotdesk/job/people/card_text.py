@@ -1,0 +1,84 @@
+"""A card as lines for a terminal: facts first, then what is decided, and last, quoted, what the worker says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hotdesk.brief.names import registrable
+from hotdesk.errors import printable
+from hotdesk.event import Pending
+from hotdesk.job.people.wait import WORDS, Card
+
+LONGEST = 500
+"""Characters shown of a fact or a line."""
+MOST = 200
+"""Lines shown of what is decided."""
+KINDS = {
+    "plan": "a plan",
+    "step": "a step",
+    "amendment": "a change of the plan",
+    "repeat": "doing again what may have been done",
+    "question": "a question",
+}
+
+
+def card_text(pending: Pending, card: Card | None, now: int) -> str:
+    """Lay out what waits in a job; without a card what it was about can no longer be said."""
+    facts = {
+        "asks for": KINDS[pending.kind],
+        **({"step": pending.step} if pending.step else {}),
+        **({} if card is None else named_hosts(card.facts)),
+        "digest": pending.digest[:16],
+        "job": pending.job,
+        "left": left(pending, now),
+    }
+    title = "its card is gone: it can only be refused" if card is None else card.title
+    lines = [f"{pending.id}  {shown(title)}", *(f"  {shown(name):9} {shown(value)}" for name, value in facts.items())]
+    return "\n".join([*lines, *([] if card is None else [*listed(card), *quoted(card.words)])])
+
+
+def named_hosts(facts: Mapping[str, str]) -> dict[str, str]:
+    """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
+    told = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
+    return {"domain": registrable(told["host"]), **told} if "host" in told else told
+
+
+def punycode(host: str) -> str:
+    """Write a host's name in plain letters; one that cannot be is escaped."""
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return host.encode("unicode_escape").decode()
+
+
+def listed(card: Card) -> list[str]:
+    """Give the card's lines, each marked so that none passes for a fact; what is left out is said."""
+    lines = [f"  | {shown(line)}" for line in card.lines[:MOST]]
+    rest = len(card.lines) - MOST
+    return [*lines, f"  | … and {rest} lines more: see --json"] if rest > 0 else lines
+
+
+def quoted(words: str) -> list[str]:
+    """Quote what the worker says; it cannot close its own quotation."""
+    said = printable(words[:WORDS]).replace('"', "'")[:WORDS]
+    return [f'  the worker says: "{said}"'] if said else []
+
+
+def shown(value: str) -> str:
+    """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
+    rest = len(value) - LONGEST
+    return printable(value[:LONGEST]) + (f" … and {rest} characters more: see --json" if rest > 0 else "")
+
+
+def left(pending: Pending, now: int) -> str:
+    """Say how long an answer is waited for, and what holds then."""
+    seconds = (pending.until - now) / 1000
+    if seconds <= 0:
+        return f"nothing: {pending.otherwise} since"
+    span = f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min" if seconds < 10800 else hours(seconds)
+    return f"{span}, then it is {pending.otherwise}"
+
+
+def hours(seconds: float) -> str:
+    """Write a long time."""
+    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"

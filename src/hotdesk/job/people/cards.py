@@ -1,0 +1,144 @@
+"""What a person is shown of a plan or an amendment: facts worked out by us first, the worker's words last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hotdesk.brain.amendments import Amendment, difference, widened
+from hotdesk.brain.permits import granted, held, is_risky, needs_fresh
+from hotdesk.brief import grant_text, parse_rule, rule_text
+from hotdesk.brief.brief import Job
+from hotdesk.brief.coverage import within
+from hotdesk.brief.names import domain_first, registrable
+from hotdesk.errors import BriefError, printable
+from hotdesk.job.people.wait import WORDS, Card
+from hotdesk.plan import Plan, Step, to_json
+
+LONGEST = 300
+"""Characters of a line."""
+ALL = "all the brief has for it"
+FOREIGN = "at stake: whoever asks for the secret may have read foreign content in this step"
+
+
+def plan_card(plan: Plan, job: Job, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
+    """Make the card of a whole plan; what is approved is the plan's digest."""
+    stakes = is_risky(plan, job.scope)
+    facts = {
+        "steps": str(len(plan.steps)),
+        "at stake": f"{len(stakes)} things, listed below" if stakes else "nothing: it only reads, and as nobody",
+        "preflight": f"{len(held_lines)} held, {len(failed)} failed",
+        "brief": job.digest,
+        "digest": plan.digest,
+    }
+    lines = [line for index in range(len(plan.steps)) for line in step_lines(plan, index, job)]
+    lines += [f"{item.path} may hold {', '.join(item.active)}" for item in job.deliverables if item.active]
+    lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
+    words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
+    return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:WORDS], to_json(plan))
+
+
+def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
+    """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
+    outside = [each for each in asked.hosts if within(parse_rule(each), held(asked.step, job.scope.rules)) is None]
+    facts = {
+        "step": asked.step,
+        "within the brief": "no" if outside else "yes",
+        "digest": new.digest,
+        "digest of the plan so far": old.digest,
+    }
+    lines = [
+        *difference(old, new),
+        *(f"beyond the brief: {registrable(parse_rule(each).host)}: {each}" for each in outside),
+    ]
+    before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, asked))
+    lines += [f"at stake: {each}" for each in after if each not in before]
+    lines += [FOREIGN] if asked.grants else []
+    return Card("Change the plan?", facts, shown(lines), printable(asked.reason)[:WORDS], to_json(new))
+
+
+def step_card(plan: Plan, index: int, job: Job) -> Card:
+    """Make the card of one step; what is approved is that step of that plan."""
+    step = plan.steps[index]
+    stakes = is_risky(step, job.scope)
+    facts = {"step": f"{index + 1} of {len(plan.steps)}", "at stake": "; ".join(stakes) or "nothing",
+             "digest of the plan": plan.digest}  # fmt: skip
+    subject = f"{plan.digest} {step.name}"
+    return Card(
+        "Take this step?", facts, shown(list(step_lines(plan, index, job))), printable(step.intent)[:WORDS], subject
+    )
+
+
+def question_card(step: Step, question: str) -> Card:
+    """Make the card of a question; all of it is the worker's words."""
+    return Card("The worker asks", {"step": step.name}, (), printable(question)[:WORDS], f"{step.name}: {question}")
+
+
+def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence[str], sent: Sequence[str]) -> Card:
+    """Make the card of a step that was broken off, and may have changed something outside."""
+    facts = {
+        "step": step.name,
+        "attempt": str(attempt),
+        "acts made": str(len(lost)),
+        "outcome unknown": ", ".join(unknown) or "of none",
+        "sent outside": f"{len(sent)} requests that may have changed something" if sent else "nothing that is known",
+    }
+    lines = [f"sent: {each}" for each in sent]
+    return Card("Take this step again?", facts, shown(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}")
+
+
+def shown(lines: Sequence[str]) -> tuple[str, ...]:
+    """Make lines safe to show."""
+    return tuple(cut(printable(each)) for each in lines)
+
+
+def cut(text: str) -> str:
+    """Cut a line, and say so."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [and {len(text) - LONGEST} characters more]"
+
+
+def step_lines(plan: Plan, index: int, job: Job) -> Iterator[str]:
+    """Say what one step does, in facts."""
+    step = plan.steps[index]
+    live = ", makes live state" if step.live else ""
+    yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{live}"
+    yield from (f"   goes to {each}" for each in goes_to(step, job))
+    grants = granted(step, job.scope)
+    yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
+    for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
+        if names is None or names:
+            yield f"   {what}: {ALL if names is None else ', '.join(names)}"
+    if step.program:
+        yield f"   runs: {step.program}"
+    yield from (f"   may choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions)
+    if step.check:
+        yield f"   is checked by: {step.check}"
+
+
+def place(plan: Plan, index: int, job: Job) -> str:
+    """Say where a step is taken."""
+    step = plan.steps[index]
+    if needs_fresh(plan, index, bool(job.inputs), job.scope):
+        return "at a fresh desk with named files only"
+    if step.keeps:
+        return "goes on where the step before left off"
+    return "at the same desk" + (", by choice" if step.desk == "same" else "")
+
+
+def goes_to(step: Step, job: Job) -> Iterator[str]:
+    """List where a step goes: whose host it is, whether the brief asks, then method, host in ASCII and path.
+
+    A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.
+    """
+    if step.hosts is None:
+        rules = [each for each in held(step.name, job.scope.rules) if each.verdict != "deny"]
+        yield from (f"{registrable(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
+        return
+    for text in step.hosts:
+        try:
+            rule = parse_rule(text)
+        except BriefError:
+            yield f"{text} (no rule: refused)"
+            continue
+        cover = within(rule, held(step.name, job.scope.rules))
+        how = "refused: beyond the brief" if cover is None else "asked each time" if cover.verdict == "ask" else ""
+        yield f"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"

@@ -1,0 +1,109 @@
+"""Asks people and waits, in this process or another; a job that waits long gives its desks back meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+
+from hotdesk.brain.seam import Halted
+from hotdesk.errors import alone
+from hotdesk.event import Decided, Pending
+from hotdesk.job.people.wait import Card, Waiting, new_pending
+from hotdesk.job.record.log import ASKED, JobLog
+
+EVERY = 0.2
+"""Seconds between two looks into the journal."""
+
+
+class Prompt(Protocol):
+    """A person at this very terminal."""
+
+    async def __call__(self, pending: Pending, card: Card) -> Decided | None:
+        """Ask; None when they do not answer here. Cancelled when the answer comes from elsewhere."""
+        ...
+
+
+async def nobody(pending: Pending, card: Card) -> Decided | None:
+    """Ask nobody here: the answer comes from another process."""
+    return None
+
+
+@dataclass(slots=True)
+class People:
+    """Who answers for one job."""
+
+    log: JobLog
+    journal: Path
+    seconds: float
+    """How long an answer is waited for."""
+    patience: float
+    """How long desks are kept meanwhile."""
+    waiting: Waiting = field(default_factory=Waiting)
+    """What was asked before, and decided."""
+    prompt: Prompt = nobody
+    give_back: Callable[[], Awaitable[bool]] | None = None
+    """Gives the desks back; says whether that is settled, or shall be tried again."""
+
+    async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
+        """Have a person decide: what was asked before in the same words is not asked again."""
+        asked = self.was_asked(kind, card, step)
+        if asked is None:
+            asked = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
+            self.waiting.take(asked)
+            self.log.note(asked)
+        if asked.id not in self.waiting.decided:
+            with self.log.waiting():
+                decided = await self.wait(asked, card)
+            self.waiting.take(decided)
+            self.log.heard(decided)  # whoever wrote it down, here or elsewhere
+        return self.waiting.decided[asked.id]
+
+    def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
+        """Give what was asked before in the same words."""
+        found = (each for each in self.waiting.pending.values() if (each.kind, each.step) == (kind, step))
+        return next((each for each in found if each.digest == card.digest), None)
+
+    def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
+        """Write down that a policy decided, as a person would."""
+        asked = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
+        decided = Decided(self.log.job, asked.id, card.digest, "approved", by)
+        self.log.machine.note(asked, decided)
+        self.log.heard(decided)
+
+    async def wait(self, asked: Pending, card: Card) -> Decided:
+        """Wait until somebody decides, here or elsewhere, or time is up."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.ask_here, asked, card)
+                found = await self.look(asked)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise alone(group) from None
+        return found
+
+    async def ask_here(self, asked: Pending, card: Card) -> None:
+        """Ask at this terminal; the answer is found in the journal like any other."""
+        if (decided := await self.prompt(asked, card)) is not None:
+            self.log.machine.note(decided)
+
+    async def look(self, asked: Pending) -> Decided:
+        """Look into the journal until an answer is there."""
+        began, given_back = time.monotonic(), False
+        while True:
+            self.waiting.read_on(self.journal, asked.job)
+            if asked.id in self.waiting.decided:
+                return self.waiting.decided[asked.id]
+            if time.time() * 1000 > asked.until:
+                expired = Decided(asked.job, asked.id, asked.digest, "expired", "")
+                self.log.machine.note(expired)
+                continue  # somebody may have been first
+            if self.log.halted:
+                raise Halted(ASKED)
+            if self.give_back and not given_back and time.monotonic() - began > self.patience:
+                given_back = await self.give_back()
+            await anyio.sleep(EVERY)

@@ -1,0 +1,181 @@
+"""A plan in sentences: what is at stake first, then what each step reaches, uses, reads and makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hotdesk.brain.amendments import Amendment, widened
+from hotdesk.brain.permits import Stake, granted, held, matches, needs_fresh, stakes, writes
+from hotdesk.brief import READ, Rule, parse_rule
+from hotdesk.brief.brief import Job
+from hotdesk.brief.coverage import within
+from hotdesk.brief.names import registrable
+from hotdesk.brief.rules import target_text
+from hotdesk.job.format import size
+from hotdesk.job.people.cards import shown
+from hotdesk.job.people.wait import Card
+from hotdesk.plan import Plan, Step
+
+MOST_STAKES, MOST_POINTS, MOST_NAMES = 60, 40, 30
+"""A plan of any length is shown; what is left out is said, and stands in the card's lines."""
+ASKED, REFUSED = ", each time after asking you", ": refused, because the brief does not allow it"
+TOOLS = {
+    "shell": "run commands", "file_": "edit files", "exact_": "run programs and edit files",
+    "browser_": "use the browser", "screen_": "use the screen", "computer": "use the screen",
+    "packages": "install packages", "search": "search files", "find_files": "search files",
+}  # fmt: skip
+"""What tools are for, by how their names begin."""
+
+
+def in_words(card: Card, plan: Plan, job: Job, only: int | None = None, failed: Sequence[str] = ()) -> Card:
+    """Add to a card what it is about in sentences: the whole plan, or `only` one of its steps."""
+    chosen = range(len(plan.steps)) if only is None else (only,)
+    risks = [
+        f"Step {plan.steps[index].name} {each}" for index in chosen for each in step_stakes(plan.steps[index], job)
+    ]
+    if only is None:
+        risks += [f"{item.path} may hold {listed(item.active)}." for item in job.deliverables if item.active]
+    risks += [f"Tried beforehand, and failed: {each}" for each in failed]
+    steps = tuple(shown([f"{index + 1}. {plan.steps[index].name}", *step_points(plan, index, job)]) for index in chosen)
+    return replace(card, stakes=shown(bounded(risks, MOST_STAKES)), steps=steps)
+
+
+def amendment_in_words(card: Card, asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
+    """Add to the card of an amendment what it adds to what is at stake, and the step as it would be."""
+    index = next(place for place, step in enumerate(new.steps) if step.name == asked.step)
+    wide = replace(job, scope=widened(job.scope, asked))
+    before = step_stakes(old.steps[index], job)
+    risks = [each for each in step_stakes(new.steps[index], wide) if each not in before]
+    rules = [parse_rule(each) for each in asked.hosts]
+    brief = held(asked.step, job.scope.rules)
+    risks += [f"goes beyond the brief to {destination(each)}." for each in rules if within(each, brief) is None]
+    if asked.grants:
+        risks.append("asks for the secret after it may have read foreign content.")
+    told = in_words(card, new, wide, index)
+    return replace(told, stakes=shown(bounded([f"Step {asked.step} {each}" for each in risks], MOST_STAKES)))
+
+
+def step_stakes(step: Step, job: Job) -> list[str]:
+    """Say what is at stake in a step; each sentence goes on after the step's name."""
+    return list(dict.fromkeys(stake_words(each) for each in stakes(step, job.scope)))
+
+
+def stake_words(stake: Stake) -> str:
+    """Write one thing that is at stake."""
+    match stake:
+        case Stake(kind="secret", grant=grant) if grant is not None:
+            owner = registrable(grant.host)
+            return f"uses the secret {grant.secret} at {owner}{'' if owner == grant.host else f' ({grant.host})'}."
+        case Stake(kind="tunnel", rule=rule) if rule is not None:
+            return f"may exchange encrypted data with {destination(rule)} that nothing here can read or check."
+        case Stake(kind="write", rule=rule) if rule is not None:
+            who = "" if stake.signed_in else ", without a secret of yours"
+            return f"may send data to {destination(rule)}{who}."
+        case Stake(kind="private", rule=rule) if rule is not None:
+            return f"may reach a private network: {destination(rule)}."
+        case Stake(kind="foreign"):
+            return "uses secrets at a desk that may have read foreign content."
+        case Stake(kind="processes"):
+            return "uses secrets beside programs that the step before left running."
+        case Stake(kind="root"):
+            return "may install packages, as root where the desk has root."
+    return f"{stake.fact}."
+
+
+def step_points(plan: Plan, index: int, job: Job) -> list[str]:
+    """Say what one step does, a sentence each."""
+    step = plan.steps[index]
+    points = [*network_points(step, job), *secret_points(step, job), tool_point(step)]
+    points += [f"Reads the files {listed(step.files)}."] if step.files else []
+    points += [f"Makes {listed(step.makes)}."] if step.makes else []
+    points += [f"Runs this program: {step.program}"] if step.program else []
+    points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
+    points += [f"Is checked by this command: {step.check}"] if step.check else []
+    return bounded([place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
+
+
+def place_point(plan: Plan, index: int, job: Job) -> str:
+    """Say where a step is taken."""
+    step = plan.steps[index]
+    live = " It leaves something running, such as a login." if step.live else ""
+    if needs_fresh(plan, index, bool(job.inputs), job.scope):
+        return f"Works at a fresh desk that has only the files it names.{live}"
+    if step.keeps:
+        return f"Goes on at the desk of the step before, with its programs.{live}"
+    return f"Works at the job's own desk.{live}"
+
+
+def network_points(step: Step, job: Job) -> Iterator[str]:
+    """Say where a step goes on the network, one sentence for what is done alike at one host."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for rule, how in destinations(step, job):
+        groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
+    for (act, owner, how), places in groups.items():
+        yield f"{act} {owner} ({listed(list(dict.fromkeys(places)))}){how}."
+    if not groups:
+        yield "Reaches nothing on the network."
+
+
+def destinations(step: Step, job: Job) -> Iterator[tuple[Rule, str]]:
+    """Give where a step goes, and what holds for it beside being allowed."""
+    brief = held(step.name, job.scope.rules)
+    if step.hosts is None:
+        yield from ((each, ASKED if each.verdict == "ask" else "") for each in brief if each.verdict != "deny")
+        return
+    for text in step.hosts:
+        rule = parse_rule(text)
+        cover = within(rule, brief)
+        yield rule, REFUSED if cover is None else ASKED if cover.verdict == "ask" else ""
+
+
+def act_of(rule: Rule) -> str:
+    """Say what a rule lets a step do."""
+    if rule.tunnel:
+        return "Exchanges unread, encrypted data with"
+    if not writes(rule):
+        return "Reads from"
+    return "Reads from and sends data to" if rule.methods == ("*",) or set(rule.methods) & {*READ} else "Sends data to"
+
+
+def destination(rule: Rule) -> str:
+    """Write where a rule leads: whose host it is first, for what stands before that is its owner's to choose."""
+    return f"{registrable(rule.host)} ({place_of(rule)})"
+
+
+def place_of(rule: Rule) -> str:
+    """Write an address as it is asked for, with the methods that do more than read and the limit of bytes."""
+    limit = f", {size(rule.up)} at most" if rule.up is not None and writes(rule) else ""
+    methods = "" if rule.tunnel or set(rule.methods) <= {*READ, "*"} else f"{', '.join(rule.methods)} "
+    return f"{methods}{target_text(rule).removesuffix('?')}{limit}"
+
+
+def secret_points(step: Step, job: Job) -> Iterator[str]:
+    """Say which secrets a step uses; their values never come to the desk."""
+    for grant in granted(step, job.scope):
+        yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."
+
+
+def tool_point(step: Step) -> str:
+    """Say what a step may do at its desk."""
+    if step.tools is None:
+        return "May use every tool the brief allows."
+    named = (
+        next((words for name, words in TOOLS.items() if each.startswith(name)), f"use {each}") for each in step.tools
+    )
+    may = list(dict.fromkeys(["use every tool"] if matches("", step.tools) else named))
+    return f"May {listed(may)}." if may else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write names one after another; of very many the first."""
+    some = list(names[:MOST_NAMES])
+    if len(names) > MOST_NAMES:
+        some.append(f"{len(names) - MOST_NAMES} more")
+    return " and ".join(filter(None, (", ".join(some[:-1]), some[-1]))) if some else "nothing"
+
+
+def bounded(lines: Sequence[str], most: int) -> list[str]:
+    """Give as many lines as are shown; what is left out is said."""
+    rest = len(lines) - most
+    return [*lines[:most], *([f"… and {rest} more, among the exact rules"] if rest > 0 else [])]

@@ -1,0 +1,166 @@
+"""Waits for people: what is asked is an event, and so is the answer, whichever process gives it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.errors import BriefError
+from hotdesk.event import Decided, Event, Forgotten, JobEnded, Pending
+from hotdesk.job.record.papers import Papers
+
+KINDS = tuple(kind.__name__ for kind in (Pending, Decided, JobEnded, Forgotten))
+"""What waiting is made of."""
+EDITED = ("plan", "amendment")
+"""Kinds whose subject is a plan, which a person may edit."""
+WORDS = 300
+"""Characters of a worker's words that a card shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a person is shown: facts we worked out first, the worker's words last."""
+
+    title: str
+    facts: Mapping[str, str]
+    """In the order they are shown. None of them is a desk's or a worker's word."""
+    lines: tuple[str, ...] = ()
+    """More facts, a line each: the steps of a plan, a difference."""
+    words: str = ""
+    """What the worker says: untrusted, at most `WORDS` characters."""
+    subject: str = ""
+    """What is decided, whole, as text: a plan, a rule, a question. Its SHA-256 is what is approved."""
+    stakes: tuple[str, ...] = ()
+    """What is at stake, a sentence each."""
+    steps: tuple[tuple[str, ...], ...] = ()
+    """The steps of a plan in sentences: of each first its name."""
+
+    @property
+    def digest(self) -> str:
+        """Give the digest of what is decided."""
+        return hashlib.sha256(self.subject.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def as_json(self) -> str:
+        """Write it for a paper."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({**told, "facts": dict(self.facts), "words": self.words[:WORDS]})
+
+
+def read_card(text: str) -> Card:
+    """Read a card from its paper."""
+    told = json.loads(text)
+    steps = tuple(map(tuple, told.get("steps", ())))
+    whole = (told["title"], told["facts"], tuple(told["lines"]), told["words"], told["subject"])
+    return Card(*whole, tuple(told.get("stakes", ())), steps)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What waits in one job, folded from its events."""
+
+    pending: dict[str, Pending] = field(default_factory=dict)
+    decided: dict[str, Decided] = field(default_factory=dict)
+    """The first decision in the chain holds; what comes after it decides nothing."""
+    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Of everything that ever waited: its kind, and in which step."""
+    decided_at: dict[str, int] = field(default_factory=dict)
+    """Milliseconds since 1970, by the journal."""
+    last: int = 0
+    """The place in the file up to which it was read."""
+
+    def take(self, event: Event, at: int = 0) -> None:
+        """Take an event in."""
+        match event:
+            case Pending():
+                self.pending[event.id] = event
+                self.asked[event.id] = (event.kind, event.step)
+            case Decided() if self.counts(event, at):
+                self.decided.setdefault(event.id, event)
+                self.decided_at.setdefault(event.id, at)
+            case JobEnded() | Forgotten():
+                self.pending.clear()
+
+    def counts(self, event: Decided, at: int) -> bool:
+        """Say whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
+        asked = self.pending.get(event.id)
+        if asked is None or (at > asked.until and event.answer != "expired"):
+            return False
+        edited = event.answer == "approved" and bool(event.paper) and asked.kind in EDITED
+        return event.digest == asked.digest or edited
+
+    def take_row(self, row: Row) -> None:
+        """Take an event as it is kept; one of a later version waits for nobody."""
+        self.last = max(self.last, row.id)
+        with suppress(ValueError, RecursionError):
+            self.take(row.event(), row.at)
+
+    def read_on(self, journal: Path, job: str) -> None:
+        """Take in what was written since."""
+        for row in read(journal, job, names=KINDS, after=self.last):
+            self.take_row(row)
+
+    @property
+    def open(self) -> list[Pending]:
+        """List what nobody has decided."""
+        return [each for each in self.pending.values() if each.id not in self.decided]
+
+
+def waiting_in(journal: Path, job: str) -> Waiting:
+    """Read what waits in a job."""
+    found = Waiting()
+    found.read_on(journal, job)
+    return found
+
+
+def waiting_everywhere(journal: Path) -> dict[str, Waiting]:
+    """Read what waits in every job, in one pass; a journal that is not there has none."""
+    found: dict[str, Waiting] = {}
+    for row in read(journal, names=KINDS) if journal.exists() else ():
+        found.setdefault(row.chain, Waiting()).take_row(row)
+    return found
+
+
+def require_open(pending: Pending, waiting: Waiting, digest: str, now: int) -> None:
+    """Refuse to decide what was decided, what is about something else, and what is too late."""
+    if (earlier := waiting.decided.get(pending.id)) is not None:
+        raise BriefError(said_already(earlier, waiting.decided_at[pending.id]))
+    if not pending.digest.startswith(digest):
+        raise BriefError(f"{pending.id} is about {pending.digest[:16]}, not {digest[:80]}; nothing is decided")
+    if now >= pending.until:
+        raise BriefError(f"{pending.id} waited until {clock(pending.until)} and is {pending.otherwise} since")
+
+
+def said_already(decided: Decided, at: int) -> str:
+    """Say who was first."""
+    return f"{decided.id} was {decided.answer} by {decided.by or 'nobody: its time was up'} at {clock(at)}"
+
+
+def clock(at: int) -> str:
+    """Write a moment, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
+
+
+def new_pending(job: str, kind: str, card: Card, papers: Papers, seconds: float, step: str = "") -> Pending:
+    """Make the event by which something waits."""
+    until = int((time.time() + seconds) * 1000)
+    number = secrets.token_hex(4)
+    return Pending(job, number, kind, card.digest, papers.write(card.as_json()), until, step=step)  # type: ignore[arg-type]
+
+
+def decide(
+    pending: Pending, card: Card, papers: Papers, answer: str, by: str, *, edited: str = "", words: str = ""
+) -> Decided:
+    """Make the event by which a person decides: what is approved is the digest of the card's subject, or of an edit."""
+    if card.digest != pending.digest:
+        raise BriefError(f"{pending.id} no longer says what was asked; nothing is decided")
+    digest = hashlib.sha256(edited.encode()).hexdigest() if edited else pending.digest
+    paper = papers.write(edited or words) if edited or words else ""
+    return Decided(pending.job, pending.id, digest, answer, by, paper)  # type: ignore[arg-type]

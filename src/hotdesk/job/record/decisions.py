@@ -1,0 +1,110 @@
+"""What jobs wait for people to decide, with what is known of it: found in the journal, whether or not a job lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from hotdesk.config import Config
+from hotdesk.drive.journal import FILE
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.event import Decided, Pending
+from hotdesk.job.people import wait
+from hotdesk.job.people.card_text import card_text
+from hotdesk.job.people.wait import Card, Waiting, read_card, said_already, waiting_everywhere, waiting_in
+from hotdesk.job.record import papers
+from hotdesk.job.record.papers import Papers
+
+JOBS = "jobs"
+LEAST = 4
+"""Characters of an id that is not written whole."""
+PLANS = ("plan", "amendment")
+"""Kinds whose subject is a plan."""
+Answer: TypeAlias = Literal["approved", "refused", "answered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a job waits for, with what is known of it."""
+
+    pending: Pending
+    waiting: Waiting
+    papers: Papers | None
+    """None: they were forgotten."""
+    card: Card | None
+
+    def text(self, now: int) -> str:
+        """Lay it out for people."""
+        return card_text(self.pending, self.card, now)
+
+    def as_dict(self) -> dict[str, object]:
+        """Give it as plain data."""
+        card = None if self.card is None else json.loads(self.card.as_json())
+        return {**asdict(self.pending), "card": card}
+
+    def require_open(self, digest: str) -> None:
+        """Refuse to decide what was decided, what is about something else, and what is too late."""
+        wait.require_open(self.pending, self.waiting, digest, int(time.time() * 1000))
+
+
+def journal_of(settings: Config) -> Path:
+    """Give the journal's path."""
+    return settings.lib / "keys" / FILE
+
+
+def everywhere(settings: Config) -> dict[str, Waiting]:
+    """Read what waits in every job; who may not read the journal has no jobs."""
+    journal = journal_of(settings)
+    return waiting_everywhere(journal) if os.access(journal, os.R_OK) else {}
+
+
+def open_cases(settings: Config, now: int) -> list[Case]:
+    """Give everything that jobs still wait for."""
+    found = everywhere(settings).values()
+    return [case_of(settings, each, one) for each in found for one in each.open if one.until > now]
+
+
+def find_case(settings: Config, text: str) -> Case | None:
+    """Give what waits, or waited, under an id or the beginning of one; None when no job has it."""
+    known = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
+    exact = [pair for pair in known if pair[0].id == text]
+    begun = [pair for pair in known if len(text) >= LEAST and pair[0].id.startswith(text)]
+    chosen = exact or begun
+    if len(chosen) > 1:
+        raise BriefError(f"{len(chosen)} things wait under ids that begin with {text!r}; write more of it")
+    return case_of(settings, chosen[0][1], chosen[0][0]) if chosen else None
+
+
+def case_of(settings: Config, found: Waiting, pending: Pending) -> Case:
+    """Put together what is known; a card that is gone or no longer says what was asked is none."""
+    try:
+        kept = papers.find(settings.lib / JOBS, pending.job)
+    except BriefError:
+        return Case(pending, found, None, None)
+    try:
+        card = read_card(kept.text(pending.paper))
+    except (HotdeskError, ValueError, KeyError, TypeError):
+        return Case(pending, found, kept, None)
+    return Case(pending, found, kept, card if card.digest == pending.digest else None)
+
+
+def decided(case: Case, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
+    """Make the decision. What can no longer be shown can only be refused."""
+    if case.papers is not None and case.card is not None:
+        return wait.decide(case.pending, case.card, case.papers, answer, by, edited=edited, words=words)
+    if answer != "refused":
+        raise BriefError(f"the card of {case.pending.id} is gone or was changed: it can only be refused")
+    return Decided(case.pending.job, case.pending.id, case.pending.digest, answer, by)
+
+
+def require_first(settings: Config, told: Decided) -> None:
+    """Refuse a decision that was written down and does not hold: somebody was first, or it was too late."""
+    found = waiting_in(journal_of(settings), told.job)
+    if (first := found.decided.get(told.id)) is None:
+        raise BriefError(f"{told.id} was too late, or its job is over; nothing is decided")
+    if first != told:
+        raise BriefError(said_already(first, found.decided_at[told.id]))

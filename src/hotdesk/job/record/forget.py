@@ -1,0 +1,87 @@
+"""Forgets jobs: the key first, without which nothing else can be read; then the rest. The journal stays whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.errors import HostError
+from hotdesk.event import Event, Forgotten
+from hotdesk.job.record.lock import held, is_held
+from hotdesk.job.record.papers import KEY
+from hotdesk.job.record.summary import Tale
+
+DAYS = 30
+"""How long what a job kept stays, unless the operator says otherwise."""
+DAY = 86_400_000
+"""Milliseconds."""
+
+
+def forget(jobs: Path, job: str, note: Callable[[Event], None], by: str, why: str = "", *, noted: bool = False) -> None:
+    """Destroy what is kept of a job beside the journal, once that is written down; `BriefError` while it is worked at.
+
+    `noted`: it was written down before, and something kept it from being carried out.
+    """
+    with held(jobs / job):
+        if not noted:
+            note(Forgotten(job, by, why))
+        destroy(jobs / job)
+
+
+def destroy(folder: Path) -> None:
+    """Destroy a job's folder. Twice is no error."""
+    try:
+        overwrite(folder / KEY)
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise HostError(f"{folder} cannot be removed: {e.strerror}; its key is gone if {folder / KEY} is") from e
+
+
+def overwrite(path: Path) -> None:
+    """Write noise over a key, and remove it."""
+    with suppress(FileNotFoundError):
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.write(fd, secrets.token_bytes(os.fstat(fd).st_size))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        path.unlink()
+        place = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+
+
+def due(tales: Iterable[Tale], jobs: Path, now: int, days: float = DAYS) -> list[Tale]:
+    """Give the jobs whose time is up: nobody works at them or is waited for, and nothing was heard for so many days."""
+    return [
+        tale
+        for tale in tales
+        if now - tale.last >= days * DAY
+        and (jobs / tale.job).is_dir()
+        and not is_held(jobs / tale.job)
+        and not any(each.until > now for each in tale.waiting.open)
+    ]
+
+
+def strays(known: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
+    """Give folders of jobs that ended before anything was written down of them."""
+    names = set(known)
+    with suppress(FileNotFoundError):
+        return [
+            folder
+            for folder in jobs.iterdir()
+            if folder.name not in names
+            and folder.is_dir()
+            and not is_held(folder)
+            and now - folder.stat().st_mtime * 1000 >= days * DAY
+        ]
+    return []

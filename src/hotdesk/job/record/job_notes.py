@@ -1,0 +1,45 @@
+"""What a job has to remember, from its events: summaries, notes, and what was seen; the words are read when needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from hotdesk.brain.notes import Entry, Notes
+from hotdesk.brain.own_tools import REMEMBER
+from hotdesk.drive.journal import read
+from hotdesk.event import Acted, Observed, Summed
+from hotdesk.job.record.papers import Papers
+
+
+def notes_of(journal: Path, job: str, papers: Papers) -> Notes:
+    """Give what a job has to remember so far; none: it is new."""
+    return Notes(entries(journal, job), lambda paper: words(papers.text(paper)))
+
+
+def entries(journal: Path, job: str) -> Iterator[Entry]:
+    """Give an entry for each summary, each note, and each act whose outcome is known."""
+    tools: dict[int, str] = {}
+    for row in read(journal, job, names=(Acted.__name__, Observed.__name__, Summed.__name__)):
+        match event := row.event():
+            case Summed():
+                yield Entry("summary", event.step, paper=event.paper)
+            case Acted(tool=tool) if tool == REMEMBER.name:
+                yield Entry("note", event.step, paper=event.paper)
+            case Acted():
+                tools[event.act] = event.tool
+            case Observed() if event.act in tools:
+                yield Entry("observation", event.step, event.act, tools.pop(event.act), paper=event.paper)
+
+
+def words(paper: str) -> str:
+    """Give what a paper says: a summary's words, an observation's, or those a worker wanted to be remembered."""
+    try:
+        told = json.loads(paper)
+    except ValueError:
+        return paper
+    match told:
+        case {"text": str(text)} | {"arguments": {"text": str(text)}}:
+            return text
+    return paper

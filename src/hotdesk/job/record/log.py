@@ -1,0 +1,187 @@
+"""Writes a job's events down before anything else happens, and keeps its budget."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import anyio
+
+from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_to_json
+from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brief.brief import Budget
+from hotdesk.errors import printable
+from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
+from hotdesk.job.machine import Machine
+from hotdesk.job.record.papers import Papers
+from hotdesk.job.record.resume_state import Spending
+from hotdesk.plan import Plan, to_json
+from hotdesk.tool import Call, Observation
+
+NAME, LONGEST = 64, 500
+"""Characters of a step's name and of a finding in an event: a model may write any."""
+
+
+Made = TypeVar("Made")
+ASKED = "it was asked to stop"
+
+
+@dataclass(slots=True)
+class JobLog:
+    """The log of one job."""
+
+    job: str
+    machine: Machine
+    papers: Papers
+    heard: Note
+    budget: Budget
+    seconds: float
+    spent: Spending = field(default_factory=Spending)
+    uses: list[Event] = field(default_factory=list)
+    """What tools noted of their use: written down with what came of it."""
+    halted: bool = False
+    began: float = field(default_factory=time.monotonic)
+    waited: float = 0.0
+    """Seconds that were waited for people: they are not the job's."""
+    waits: int = 0
+    """For how many people it waits now: one may be asked something while another drives."""
+    waits_since: float = 0.0
+    thinking: bool = False
+    """Whether a model is being asked: nothing is lost when that is broken off."""
+    bound: anyio.CancelScope | None = None
+    """Ends when the job's time is up."""
+
+    def note(self, *events: JobEvent) -> None:
+        """Write events down in one commit, then tell of them."""
+        self.machine.note(*events)
+        for event in events:
+            self.heard(event)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Leave out of the job's time what it waits for people."""
+        if not self.waits:
+            self.waits_since = time.monotonic()
+        self.waits += 1
+        self.set_deadline()
+        try:
+            yield
+        finally:
+            self.waits -= 1
+            if not self.waits:
+                self.waited += time.monotonic() - self.waits_since
+            self.set_deadline()
+
+    def set_deadline(self) -> None:
+        """Have what is under way end when the job's time is up; that is never while people are waited for."""
+        if self.bound is not None:
+            left = math.inf if self.waits else max(0.0, self.seconds_left)
+            self.bound.deadline = anyio.current_time() + left
+
+    def use(self, event: Event) -> None:
+        """Take down that a tool was used, with the next event."""
+        self.uses.append(event)
+
+    @property
+    def seconds_left(self) -> float:
+        """Say how long the job may still work."""
+        now = self.waits_since if self.waits else time.monotonic()
+        return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
+
+    def halt(self) -> None:
+        """Ask the job to stop: after the act under way, or at once where there is none."""
+        self.halted = True
+        if self.thinking and self.bound is not None:
+            self.bound.cancel()
+
+    async def within(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
+        """Have something done until the job's time is up or it shall stop; what it waits for people is not its time."""
+        made: list[Made] = []
+        self.thinking = thinking
+        try:
+            with anyio.CancelScope() as self.bound:
+                self.set_deadline()
+                made.append(await work)
+        finally:
+            self.thinking, self.bound = False, None
+        if not made:
+            raise Halted(ASKED) if self.halted else Spent(f"its {self.seconds:g} seconds were up")
+        return made[0]
+
+    def check(self) -> None:
+        """Raise `Spent` or `Halted` where the job shall not go on."""
+        if self.halted:
+            raise Halted(ASKED)
+        if why := self.exceeded(0):
+            raise Spent(why)
+        self.thinking = True  # whoever checks asks a model next
+
+    def exceeded(self, acts: int) -> str:
+        """Say which limit would be passed with so many acts more; empty: none."""
+        budget, spent = self.budget, self.spent
+        if self.seconds_left <= 0:
+            return f"its {self.seconds:g} seconds were up"
+        if budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
+            return f"its {budget.acts} acts were used up"
+        if budget.tokens is not None and spent.tokens >= budget.tokens:
+            return f"its {budget.tokens:,} tokens were used up"
+        if budget.dollars is not None and spent.dollars >= budget.dollars:
+            return f"its {budget.dollars:g} dollars were used up"
+        return ""
+
+    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+        """Note a reply, and that its calls are about to be used."""
+        self.thinking = not step
+        used = reply.usage
+        paper = self.papers.write(json.dumps(reply_to_json(reply)))
+        told = Thought(
+            *(self.job, step, self.spent.replies + 1, reply.model, paper),
+            *(used.input, used.output, used.cached + used.stored, used.up, ms),
+            -1.0 if used.dollars is None else used.dollars,
+        )
+        self.spent.add(told)
+        if not step:  # a planner's calls do nothing
+            self.note(told)
+            return [0] * len(reply.calls)
+        calls = reply.calls
+        if calls and (why := self.exceeded(len(calls))):
+            self.note(told)
+            raise Spent(why)
+        first = self.spent.acts + 1
+        acts = [
+            Acted(self.job, step, first + place, named(call.tool), self.papers.write(json.dumps(call_to_json(call))))
+            for place, call in enumerate(calls)
+        ]
+        self.spent.acts += len(acts)
+        self.note(told, *acts)
+        return [act.act for act in acts]
+
+    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+        """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""
+        if not step:
+            return ""
+        uses, self.uses = self.uses, []
+        paper = self.papers.write(json.dumps(observation_to_json(seen)))
+        told = Observed(self.job, step, act, "done" if seen.ok else "failed", ms, paper)
+        self.machine.note(*uses, told)
+        for event in (*uses, told):
+            self.heard(event)
+        return paper
+
+    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+        """Note a plan, and what is said against it."""
+        names = tuple(printable(step.name[:NAME]) for step in plan.steps)
+        told = tuple(printable(each[:LONGEST]) for each in findings)
+        paper = self.papers.write(to_json(plan))
+        self.note(Planned(self.job, plan.digest, names, paper, round_number, told))
+
+
+def named(tool: str) -> str:
+    """Give a tool's name as an event has it: what a model calls a tool may be any text."""
+    return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"

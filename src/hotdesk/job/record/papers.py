@@ -1,0 +1,100 @@
+"""What a job's events speak of and do not hold: prompts, replies, arguments, observations. Sealed with the job's key.
+
+jobs/JOB/key            32 random bytes; without them nothing else here can be read
+jobs/JOB/order          what is carried out, by whom: all that is needed to go on
+jobs/JOB/papers/        piles of papers, see `pile`; a paper's name is a keyed hash of what it says, and in an event
+jobs/JOB/checkpoint     the workspace
+
+Papers are written before the event that names them, and not forced to disk: after a power cut an event may name one
+that is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from hotdesk.errors import BriefError, HostError
+from hotdesk.job.record.paper_log import Pile
+from hotdesk.linux import private_files
+
+KEY = "key"
+ORDER = "order"
+NONCE = 12
+
+
+class Papers:
+    """The papers of one job."""
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self.folder = folder
+        self.cipher = AESGCM(key)
+        self.key = key
+        self.pile = Pile(folder / "papers")
+
+    def write(self, text: str | bytes) -> str:
+        """Keep a paper; give its name. The same words again are the same paper."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        name = hmac.new(self.key, data, hashlib.sha256).hexdigest()
+        if not self.pile.has(name):
+            self.pile.add(name, self.seal(data, name))
+        return name
+
+    def read(self, name: str) -> bytes:
+        """Give what a paper says; `HostError` when it is gone or was changed."""
+        sealed = self.pile.get(name)
+        if sealed is None:
+            raise HostError(f"the paper {name[:12]}… of {self.folder.name} is gone")
+        return self.open(sealed, name)
+
+    def text(self, name: str) -> str:
+        """Give what a paper says, as text."""
+        return self.read(name).decode("utf-8", "surrogatepass")
+
+    def seal(self, data: bytes, name: str) -> bytes:
+        """Seal bytes under a name."""
+        nonce = os.urandom(NONCE)
+        return nonce + self.cipher.encrypt(nonce, data, name.encode())
+
+    def open(self, sealed: bytes, name: str) -> bytes:
+        """Open what was sealed under a name; `HostError` when it was changed."""
+        try:
+            return self.cipher.decrypt(sealed[:NONCE], sealed[NONCE:], name.encode())
+        except (InvalidTag, ValueError) as e:
+            raise HostError(f"{name[:12]}… of job {self.folder.name} was changed, or has another key") from e
+
+    def keep_order(self, data: bytes) -> None:
+        """Keep what is carried out, on disk when it returns."""
+        private_files.write(self.folder, ORDER, self.seal(data, ORDER), 0o600)
+
+    def order(self) -> bytes:
+        """Give what is carried out."""
+        try:
+            return self.open((self.folder / ORDER).read_bytes(), ORDER)
+        except OSError as e:
+            raise HostError(f"the order of job {self.folder.name} is gone: {e.strerror}") from e
+
+
+def create(jobs: Path, job: str) -> Papers:
+    """Make a job's folder and its key."""
+    private_files.make_folder(jobs)
+    folder = jobs / job
+    private_files.make_folder(folder)
+    private_files.make_folder(folder / "papers")
+    key = secrets.token_bytes(32)
+    private_files.write(folder, KEY, key, 0o600)
+    return Papers(folder, key)
+
+
+def find(jobs: Path, job: str) -> Papers:
+    """Open a job's papers; `BriefError` when there are none, or no longer."""
+    try:
+        return Papers(jobs / job, (jobs / job / KEY).read_bytes())
+    except OSError as e:
+        raise BriefError(f"nothing is kept of job {job[:40]!r}; `hotdesk jobs` lists those there are") from e

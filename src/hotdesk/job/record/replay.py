@@ -1,0 +1,77 @@
+"""What was decided in a job, to be decided again: its plan, and each step's replies as its papers have them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from hotdesk.brain.models.codec import reply_from_json
+from hotdesk.brain.models.replay import Replay
+from hotdesk.brain.models.seam import Reply
+from hotdesk.brain.seam import Task
+from hotdesk.brief import READ, Rule, parse_rule
+from hotdesk.brief.brief import Budget, Job
+from hotdesk.drive.journal import read
+from hotdesk.errors import BriefError
+from hotdesk.event import Amended, Planned, StepBegun, StepEnded, Thought
+from hotdesk.job.record.papers import Papers
+from hotdesk.plan import OURS, Plan, from_json
+
+
+class Replayed(Replay):
+    """A model that has its plan, and says what was said."""
+
+    def __init__(self, job: str, plan: Plan, replies: dict[str, list[Reply]]) -> None:
+        super().__init__(f"job {job}", replies)
+        self.plan = plan
+
+    def plans(self, task: Task) -> Plan:
+        """Give the plan as it was carried out."""
+        return self.plan
+
+
+def replayed(journal: Path, job: str, papers: Papers) -> Replayed:
+    """Read what was decided: of each step the attempt that was the last."""
+    plan, replies, step = "", dict[str, list[Reply]](), ""
+    for row in read(journal, job):
+        match event := row.event():
+            case Planned() | Amended():
+                plan = event.paper
+            case StepBegun() if event.step not in OURS:
+                step = event.step
+                if event.attempt > 1 or step not in replies:
+                    replies[step] = []
+            case Thought() if event.step:
+                replies[step].append(reply_from_json(json.loads(papers.text(event.paper))))
+            case StepEnded():
+                step = ""
+    if not plan:
+        raise BriefError(f"job {job} had no plan, and so nothing was decided that could be repeated")
+    return Replayed(job, without_writes(from_json(papers.text(plan))), replies)
+
+
+def harmless(job: Job) -> Job:
+    """Give a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free."""
+    rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or is_reading(rule))
+    return replace(
+        job, scope=replace(job.scope, rules=rules, grants=(), may_ask=False), approve="auto", budget=Budget()
+    )
+
+
+def without_writes(plan: Plan) -> Plan:
+    """Give a plan whose steps only read, as nobody."""
+    steps = (
+        replace(
+            step,
+            grants=() if step.grants else step.grants,
+            hosts=None if step.hosts is None else tuple(each for each in step.hosts if is_reading(parse_rule(each))),
+        )
+        for step in plan.steps
+    )
+    return replace(plan, steps=tuple(steps))
+
+
+def is_reading(rule: Rule) -> bool:
+    """Say whether a rule lets somebody read, and no more, unasked."""
+    return rule.verdict == "allow" and not rule.tunnel and set(rule.methods) <= set(READ)

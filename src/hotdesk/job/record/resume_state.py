@@ -1,0 +1,248 @@
+"""Where a job stands, folded from its events: what is planned, decided, finished, begun, spent. Pure.
+
+A job that was killed goes on from here: what has no event did not happen, but for the one act that was begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.event import (
+    Acted,
+    Amended,
+    Checkpointed,
+    Decided,
+    Event,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Observed,
+    Planned,
+    Preflight,
+    Resumed,
+    RolledBack,
+    SentBack,
+    StepBegun,
+    StepEnded,
+    Summed,
+    Thought,
+    Verified,
+)
+from hotdesk.job.people.wait import Waiting
+from hotdesk.job.record.progress import Cost
+from hotdesk.plan import OURS
+
+ASKS = ("ask_person", "amend_plan", "remember", "recall")
+"""Acts that do nothing at a desk: asked again in the same words, people have answered already."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One reply of a model's, and what came of its calls."""
+
+    thought: Thought
+    acts: list[Acted] = field(default_factory=list)
+    seen: dict[int, Observed] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> list[Acted]:
+        """List the acts whose outcome nobody knows."""
+        return [each for each in self.acts if each.act not in self.seen]
+
+
+@dataclass(slots=True)
+class Spending(Cost):
+    """What a job has used."""
+
+    acts: int = 0
+    ms: int = 0
+    """Milliseconds of work, without what was waited for."""
+
+
+@dataclass(slots=True)
+class Past:
+    """One job so far."""
+
+    job: str
+    begun: JobBegun | None = None
+    planned: Planned | None = None
+    preflight: Preflight | None = None
+    amended: Amended | None = None
+    """The latest plan, where it is not the first."""
+    waiting: Waiting = field(default_factory=Waiting)
+    finished: dict[str, str] = field(default_factory=dict)
+    """Steps that were done, in order, each with the paper of its summary."""
+    current: str = ""
+    """The step that is being taken."""
+    attempt: int = 0
+    turns: list[Turn] = field(default_factory=list)
+    """Of the current attempt."""
+    again: list[Turn] = field(default_factory=list)
+    """Of a finished step that is taken again, for what no file holds."""
+    tries: list[tuple[str, int, str]] = field(default_factory=list)
+    """Attempts that failed: step, number, why."""
+    objections: dict[str, list[str]] = field(default_factory=dict)
+    """Papers with why a step's results were sent back, by step."""
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    """The hashes of what was sent back, by path."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The latest attempt at each step."""
+    taken: dict[str, int] = field(default_factory=dict)
+    """The last attempt at each step before it was sent back: the next has another number."""
+    checkpoint: Checkpointed | None = None
+    saved: Checkpointed | None = None
+    """The latest one; what a finished step left counts once the step does."""
+    kept_before: Checkpointed | None = None
+    """The workspace as the last finished step left it."""
+    kept_at: int = 0
+    """When the workspace was kept, in milliseconds since 1970."""
+    spent: Spending = field(default_factory=Spending)
+    verified: dict[str, Verified] = field(default_factory=dict)
+    kept: dict[str, Kept] = field(default_factory=dict)
+    desks: dict[str, bool] = field(default_factory=dict)
+    """Every desk, and whether it is known to be gone."""
+    ended: JobEnded | None = None
+    paused: JobPaused | None = None
+    burnt: JobBurnt | None = None
+    last: int = 0
+    """When the latest event was, in milliseconds since 1970."""
+
+    @property
+    def unknown(self) -> list[Acted]:
+        """List the acts of the current attempt whose outcome nobody knows."""
+        return [act for turn in self.turns for act in turn.unknown]
+
+    @property
+    def surfaced(self) -> tuple[str, ...]:
+        """Name every act whose outcome nobody knows."""
+        return tuple(f"{act.act} {act.tool}" for turn in (*self.turns, *self.again) for act in turn.unknown)
+
+    @property
+    def goes_on(self) -> bool:
+        """Say whether the workspace is kept amid the step that was being taken."""
+        kept = self.checkpoint
+        return kept is not None and kept.amid and kept.step == self.current
+
+    @property
+    def held(self) -> list[Turn]:
+        """List the turns whose work is in the workspace that is kept."""
+        act = self.checkpoint.act if self.checkpoint is not None and self.goes_on else 0
+        return [turn for turn in self.turns if not turn.unknown and all(each.act <= act for each in turn.acts)]
+
+    @property
+    def lost(self) -> list[Acted]:
+        """List the acts of the step that was being taken whose work is not."""
+        held = self.held
+        acts = (act for turn in self.turns if turn not in held for act in turn.acts)
+        return [act for act in acts if act.tool not in ASKS]
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        if self.last and not isinstance(event, Resumed | Decided):  # what was waited for is no work
+            self.spent.ms += max(0, at - self.last)
+        self.last = at
+        self.waiting.take(event, at)
+        match event:
+            case JobBegun():
+                self.begun = event
+            case Planned():
+                self.planned = event
+            case Preflight():
+                self.preflight = event
+            case Amended():
+                self.amended = event
+            case StepBegun() | StepEnded() | Summed() | RolledBack():
+                self.take_step(event)
+            case Thought() | Acted() | Observed():
+                self.take_turn(event)
+            case Checkpointed():
+                self.kept_at, self.saved = at, event
+                if event.amid:
+                    self.checkpoint = event
+            case _:
+                self.take_end(event)
+
+    def take_turn(self, event: Thought | Acted | Observed) -> None:
+        """Take in what is thought and done."""
+        turns = self.turns if event.step == self.current else self.again
+        match event:
+            case Thought():
+                self.spent.add(event)
+                if event.step:
+                    turns.append(Turn(event))
+            case Acted():
+                self.spent.acts = max(self.spent.acts, event.act)
+                turns[-1].acts.append(event)
+            case Observed():
+                for turn in turns:
+                    if any(act.act == event.act for act in turn.acts):
+                        turn.seen[event.act] = event
+
+    def take_step(self, event: StepBegun | StepEnded | Summed | RolledBack) -> None:
+        """Take in where a step stands."""
+        match event:
+            case StepBegun(step="desk"):
+                self.desks[event.desk] = False
+            case StepEnded(step="desk"):
+                self.desks[event.desk] = event.outcome == "done"
+            case StepBegun() if event.step in self.finished:
+                self.again = []
+            case StepBegun() if event.step not in OURS:
+                goes_on = (event.step, event.attempt) == (self.current, self.attempt)
+                self.turns = self.held if goes_on else []
+                self.current, self.attempt = event.step, event.attempt
+                self.numbers[event.step] = event.attempt
+            case Summed():
+                self.finished[event.step] = event.paper
+                if self.saved is not None and self.saved.step == event.step:
+                    self.checkpoint = self.kept_before = self.saved
+            case StepEnded() if event.step == self.current:
+                if event.outcome == "failed":
+                    self.tries.append((event.step, self.attempt, event.note))
+                    self.checkpoint = self.kept_before
+                self.current, self.turns = "", []
+
+    def take_back(self, event: SentBack) -> None:
+        """Have a step that was finished not finished: what it made does not hold."""
+        self.finished.pop(event.step, None)
+        self.taken[event.step] = self.numbers.get(event.step, 0)
+        self.objections.setdefault(event.step, []).append(event.paper)
+        self.refused.setdefault(event.path, []).append(event.sha256)
+        self.tries = [each for each in self.tries if each[0] != event.step]
+
+    def take_end(self, event: Event) -> None:
+        """Take in how the job goes on or ends."""
+        match event:
+            case Verified():
+                self.verified[event.path] = event
+            case SentBack():
+                self.take_back(event)
+            case Kept():
+                self.kept[event.path] = event
+            case JobEnded():
+                self.ended = event
+            case JobPaused():
+                self.paused = event
+            case Resumed():
+                self.paused = None
+            case JobBurnt():
+                self.burnt = event
+
+
+def fold(job: str, rows: Iterable[Row]) -> Past:
+    """Fold a job's rows, in order."""
+    past = Past(job)
+    for row in rows:
+        past.take(row.event(), row.at)
+    return past
+
+
+def read_past(journal: Path, job: str) -> Past:
+    """Read where a job stands."""
+    return fold(job, read(journal, job))

@@ -1,0 +1,207 @@
+"""What became of a job so far, folded from its events for people to read: one fold, for a line and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import read
+from hotdesk.errors import BriefError
+from hotdesk.event import (
+    Amended,
+    Certified,
+    Checkpointed,
+    Decided,
+    Event,
+    Forgotten,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Pending,
+    Planned,
+    Preflight,
+    Resumed,
+    StepBegun,
+    StepEnded,
+    Thought,
+    Verified,
+)
+from hotdesk.job.people.wait import Waiting
+from hotdesk.job.record.progress import Cost, Course, Taken
+from hotdesk.plan import OURS
+
+State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
+"""`killed`: it was begun, is not over, and nobody works at it."""
+LINE = (
+    JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, JobPaused, Resumed, JobEnded,
+    Forgotten,
+)  # fmt: skip
+"""All a line about a job is made of: few among its events."""
+CHECKING = "clean, for the deliverable alone"
+"""What a desk is opened for in which results are checked."""
+LEAST = 4
+"""Characters of an id that is not written whole."""
+
+
+@dataclass(slots=True)
+class Tale:
+    """One job."""
+
+    job: str
+    begun: int = 0
+    last: int = 0
+    """When anything was last heard of it."""
+    goal: str = ""
+    brain: str = ""
+    by: str = ""
+    brief: str = ""
+    plan: str = ""
+    """The digest of the plan that holds."""
+    plan_paper: str = ""
+    planned: tuple[str, ...] = ()
+    course: Course = field(default_factory=Course)
+    step: str = ""
+    """The step that was begun last."""
+    waiting: Waiting = field(default_factory=Waiting)
+    preflight: Preflight | None = None
+    paused: str | None = None
+    resumed: int = 0
+    ended: JobEnded | None = None
+    over: int = 0
+    checks: list[Verified] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    certified: list[Certified] = field(default_factory=list)
+    receipt: JobBurnt | None = None
+    forgotten: Forgotten | None = None
+    checkpoints: int = 0
+    desks: dict[str, None] = field(default_factory=dict)
+    checking: set[str] = field(default_factory=set)
+    """Those of its desks in which results are checked, at which nobody works."""
+    strange: int = 0
+    """Events of a later version, which were passed over."""
+
+    def take_row(self, row: Row) -> None:
+        """Take an event as it is kept; one of a later version is counted."""
+        try:
+            self.take(row.event(), row.at)
+        except (ValueError, RecursionError):
+            self.strange += 1
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        self.last = max(self.last, at)
+        self.waiting.take(event, at)
+        self.course.take(event, at / 1000)
+        match event:
+            case JobBegun():
+                self.begun, self.goal, self.brain, self.by, self.brief = (
+                    at, event.goal, event.brain, event.by, event.brief,
+                )  # fmt: skip
+            case Planned() | Amended():
+                self.plan, self.plan_paper, self.planned = event.digest, event.paper, event.steps
+            case Preflight():
+                self.preflight = event
+            case JobPaused():
+                self.paused = event.why
+            case Resumed():
+                self.paused, self.ended, self.resumed = None, None, self.resumed + 1
+            case JobEnded():
+                self.ended, self.over = event, at
+            case JobBurnt():
+                self.receipt = event
+            case Forgotten():
+                self.forgotten = event
+            case Certified():
+                self.certified.append(event)
+            case Kept():
+                self.kept.append(event)
+            case Verified():
+                self.checks.append(event)
+                self.desks[event.desk] = None
+            case Checkpointed():
+                self.checkpoints += 1
+            case StepBegun():
+                self.step = event.step if event.step not in OURS else self.step
+                if event.desk:
+                    self.desks[event.desk] = None
+                    self.checking |= {event.desk} if (event.step, event.what) == ("desk", CHECKING) else set()
+
+    @property
+    def cost(self) -> Cost:
+        """Give what models cost."""
+        return self.course.cost
+
+    def checklist(self) -> list[Taken]:
+        """Give the steps of the plan in order, and after them what was done beside it."""
+        steps = self.course.steps
+        beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
+        return [steps.get(name) or Taken(name) for name in self.planned] + beside
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Give at which step of how many it stands."""
+        if self.step in self.planned:
+            return self.planned.index(self.step) + 1, len(self.planned)
+        steps = self.checklist()[: len(self.planned)]
+        return sum(step.outcome == "done" for step in steps), len(steps)
+
+    def state(self, live: bool, now: int) -> tuple[State, str]:
+        """Say how it stands, and what for or why: an id that is waited for, why it paused or failed.
+
+        One that was stopped stands still, whatever it asked before: an answer counts once it goes on.
+        """
+        if self.ended is not None:
+            return self.ended.outcome, self.ended.why
+        if self.paused is not None and not live:
+            return "paused", self.paused
+        open_now = [each for each in self.waiting.open if live or each.until > now]
+        if open_now:
+            return "waiting", open_now[0].id
+        return ("running", "") if live else ("killed", "")
+
+
+def tales(journal: Path) -> list[Tale]:
+    """Tell of every job of a journal as much as a line needs, in one pass, the oldest first."""
+    found: dict[str, Tale] = {}
+    for row in rows_of(journal):
+        if row.name == JobBegun.__name__ or row.chain in found:
+            found.setdefault(row.chain, Tale(row.chain)).take_row(row)
+    return list(found.values())
+
+
+def rows_of(journal: Path) -> Iterator[Row]:
+    """Give what lines about jobs are made of; a journal that is not there has none."""
+    if not journal.exists():
+        return iter(())
+    return read(journal, names=[kind.__name__ for kind in LINE])
+
+
+def tell(journal: Path, job: str) -> Tale:
+    """Tell all of one job."""
+    tale = Tale(job)
+    for row in read(journal, job):
+        tale.take_row(row)
+    return tale
+
+
+def find_job(journal: Path, text: str) -> str:
+    """Give the one job whose id begins so; `BriefError` when there is none, or several."""
+    known = list(dict.fromkeys(row.chain for row in begun(journal)))
+    if text in known:
+        return text
+    found = [job for job in known if len(text) >= LEAST and job.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BriefError(f"several jobs begin with {text[:40]!r}: {', '.join(found)}")
+    raise BriefError(f"there is no job {text[:40]!r}; `hotdesk jobs` lists them")
+
+
+def begun(journal: Path) -> Iterator[Row]:
+    """Give the first event of every job."""
+    return read(journal, names=[JobBegun.__name__]) if journal.exists() else iter(())

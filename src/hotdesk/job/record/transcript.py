@@ -1,0 +1,104 @@
+"""What was thought, done and seen in a job, from its papers, for people: every line of it escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hotdesk.drive.chain import Row
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Planned, Summed, Thought
+from hotdesk.job.record.papers import Papers
+
+IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}+={0,2}")
+"""What is so long and has no other characters is a picture, not words."""
+UNTOLD = ("native",)
+"""What says the same again in a provider's own words."""
+LONGEST = 4000
+"""Characters shown of one text."""
+
+
+def transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
+    """Give the lines of a job's papers, in the order of its events."""
+    for row in rows:
+        try:
+            told = row.event()
+        except (ValueError, RecursionError):
+            continue
+        if (named := title(told)) is not None:
+            text, paper = named
+            yield printable(f"── {text}")
+            yield from (f"   {line}" for line in paper_lines(papers, paper))
+
+
+def title(event: Event) -> tuple[str, str] | None:
+    """Say what a paper is, and give its name; None for an event that has none."""
+    match event:
+        case Thought():
+            return f"{event.step or 'planning'}, turn {event.turn}: {event.model}", event.paper
+        case Acted():
+            return f"{event.step}, act {event.act}: {event.tool} with", event.paper
+        case Observed():
+            return f"{event.step}, act {event.act}: {event.outcome} after {event.ms} ms", event.paper
+        case Planned():
+            return f"plan {event.digest[:16]}, round {event.round}", event.paper
+        case Amended():
+            return f"plan {event.digest[:16]}, amended", event.paper
+        case Summed():
+            return f"{event.step}: what it leaves to know", event.paper
+        case Pending():
+            return f"{event.id}: the card of {event.kind}", event.paper
+        case Decided() if event.paper:
+            return f"{event.id}: {event.answer} by {event.by}", event.paper
+    return None
+
+
+def paper_lines(papers: Papers, name: str) -> list[str]:
+    """Give a paper's lines; of one that is gone, that it is."""
+    try:
+        data = papers.read(name)
+    except HotdeskError as e:
+        return [printable(str(e))]
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return [f"({len(data)} bytes)"]
+    try:
+        return list(laid_out(json.loads(text)))
+    except (ValueError, RecursionError):
+        return list(lines_of(text))
+
+
+def laid_out(value: Any, name: str = "") -> Iterator[str]:
+    """Lay plain data out, one field a line; what is empty is left out."""
+    before = f"{printable(name)}: " if name else ""
+    match value:
+        case _ if value is False or (not value and value != 0):
+            return
+        case dict():
+            if name:
+                yield before.rstrip()
+            for key, part in ((key, part) for key, part in value.items() if key not in UNTOLD):
+                yield from (f"  {line}" if name else line for line in laid_out(part, str(key)))
+        case list():
+            for part in value:
+                yield from laid_out(part, name)
+        case str():
+            first, *rest = lines_of(value)
+            yield before + first
+            yield from (" " * len(before) + line for line in rest)
+        case _:
+            yield f"{before}{value}"
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Give a text's lines, escaped; of a picture its size, and of what is long its beginning."""
+    if IMAGE.fullmatch(text.strip()):
+        yield f"(an image or other data, {len(text) * 3 // 4} bytes)"
+        return
+    for line in text[:LONGEST].split("\n"):
+        yield printable(line)
+    if len(text) > LONGEST:
+        yield f"… and {len(text) - LONGEST} characters more"

@@ -1,0 +1,99 @@
+"""What went through the door, by host, and what was refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hotdesk.event import Alarm, Exchange
+from hotdesk.job.format import size
+from hotdesk.job.people.card_text import punycode
+from hotdesk.job.report.facts import Report
+from hotdesk.job.report.markup import Markup, said, tag
+from hotdesk.job.report.parts import note, section, table
+from hotdesk.job.report.summary import REFUSED
+
+MOST = 60
+"""Rows of a table: a desk may try any number of hosts."""
+
+
+@dataclass(slots=True)
+class Host:
+    """What went to one host and came from it."""
+
+    requests: int = 0
+    up: int = 0
+    down: int = 0
+    methods: Counter[str] = field(default_factory=Counter)
+    secrets: dict[str, None] = field(default_factory=dict)
+
+    def take(self, event: Exchange) -> None:
+        """Count a request."""
+        self.requests += 1
+        self.up += event.up
+        self.down += event.down
+        self.methods[event.method] += 1
+        self.secrets.update(dict.fromkeys(event.grants))
+
+
+def door(report: Report) -> Markup:
+    """Tell what left the desks, and what did not."""
+    refused = [each for each in report.exchanges if each.verdict in REFUSED]
+    if not report.exchanges:
+        return section(
+            "door",
+            "Through the door",
+            tag("p", "Nothing was asked of the door: no byte left the desks."),
+            alarms(report.alarms),
+        )
+    return section("door", "Through the door", passed(report.exchanges), stopped(refused), alarms(report.alarms))
+
+
+def passed(exchanges: list[Exchange]) -> Markup:
+    """Count what was admitted, by host."""
+    hosts: dict[str, Host] = {}
+    for each in exchanges:
+        if each.verdict not in REFUSED:
+            hosts.setdefault(each.host, Host()).take(each)
+    if not hosts:
+        return tag("p", "Nothing was admitted: no byte left the desks.")
+    rows = [
+        (
+            tag("code", said(punycode(name[:253]))),
+            f"{host.requests:,}",
+            said(", ".join(f"{count} {method[:20]}" for method, count in host.methods.most_common(6))),
+            size(host.up),
+            size(host.down),
+            said(", ".join(host.secrets) or "none"),
+        )
+        for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:MOST]
+    ]
+    caption = "What was admitted. Secrets are named, never shown: desks hold placeholders only"
+    return table(
+        caption + beyond(len(hosts)), ("Host", "Requests", "Methods", "Sent", "Received", "Secrets used"), rows
+    )
+
+
+def stopped(refused: list[Exchange]) -> Markup:
+    """List what was refused, and why."""
+    if not refused:
+        return note("good", "Nothing was refused: no desk asked for more than it was given.")
+    counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
+    rows = [
+        (tag("code", said(punycode(host[:253]))), f"{count:,}", said(f"{method[:20]} {path}", 120), said(rule))
+        for (method, host, path, rule), count in counted.most_common(MOST)
+    ]
+    return table("What was refused" + beyond(len(counted)), ("Host", "Times", "Request", "Why"), rows)
+
+
+def beyond(count: int) -> str:
+    """Say that there is more than is shown."""
+    return f" (the {MOST} most frequent of {count:,})" if count > MOST else ""
+
+
+def alarms(found: list[Alarm]) -> Markup | None:
+    """List what no honest desk does."""
+    if not found:
+        return None
+    rows = [(each.what, said(each.secret), said(each.host[:253]), said(each.note)) for each in found[:MOST]]
+    return table("Alarms: what no honest desk does" + beyond(len(found)), ("What", "Secret", "Host", "Note"), rows)

@@ -1,0 +1,152 @@
+"""What a job's papers say, short; what is gone is counted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.checks.verdict_json import Seen, from_json
+from hotdesk.errors import HotdeskError
+from hotdesk.job.record import papers
+from hotdesk.job.report.facts import PlannedStep
+
+FIRST = (
+    "command",
+    "argv",
+    "url",
+    "path",
+    "paths",
+    "question",
+    "summary",
+    "why",
+    "value",
+    "values",
+    "keys",
+    "text",
+    "ref",
+)
+"""What says best what a tool was used for, in this order."""
+SHORT, WORDS = 160, 600
+
+
+class Reading:
+    """Reads the papers of one job."""
+
+    def __init__(self, jobs: Path, job: str) -> None:
+        self.missing = 0
+        try:
+            self.papers: papers.Papers | None = papers.find(jobs, job)
+        except HotdeskError:
+            self.papers = None
+
+    def data(self, name: str) -> bytes | None:
+        """Give a paper; None when it is gone."""
+        if self.papers is not None and name:
+            try:
+                return self.papers.read(name)
+            except HotdeskError:
+                pass
+        self.missing += bool(name)
+        return None
+
+    def text(self, name: str) -> str:
+        """Give a paper's words; none when it is gone."""
+        return (self.data(name) or b"").decode("utf-8", "replace")
+
+    def told(self, name: str) -> dict[str, object]:
+        """Give a paper that is an object of JSON; an empty one when it is gone or something else."""
+        try:
+            told = json.loads(self.data(name) or b"{}")
+        except (ValueError, RecursionError):
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    def seen(self, name: str) -> Seen | None:
+        """Give a verdict; None when it is gone."""
+        data = self.data(name)
+        try:
+            return from_json(data) if data else None
+        except (ValueError, KeyError, TypeError):
+            self.missing += 1
+            return None
+
+    def plan(self, name: str) -> list[PlannedStep]:
+        """Give the steps of a plan; none when it is gone."""
+        steps = self.told(name).get("steps")
+        return [planned(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+
+
+def planned(step: dict[str, object]) -> PlannedStep:
+    """Read a step."""
+    makes, grants = (step.get(name) for name in ("makes", "grants"))
+    return PlannedStep(
+        str(step.get("name", "")), str(step.get("intent", "")), texts(makes), texts(grants), str(step.get("risk", ""))
+    )
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Give a list of texts."""
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def use_of(call: dict[str, object]) -> str:
+    """Say in a line what a tool was used for."""
+    arguments = call.get("arguments", call)
+    if not isinstance(arguments, dict):
+        return str(arguments)[:SHORT]
+    for name in FIRST:
+        value = arguments.get(name)
+        if isinstance(value, list):
+            value = shlex.join(map(str, value)) if name == "argv" else ", ".join(map(str, value))
+        if isinstance(value, str) and value:
+            return one_line(value)
+    return one_line(json.dumps({key: value for key, value in arguments.items() if key != "data"})) if arguments else ""
+
+
+def one_line(text: str, longest: int = SHORT) -> str:
+    """Give the beginning of a text, in one line."""
+    flat = " ".join(text[: 4 * longest].split())
+    return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What came of the use of a tool."""
+
+    text: str
+    exit_code: int | None = None
+    """None: it was no program, or it did not exit."""
+
+
+def output_of(seen: dict[str, object]) -> Output:
+    """Read what a tool answered: what a program wrote, what a file holds, or the tool's own words."""
+    text = str(seen.get("text", ""))
+    try:
+        match json.loads(text) if text.startswith("{") else None:
+            case {"exit_code": int() | None as code, "stdout": str(out), "stderr": str(err), **rest}:
+                parts = (decoded(out), decoded(err), str(rest.get("reason") or ""))
+                return Output("\n".join(filter(None, parts)), code)
+            case {"data": str(data)}:
+                return Output(decoded(data))
+            case {"size": int(size)}:
+                return Output(f"{size:,} bytes")
+    except (ValueError, RecursionError, binascii.Error):
+        pass
+    return Output(text)
+
+
+def decoded(data: str) -> str:
+    """Read what a program wrote."""
+    return base64.b64decode(data).decode("utf-8", "replace").strip()
+
+
+def failure_of(seen: dict[str, object]) -> str:
+    """Say what came of an act that failed: of a program its last words."""
+    found = output_of(seen)
+    if found.exit_code is None:
+        return found.text[:WORDS]
+    return f"exit code {found.exit_code}: {found.text[-WORDS:]}"

@@ -1,0 +1,66 @@
+"""The plan, and who admitted it."""
+
+from __future__ import annotations
+
+from hotdesk.job.people.wait import clock
+from hotdesk.job.report.facts import Decision, PlannedStep, Report, Tone
+from hotdesk.job.report.markup import Markup, joined, said, tag
+from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
+from hotdesk.job.report.timeline_entries import ANSWERS
+
+STANDS: dict[str, tuple[str, Tone]] = {
+    "": ("not taken", "plain"), "begun": ("broken off", "wait"), "done": ("done", "good"), "failed": ("failed", "bad"),
+}  # fmt: skip
+
+
+def plan(report: Report) -> Markup:
+    """Tell what was planned, and who said yes."""
+    return section("plan", "Plan and approvals", steps(report), digest(report), approvals(report.decisions))
+
+
+def steps(report: Report) -> Markup:
+    """List the steps, each with how it stands."""
+    intents = {each.name: each for each in report.plan}
+    items = []
+    for taken in report.tale.checklist():
+        told = intents.get(taken.name) or PlannedStep(taken.name, taken.what)
+        word, tone = STANDS[taken.outcome]
+        head = tag("div", tag("h3", said(taken.name, 80)), pill(word, tone), class_="title")
+        items.append(tag("li", head, tag("p", said(told.intent or taken.what, 600)), means(told)))
+    return tag("ol", *items, class_="steps") if items else note("wait", "There was no plan.")
+
+
+def means(step: PlannedStep) -> Markup | None:
+    """Say what a step makes and uses."""
+    told = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
+    told.append(("risk", "high: undone when it fails" if step.risk == "high" else ""))
+    parts = [tag("span", f"{name} ", said(value)) for name, value in told if value]
+    return tag("p", joined(*parts), class_="means") if parts else None
+
+
+def digest(report: Report) -> Markup | None:
+    """Say which plan it was, and that it was tried beforehand."""
+    if not report.tale.plan:
+        return None
+    tried = report.tale.preflight
+    told = f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not tried"
+    return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Tried beforehand", told))
+
+
+def approvals(decisions: list[Decision]) -> Markup:
+    """List who decided what, and when."""
+    if not decisions:
+        return note("wait", "Nobody was asked for anything.")
+    rows = [
+        (
+            said(each.what),
+            pill(each.answer, ANSWERS.get(each.answer, "wait")),
+            said(each.by),
+            clock(each.at) if each.at else "",
+            tag("code", each.digest[:16]),
+        )
+        for each in decisions
+    ]
+    return table(
+        "Who decided what: what is approved is a digest of just that", ("About", "Answer", "By", "When", "Digest"), rows
+    )

@@ -1,0 +1,75 @@
+"""The end of a report: what is gone, what is kept, what nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hotdesk.job.format import plural
+from hotdesk.job.people.wait import clock
+from hotdesk.job.report.facts import Report
+from hotdesk.job.report.markup import Markup, said, tag
+from hotdesk.job.report.parts import bullets, fingerprint, note, section
+
+MOST = 60
+SOURCE = (
+    "Made from the job's journal and its sealed papers. It is a view of them and proves nothing by itself: a "
+    "certificate proves a file, and "
+)
+
+
+def receipt(report: Report) -> Markup:
+    """Say what burning destroyed, kept on purpose, found left."""
+    ashes = report.tale.receipt
+    if ashes is None:
+        return section("receipt", "Receipt", note("wait", "No receipt was written: what is left of it is not known."))
+    left = column("Left behind", ashes.left, "Nothing was found that should be gone.")
+    columns = (
+        column("Destroyed", ashes.destroyed, "Nothing."),
+        column("Kept on purpose, and until when", ashes.kept, "Nothing."),
+        left,
+    )
+    return section("receipt", "Receipt", tag("div", *columns, class_="columns"))
+
+
+def column(title: str, lines: Sequence[str], none: str) -> Markup:
+    """List one kind of what became of things."""
+    rest = len(lines) - MOST
+    more = [f"… and {rest:,} more"] if rest > 0 else []
+    told = bullets([*map(said, lines[:MOST]), *more]) if lines else tag("p", none, class_="quiet")
+    return tag("div", tag("h3", title), told)
+
+
+def unknowns(report: Report) -> list[str]:
+    """Say what this report cannot tell."""
+    tale, told = report.tale, []
+    if tale.forgotten is not None:
+        told.append(f"The job's papers were destroyed by {tale.forgotten.by}: what was thought, done and seen is gone.")
+    elif report.missing:
+        told.append(f"{plural(report.missing, 'paper')} could not be read: what they said is missing here.")
+    if tale.course.unknown or tale.course.running:
+        acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
+        told.append(f"Acts that were begun, and nobody wrote down what came of them: {', '.join(acts[:MOST])}.")
+    if tale.strange:
+        told.append(f"{plural(tale.strange, 'event')} of a later version could not be read.")
+    if report.left_out:
+        told.append(f"{plural(report.left_out, 'picture')} are left out, to keep this file small.")
+    if report.unread:
+        told.append(
+            f"{plural(report.unread, 'picture')} made inside a desk are not shown: such files are not opened here."
+        )
+    return told
+
+
+def about(report: Report) -> Markup:
+    """Say where all of this comes from, and what it does not prove."""
+    found = unknowns(report)
+    brief = fingerprint(report.tale.brief or "not known")
+    return section(
+        "about",
+        "About this report",
+        tag("p", SOURCE, tag("code", "hotdesk journal verify"), " proves the journal."),
+        tag("p", "What desks and models said is quoted as text. What cannot be seen in it is written as an escape."),
+        bullets(map(said, found), "unknown") if found else tag("p", "Nothing is missing from it."),
+        tag("p", "Job ", tag("code", report.tale.job), ", brief ", brief, class_="quiet"),
+        tag("p", f"Made {clock(report.made)}. All times are UTC.", class_="quiet"),
+    )

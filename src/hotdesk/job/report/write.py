@@ -1,0 +1,52 @@
+"""Makes a report and writes it among results; an earlier one is replaced, what is no report of ours is not."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from hotdesk.errors import BriefError, printable
+from hotdesk.job.report.collect import gather
+from hotdesk.job.report.page import page
+from hotdesk.job.results import Out
+
+NAME, OTHERWISE = "report.html", "job-report.html"
+LARGEST = 32 << 20
+"""Bytes of a file that may be an earlier report."""
+MARK = re.compile(rb"(.*)<!-- hotdesk report ([0-9a-f]{64}) -->\n", re.DOTALL)
+
+
+def make(journal: Path, jobs: Path, job: str, *, beside: bool = False) -> bytes:
+    """Make the report of a job: HTML, and at its end a hash by which we know our own.
+
+    One that is written `beside` the results links to them.
+    """
+    gathered = gather(journal, jobs, job)
+    gathered.beside = beside
+    made = page(gathered).encode()
+    return made + f"<!-- hotdesk report {hashlib.sha256(made).hexdigest()} -->\n".encode()
+
+
+def is_ours(data: bytes) -> bool:
+    """Say whether a file is a report as it was written: one that somebody changed is theirs."""
+    found = MARK.fullmatch(data)
+    return found is not None and hashlib.sha256(found[1]).hexdigest().encode() == found[2]
+
+
+def name_beside(results: Collection[str]) -> str:
+    """Give what the report is called beside results, none of which it takes the name of."""
+    taken = {path.split("/")[0] for path in results}
+    return NAME if NAME not in taken else OTHERWISE
+
+
+def write(out: Out, name: str, data: bytes) -> Path:
+    """Write a report among results; `BriefError` where something else has its name."""
+    there = out.there(name, LARGEST)
+    if there is not None and not is_ours(there):
+        raise BriefError(
+            f"{printable(str(out.folder / name))} is there, and is no report as it was written; move it away"
+        )
+    ours = hashlib.sha256(there or b"").hexdigest()
+    return out.copy(name, [data], lambda sha256: sha256 == ours)

@@ -1,0 +1,191 @@
+"""How a job begins and ends, and what becomes of its results: each an event before and after."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from dataclasses import dataclass
+
+from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.identity import OPERATOR, me
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, printable
+from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBack, StepBegun, StepEnded
+from hotdesk.job.certificate import claim_of
+from hotdesk.job.checkpoint import Checkpoints
+from hotdesk.job.desks import Desks
+from hotdesk.job.error_text import brief_words, said
+from hotdesk.job.plans import Plans, Stopped
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.record.resume_state import Past
+from hotdesk.job.steps import Steps
+from hotdesk.job.verify import Made, Verifying
+from hotdesk.plan import Step
+
+LARGEST = 64 << 20
+"""Bytes of the largest deliverable."""
+ROUNDS = 2
+"""How often what fails its checks goes back to the worker."""
+
+
+@dataclass(slots=True)
+class Line:
+    """One job, from brief to ashes."""
+
+    job: Job
+    id: str
+    log: JobLog
+    past: Past
+    plans: Plans
+    steps: Steps
+    desks: Desks
+    checkpoints: Checkpoints
+    drive: Drive
+    retention: float
+    """Days that papers are kept."""
+
+    @contextmanager
+    def journaled(self) -> Iterator[None]:
+        """Write down how the job ends, however it does, and what is left of it."""
+        ended: JobEnded | JobPaused = JobEnded(self.id, "interrupted", "")
+        try:
+            yield
+            ended = JobEnded(self.id, "done", "")
+        except (Stopped, DeskError) as e:  # a desk that breaks was broken by what is in it
+            ended = JobEnded(self.id, "failed", said(e))
+        except (Halted, Spent, ModelError) as e:
+            ended = JobPaused(self.id, said(e))
+        except HotdeskError as e:  # what this machine lacks may be mended, and the work so far is kept
+            ended = JobPaused(self.id, said(e))
+            raise
+        except Exception as e:
+            ended = JobEnded(self.id, "broken", said(e))
+            raise
+        finally:
+            self.log.note(ended)
+            self.bury(ended)
+
+    def bury(self, ended: JobEnded | JobPaused) -> None:
+        """Destroy what nobody goes on with, and write the receipt."""
+        if isinstance(ended, JobEnded):
+            self.checkpoints.destroy()
+        self.log.note(self.ashes(ended))
+
+    def ashes(self, ended: JobEnded | JobPaused) -> JobBurnt:
+        """Say what was destroyed, what is kept on purpose, and what was found that should be gone."""
+        desks = {**self.past.desks, **dict.fromkeys(self.desks.opened, True)}
+        left = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
+        destroyed = [f"desk {desk}" for desk in desks if desk not in left]
+        kept = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]
+        kept.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
+        if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
+            kept.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
+        if isinstance(ended, JobEnded):
+            destroyed.append("its workspace and the key of its checkpoints")
+        return JobBurnt(self.id, tuple(destroyed), tuple(kept), tuple(f"desk {desk}" for desk in left))
+
+    async def plan(self) -> None:
+        """Have the brain think before it acts."""
+        await self.plans.make()
+
+    async def approve(self) -> None:
+        """Have policy or a person admit the plan."""
+        await self.plans.approve()
+
+    def at_desks(self) -> AbstractAsyncContextManager[None]:
+        """Burn whatever desk is open when the block ends."""
+        return self.desks.closing()
+
+    def steps_left(self) -> Iterator[Step]:
+        """Give the steps that are to be taken."""
+        return self.steps.left()
+
+    async def act(self, step: Step) -> None:
+        """Have the brain take one step."""
+        await self.steps.take(step)
+
+    async def fetch(self) -> list[Made]:
+        """Take the deliverables from the desk, unread."""
+        if self.desks.main is None:
+            await self.steps.open()
+        async with self.desks.undriven():
+            return [await self.taken(item) for item in self.job.deliverables]
+
+    async def taken(self, item: Deliverable) -> Made:
+        """Take one deliverable from the desk."""
+        assert self.desks.main is not None
+        try:
+            return Made(item, await self.desks.main.read(item.path, limit=LARGEST))
+        except FileError as e:
+            return Made(item, lacks=printable(e.reason))
+
+    async def verify(self, made: list[Made]) -> list[Made] | None:
+        """Have everything looked at where nothing else is; None where something failed, which is told.
+
+        The worker is told what was expected, what was found and where, and takes the step again that made it.
+        """
+        async with AsyncExitStack() as stack:
+            proven = await Verifying(self.desks, self.log, stack).verify_all(made)
+        failed = [each for each in proven if not each.passed]
+        for each in failed:
+            self.send_back(each)
+        return None if failed else proven
+
+    def send_back(self, made: Made) -> None:
+        """Have the step that made something taken again; `Stopped` when that was tried often enough."""
+        told, before = made.told, self.past.refused.get(made.item.path, [])
+        if len(before) >= ROUNDS or made.sha256 in before:
+            again = "the same file was made again; " if made.sha256 in before and not made.lacks else ""
+            raise Stopped(brief_words(again + told))
+        step = self.steps.maker_of(made.item.path)
+        event = SentBack(self.id, step.name, made.item.path, made.sha256, self.log.papers.write(told))
+        self.log.note(event)
+        self.steps.take_back(event)
+
+    def keep(self, made: list[Made]) -> None:
+        """Keep what passed."""
+        for each in made:
+            self.keep_one(each)
+
+    def keep_one(self, made: Made) -> None:
+        """Keep a deliverable, as the operator's; the event is on disk before the name is.
+
+        What this job has kept already stays as it is.
+        """
+        path, name = made.item.path, f"{self.id}/{made.item.path}"
+        there = any(each.sha256 == made.sha256 for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
+        if there and path in self.past.kept:
+            return
+
+        def intent(version: Version) -> None:
+            event = Kept(self.id, path, version.sha256, version.size, version.number)
+            self.log.note(event)
+            self.past.kept[path] = event
+
+        with self.part("keep", path):
+            proof, brief = self.certified(made), self.job.digest
+            self.drive.keep(name, made.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent)
+
+    def certified(self, made: Made) -> bytes:
+        """Have what was seen of a deliverable signed; nothing where its brief asks for no check."""
+        if not made.item.checks:
+            return b""
+        config = self.log.machine.config
+        claim = claim_of(made, self.id, self.job.wall, config.images, recorded=self.steps.exact)
+        proof = self.log.machine.certify(claim)
+        self.log.heard(Certified(self.id, made.item.path, made.sha256, hashlib.sha256(proof).hexdigest()))
+        return proof
+
+    @contextmanager
+    def part(self, name: str, what: str) -> Iterator[None]:
+        """Write a part of the line down before and after."""
+        self.log.note(StepBegun(self.id, name, what))
+        try:
+            yield
+        except BaseException as e:
+            self.log.note(StepEnded(self.id, name, "failed", said(e)))
+            raise
+        self.log.note(StepEnded(self.id, name, "done"))

@@ -1,0 +1,33 @@
+"""Names of inputs as a planner may read them: what a file is called is foreign, too."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from hotdesk.brief.brief import Job, placed
+from hotdesk.errors import printable
+
+SHOWN = 5
+"""Names of a folder that are told."""
+LONGEST = 80
+
+
+def shown_inputs(job: Job) -> tuple[str, ...]:
+    """Give the names of a brief's inputs; of a folder a few, and how many there are."""
+    return tuple(shown(job.folder / name, placed(name)) for name in job.inputs)
+
+
+def shown(path: Path, name: str) -> str:
+    """Give one input's name."""
+    if not path.is_dir():
+        return plain(name)
+    files = sorted(each.name for each in islice(path.rglob("*"), 100_000) if each.is_file())
+    some = ", ".join(map(plain, files[:SHOWN]))
+    return f"{plain(name)}/ with {len(files)} files: {some}{', …' if len(files) > SHOWN else ''}"
+
+
+def plain(name: str) -> str:
+    """Give a name as one short line in which nothing hides, and no sentence fits."""
+    kept = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
+    return kept[:LONGEST]

@@ -1,0 +1,128 @@
+"""What is carried out, and how it begins: everything is ready before anything happens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.brain.seam import Brain
+from hotdesk.brain.vision import vision
+from hotdesk.brief.brief import Job
+from hotdesk.checks import find
+from hotdesk.checks.required import checks_of
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.certificate import SUFFIX
+from hotdesk.drive.journal import FILE as JOURNAL
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.names import check_name
+from hotdesk.errors import BriefError, printable
+from hotdesk.event import JobBegun, JobEvent, Note, Resumed, ignore
+from hotdesk.job.checkpoint import Checkpoints
+from hotdesk.job.desks import Desks
+from hotdesk.job.machine import Machine
+from hotdesk.job.people.people import People, Prompt, nobody
+from hotdesk.job.plans import Plans
+from hotdesk.job.record import papers
+from hotdesk.job.record.job_notes import notes_of
+from hotdesk.job.record.lock import held
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.record.papers import Papers
+from hotdesk.job.record.resume_state import Past, read_past
+from hotdesk.job.run import Line
+from hotdesk.job.steps import Steps
+
+
+@dataclass(slots=True)
+class Order:
+    """What is carried out, where, and who is told."""
+
+    machine: Machine
+    job: Job
+    id: str = field(default_factory=new_id)
+    goes_on: bool = False
+    """Whether it was begun before."""
+    heard: Note = ignore
+    """Told every event once it is on disk."""
+    prompt: Prompt = nobody
+    """Asks a person here; else answers come from another process."""
+    kept: bytes = b""
+    """What is kept for whoever goes on with it: the brief as it was read, who thinks."""
+    by: str = field(default_factory=lambda: f"uid {os.getuid()} pid {os.getpid()}")
+    """Who asked for it."""
+    anew: bool = False
+    """Whether a job that goes on is kept as `kept` says from now on."""
+    exact: bool = False
+    """Whether a script acts."""
+    log: JobLog | None = None
+    """The job's log, once it has begun: by it a job is asked to stop."""
+
+    @property
+    def journal(self) -> Path:
+        """Give the journal's path."""
+        return self.machine.config.lib / "keys" / JOURNAL
+
+
+@contextmanager
+def begun(order: Order, brain: Brain) -> Iterator[Line]:
+    """Begin a job, or go on where its events end; nobody else works at it meanwhile, and its end is written down."""
+    folder = papers_of(order)
+    with held(folder.folder):
+        line = line_of(order, brain, folder)
+        refuse_ended(line)
+        if order.goes_on and order.anew:
+            folder.keep_order(order.kept)
+        line.log.note(first_event(order, brain, line.past))
+        with line.journaled():
+            yield line
+
+
+def papers_of(order: Order) -> Papers:
+    """Give where a job keeps what is its own: made for a new one, once everything it names is there."""
+    for item in order.job.deliverables:
+        check_name(f"{order.id}/{item.path}")
+        if item.path.endswith(SUFFIX):
+            raise BriefError(f"{printable(item.path[:200])} is a certificate's name; call the deliverable otherwise")
+        for name, expect in checks_of(item):
+            find(name, expect)
+    jobs = order.machine.config.lib / "jobs"
+    if order.goes_on:
+        return papers.find(jobs, order.id)
+    made = papers.create(jobs, order.id)
+    made.keep_order(order.kept)
+    return made
+
+
+def line_of(order: Order, brain: Brain, folder: Papers) -> Line:
+    """Put the parts of a job together."""
+    job, machine, settings = order.job, order.machine, order.machine.config
+    past = read_past(order.journal, order.id) if order.goes_on else Past(order.id)
+    brain.recall(notes_of(order.journal, order.id, folder))
+    log = order.log = JobLog(order.id, machine, folder, order.heard, job.budget, job.seconds, past.spent)
+    people = People(log, order.journal, job.wait, settings.patience, past.waiting, order.prompt)
+    eyes = vision(job.look) if job.look else None
+    plans = Plans(machine, job, brain, log, people, past, machine.tools(job.image, eyes, exact=order.exact))
+    desks = Desks(machine, job, order.id, log.note, job.seconds)
+    checkpoints = Checkpoints(folder.folder, job.size.disk)
+    steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
+    people.give_back = steps.be_patient
+    drive = Drive(settings.lib / "drive", settings.drive_quota)
+    return Line(job, order.id, log, past, plans, steps, desks, checkpoints, drive, settings.retention_days)
+
+
+def refuse_ended(line: Line) -> None:
+    """Refuse to go on with a job that is over; one that was killed before its receipt gets it now."""
+    if (ended := line.past.ended) is not None:
+        if line.past.burnt is None:
+            line.bury(ended)
+        line.checkpoints.destroy()
+        raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
+
+
+def first_event(order: Order, brain: Brain, past: Past) -> JobEvent:
+    """Give the event with which a process takes a job up."""
+    if past.begun is not None:
+        return Resumed(order.id, order.by, past.current, past.surfaced)
+    return JobBegun(order.id, order.job.goal, order.job.digest, brain.name, order.by)

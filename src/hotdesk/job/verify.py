@@ -1,0 +1,285 @@
+"""Has what was made looked at where nothing else is: in clean desks of its own, judged here, written down.
+
+What is only opened is looked at in one desk, with what else the job made; what is run has a desk to itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Literal
+
+import anyio
+
+from hotdesk.brief.brief import Deliverable
+from hotdesk.checks import find
+from hotdesk.checks.active import NAME as ACTIVE
+from hotdesk.checks.active import REACHING
+from hotdesk.checks.required import checks_of, is_opened
+from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
+from hotdesk.checks.verdict_json import Seen, seen_of, to_json
+from hotdesk.desk.seam import Desk
+from hotdesk.drive.certificate import beside_digest
+from hotdesk.errors import ImageError, alone
+from hotdesk.event import StepBegun, StepEnded, Verified
+from hotdesk.job.desks import Desks
+from hotdesk.job.error_text import said
+from hotdesk.job.record.log import JobLog
+
+UNDISTURBED = "undisturbed"
+"""The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
+OUTGOING = "outgoing"
+"""The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
+SETTLING = 10.0
+"""Seconds in which what is ending ends, on a busy machine, too."""
+BASE, OFFICE = "base", "office"
+"""The smallest image, and one with an office that stands on it: what is looked at in the one can be in the other."""
+STAYS = {OFFICE: 2}
+"""How many processes looking leaves in a desk of an image: office and looker wait for the next file."""
+ABREAST = 2
+"""Files that are looked at or judged at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A deliverable as it was taken from the desk: these bytes are looked at, and these are kept."""
+
+    item: Deliverable
+    data: bytes = b""
+    lacks: str = ""
+    """Why there is none."""
+    seen: tuple[Seen, ...] = ()
+    """What its checks found, once they have."""
+
+    @property
+    def sha256(self) -> str:
+        """Give the hash of what was taken."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def passed(self) -> bool:
+        """Say whether it is what was asked for."""
+        return not self.lacks and all(each.passed for each in self.seen)
+
+    @property
+    def told(self) -> str:
+        """Say what is wrong with it, so that it can be mended."""
+        if self.lacks:
+            return f"there is no {self.item.path} to take: {self.lacks}"
+        return f"{self.item.path} failed its checks: {'; '.join(self.faults)}"
+
+    @property
+    def faults(self) -> list[str]:
+        """Say what its checks found wrong."""
+        return [str(fault) for each in self.seen for fault in each.faults]
+
+
+def most_at_once(items: Sequence[Deliverable]) -> int:
+    """Say how many clean desks may be open at once while deliverables are looked at."""
+    checks = [[find(name, expect) for name, expect in checks_of(item, office=True)] for item in items]
+    shared = {check.image for each in checks for check in each if not check.alone}
+    return len(shared) + min(ABREAST, sum(any(check.alone for check in each) for each in checks))
+
+
+@dataclass(slots=True)
+class Place:
+    """A clean desk, and what ran in it when it was opened."""
+
+    desk: Desk
+    stack: AsyncExitStack
+    """Burns it."""
+    image: str
+    processes: int
+    outgoing: int = 0
+    """How often something in it had tried to send when that was last counted."""
+    last: int = 0
+    """The place of the file that was opened in it last."""
+
+    async def attempts(self) -> int:
+        """Count how often something here tried to send since this was last asked; the kernel counts."""
+        before, self.outgoing = self.outgoing, (await self.desk.usage()).outgoing
+        return self.outgoing - before
+
+    async def left_behind(self) -> str:
+        """Say whether more runs here than should, by the kernel's count; what is ending is given a moment."""
+        most = self.processes + STAYS.get(self.image, 0)
+        with anyio.move_on_after(SETTLING):
+            while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
+                await anyio.sleep(0.02)
+            return ""
+        return f"it left {running - most} more running than it may"
+
+
+@dataclass(slots=True)
+class Verifying:
+    """One look at everything a job made."""
+
+    desks: Desks
+    log: JobLog
+    stack: AsyncExitStack
+    shared: dict[str, Place] = field(default_factory=dict)
+    """The desk of each image in which files are only opened."""
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
+    """Whose file is being opened."""
+    late: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Attempts to send that were counted after a file was looked at, and in which desk; by the file's place."""
+
+    async def verify_all(self, made: Sequence[Made]) -> list[Made]:
+        """Have everything looked at: while one file is judged, the next is opened."""
+        proven, abreast = list(made), anyio.Semaphore(ABREAST)
+
+        async def one(place: int) -> None:
+            async with abreast:
+                proven[place] = await self.verify(place + 1, made[place])
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for place in range(len(made)):
+                    tasks.start_soon(one, place)
+        except BaseExceptionGroup as e:
+            raise alone(e) from None
+        for at in self.shared.values():
+            await self.count_late(at)
+        return [self.blamed(place, each) for place, each in enumerate(proven, 1)]
+
+    async def count_late(self, at: Place) -> None:
+        """Put down what was sent between two looks to the file that was open before."""
+        if late := await at.attempts():
+            self.late[at.last] = (late, at.desk.id)
+
+    def blamed(self, place: int, made: Made) -> Made:
+        """Give a file as failed that went on to reach out after it was looked at."""
+        if place not in self.late or may_reach(made.item):
+            return made
+        attempts, desk = self.late[place]
+        verdict = Verdict((OUTGOING,), (sent(attempts),))
+        seen = seen_of(verdict, ACTIVE, OFFICE, {}, ())
+        self.write_down(made, verdict, seen, desk)
+        return replace(made, seen=(*made.seen, seen))
+
+    async def has_office(self) -> bool:
+        """Say whether documents can be opened: not without walls, nor where no image with an office was built."""
+        if self.desks.job.wall == "local":
+            return False
+        try:
+            async with self.turn:
+                await self.shared_place(OFFICE)
+        except ImageError:
+            return False
+        return True
+
+    async def verify(self, place: int, made: Made) -> Made:
+        """Have a deliverable looked at by every check it must pass; give it with what they found."""
+        if made.lacks:
+            return made
+        opens = is_opened(made.item) and await self.has_office()
+        wanted = [(name, expect, find(name, expect)) for name, expect in checks_of(made.item, office=opens)]
+        office = any(check.image == OFFICE and not check.alone for _, _, check in wanted)
+        seen = [await self.look(place, made, *each, office=office) for each in wanted]
+        return replace(made, seen=tuple(seen))
+
+    async def look(
+        self, place: int, made: Made, name: str, expect: Mapping[str, object], check: Check, *, office: bool
+    ) -> Seen:
+        """Have one check look at it, in an office where one is needed anyway; judge what it saw."""
+        async with AsyncExitStack() as own:
+            if not check.alone:
+                await own.enter_async_context(self.turn)
+            at = await self.place(check, own, office=office)
+            self.log.note(StepBegun(self.log.job, "verify", f"{made.item.path} by {name}", at.desk.id))
+            try:
+                evidence, beside = await self.gathered(check, at, place, made)
+            except BaseException as e:
+                self.log.note(StepEnded(self.log.job, "verify", "failed", said(e), at.desk.id))
+                raise
+        verdict, seen = await anyio.to_thread.run_sync(judged, check, evidence, name, at.image, expect)
+        seen = replace(seen, beside=beside)
+        self.write_down(made, verdict, seen, at.desk.id)
+        return seen
+
+    async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> Place:
+        """Give a clean desk: one of its own to what is run, one for all to what is only opened."""
+        if check.alone:
+            return await self.opened(check.image, own)
+        return await self.shared_place(
+            OFFICE if check.image == BASE and (office or OFFICE in self.shared) else check.image
+        )
+
+    async def shared_place(self, image: str) -> Place:
+        """Give the desk in which files are only opened; open it if there is none."""
+        if image not in self.shared:
+            self.shared[image] = await self.opened(image, await self.stack.enter_async_context(AsyncExitStack()))
+        return self.shared[image]
+
+    async def opened(self, image: str, stack: AsyncExitStack) -> Place:
+        """Open a clean desk, and count what runs in it before anything of the job's is there."""
+        desk = await stack.enter_async_context(self.desks.sterile(image))
+        usage = await desk.usage()
+        return Place(desk, stack, image, usage.processes, usage.outgoing)
+
+    async def gathered(self, check: Check, at: Place, place: int, made: Made) -> tuple[Evidence, Mapping[str, str]]:
+        """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
+
+        A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt. So is
+        the desk of a file that tried to send: programs remember what they could not reach, and do not try twice.
+        """
+        await self.count_late(at)
+        at.last = place
+        name = f"deliverable-{place}{PurePosixPath(made.item.path).suffix}"
+        await at.desk.write(name, made.data)
+        beside = await self.desks.bring_beside(at.desk, check.beside)
+        evidence = await check.gather(at.desk, name)
+        trouble = evidence.trouble or await at.left_behind()
+        counted = bool(at.processes) and not check.alone and not may_reach(made.item)
+        attempts = await at.attempts() if counted else None
+        if trouble or attempts:
+            self.shared = {image: each for image, each in self.shared.items() if each is not at}
+            await at.stack.aclose()
+        return replace(evidence, trouble=trouble, attempts=attempts), beside
+
+    def write_down(self, made: Made, verdict: Verdict, seen: Seen, desk: str) -> None:
+        """Write a verdict down."""
+        outcome: Literal["passed", "failed"] = "passed" if verdict.passed else "failed"
+        paper = self.log.papers.write(to_json(seen))
+        job, path = self.log.job, made.item.path
+        self.log.note(
+            Verified(
+                job, desk, path, made.sha256, seen.check, outcome, verdict.findings, paper, beside_digest(seen.beside)
+            ),
+            StepEnded(job, "verify", "done", "", desk),
+        )
+
+
+def judged(
+    check: Check, evidence: Evidence, name: str, image: str, expect: Mapping[str, object]
+) -> tuple[Verdict, Seen]:
+    """Judge what was seen, and give the verdict also as it is kept."""
+    verdict = check.judge(evidence)
+    if evidence.trouble:
+        verdict = disturbed(verdict, evidence.trouble)
+    if evidence.attempts:
+        verdict = replace(verdict, faults=(sent(evidence.attempts), *verdict.faults))
+    if verdict.looked_for:
+        counted = () if evidence.attempts is None else (OUTGOING,)
+        verdict = replace(verdict, looked_for=(*verdict.looked_for, UNDISTURBED, *counted))
+    return verdict, seen_of(verdict, name, image, expect, check.not_checked)
+
+
+def disturbed(verdict: Verdict, trouble: str) -> Verdict:
+    """Give the verdict on a file that did something to whoever looked at it."""
+    fault = Fault(UNDISTURBED, "", "a file that can be looked at, and nothing left running by it", trouble)
+    return replace(verdict, faults=(fault, *verdict.faults))
+
+
+def sent(attempts: int) -> Fault:
+    """Say that a file reached for something outside itself."""
+    expected = "a file that reaches for nothing when it is opened: what it shows is inside it, not linked"
+    return Fault(OUTGOING, "", expected, f"{attempts} attempts to reach the network, by the kernel's count")
+
+
+def may_reach(item: Deliverable) -> bool:
+    """Say whether the brief allows what may reach for something when it is opened."""
+    return bool(REACHING & set(item.active))

@@ -1,0 +1,186 @@
+"""An owner's doors: keys on first need, a way out for each desk that has a scope, questions and their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import anyio
+
+from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
+from hotdesk.config import Config
+from hotdesk.desk.image.image import find
+from hotdesk.desk.owner.keeper_client import KeeperClient
+from hotdesk.desk.owner.pool import PROVEN_SECONDS
+from hotdesk.desk.request import Request
+from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
+from hotdesk.door import selftest
+from hotdesk.door.canary import Canary
+from hotdesk.door.policy.policy import beyond
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
+from hotdesk.event import Asked, Event, Proven
+from hotdesk.ipc.tasks import Background
+from hotdesk.keys.client import KeysClient
+
+
+class Doors:
+    """Supervises the desks of one owner."""
+
+    def __init__(self, settings: Config, keeper: KeeperClient, tasks: Background) -> None:
+        self.settings = settings
+        self.keeper = keeper
+        self.tasks = tasks
+        self.keys: KeysClient | None = None
+        self.meeting = anyio.Lock()
+        self.admitted: dict[DeskId, tuple[Spec, Scope, Canary]] = {}
+        """Desks with a way out, and what it is tried with."""
+        self.questions: dict[str, tuple[float, Asked]] = {}
+        """What desks ask, by id, and until when."""
+        self.in_use: Callable[[DeskId], None] = lambda desk: None
+        self.asked: Callable[[Asked], None] = lambda asked: None
+        """Told of each question as it comes."""
+
+    async def ready(self) -> None:
+        """Have keys up."""
+        await self.meet()
+
+    async def writing(self) -> None:
+        """Have keys up and their journal open: whoever may not write can read it only then."""
+        await (await self.meet()).ask("ready", "")
+
+    async def meet(self) -> KeysClient:
+        """Give the line to keys; the first call has the keeper start them."""
+        async with self.meeting:
+            if self.keys is None or self.keys.failure is not None:
+                _, fds = await self.keeper.ask(Request("keys", new_id()), 2)
+                self.close()
+                self.keys = KeysClient(*fds)
+                self.keys.heard = self.heard
+                self.tasks.start(self.keys.run)
+            return self.keys
+
+    async def unlock(self, root: str) -> None:
+        """Give keys the vault's root key, in base64, where they cannot find it themselves."""
+        await (await self.meet()).ask("unlock", "", root=root)
+
+    async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
+        """Have keys make a charter, within what the operator allows."""
+        scope = self.within(scope)
+        await self.keeper.tell(Request("door", desk))
+        keys = await self.meet()
+        seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
+        given = await keys.open(desk, scope, seconds, self.settings, spec)
+        self.admitted[desk] = (spec, scope, given.canary)
+        return given.ca, given.env
+
+    async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
+        """Have a desk's door hold another scope, within what the operator allows; what was open is cut."""
+        if desk not in self.admitted:
+            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+        scope = self.within(scope)
+        await (await self.meet()).change_scope(desk, scope, by)
+        if (known := self.admitted.get(desk)) is not None:
+            self.admitted[desk] = (known[0], scope, known[2])
+
+    async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
+        """Let a desk reach something more, unasked: within what the operator allows, and never what is denied it."""
+        if desk not in self.admitted:
+            raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
+        read = tuple(parse_rule(each) for each in rules)
+        if any(each.verdict != "allow" or each.tunnel for each in read):
+            raise BriefError("only what is read on its way out can be allowed so, and no tunnel; write a brief")
+        self.within(Scope(read))
+        await (await self.meet()).ask("allow", desk, rules=[rule_text(each) for each in read], by=by)
+
+    def within(self, scope: Scope) -> Scope:
+        """Refuse a scope beyond what the operator allows; the operator's own names lead where they lead."""
+        if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
+            raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+        if self.settings.ceiling and scope.names:
+            raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
+        if scope != CLOSED:
+            scope = replace(scope, names={**scope.names, **self.settings.names})
+        return scope
+
+    async def prove(self, desk: Desk) -> None:
+        """Try the way out from inside; whatever comes of it is noted, and ends the canary."""
+        if desk.id not in self.admitted:
+            raise DeskGone(f"desk {desk.id} ended before its way out was tried")
+        spec, scope, canary = self.admitted[desk.id]
+        python = find(self.settings.images, spec.image).python
+        report = await selftest.prove(desk, python, scope, canary)
+        keys, told = await self.meet(), Proven(desk.id, report.held, report.failed)
+        await keys.ask("note", "", events=[{"event": "Proven", "data": asdict(told)}])
+        selftest.require(report)
+
+    async def dismiss(self, desk: DeskId, why: str) -> None:
+        """Have keys end a charter; keys that are gone have ended it."""
+        self.admitted.pop(desk, None)
+        self.questions = {number: each for number, each in self.questions.items() if each[1].desk != desk}
+        if self.keys is not None and self.keys.failure is None:
+            try:
+                await self.keys.ask("close", desk, why=why)
+            except HotdeskError:
+                pass
+
+    def note(self, *events: Event) -> None:
+        """Have events on disk before anything else happens."""
+        if self.keys is None:
+            raise HostError("nobody is there to note what root does")
+        self.keys.note(*events)
+
+    def certify(self, claim: Mapping[str, object]) -> bytes:
+        """Have what was seen of a deliverable signed; give the certificate."""
+        if self.keys is None:
+            raise HostError("nobody is there to sign")
+        return self.keys.certify(claim)
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    def heard(self, message: dict[str, Any]) -> None:
+        """Take what keys tell unasked."""
+        match message:
+            case {"event": "used", "desks": list(desks)}:
+                for desk in desks:
+                    self.in_use(DeskId(str(desk)))
+            case {"event": "Asked", "data": dict(data)}:
+                asked = Asked(**data)
+                self.questions[asked.id] = (time.monotonic() + asked.seconds, asked)
+                self.asked(asked)
+            case {"event": "Answered", "data": {"id": str(number)}}:
+                self.questions.pop(number, None)
+
+    def open_questions(self) -> list[Asked]:
+        """List what waits for an answer, each with the seconds it still does."""
+        now = time.monotonic()
+        self.questions = {number: each for number, each in self.questions.items() if each[0] > now}
+        return [replace(asked, seconds=round(until - now, 1)) for until, asked in self.questions.values()]
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
+        """Answer a question: with `digest`, only if it is still about that."""
+        found = [asked for asked in self.open_questions() if asked.id == number]
+        if not found or (digest and found[0].digest != digest):
+            raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
+        del self.questions[number]
+        keys = await self.meet()
+        await keys.ask("answer", found[0].desk, id=number, digest=found[0].digest, approved=approved, by=by)
+        return found[0]
+
+    async def enter_step(self, desk: DeskId, step: str) -> None:
+        """Have a desk's door hold another step's rules and grants; what was open is cut."""
+        await (await self.meet()).ask("step", desk, step=step)
+
+    async def try_grants(self, scope: Scope) -> tuple[str, ...]:
+        """Say of each grant of a scope why it cannot be had; empty: it can."""
+        return await (await self.meet()).try_grants(scope)
+
+    async def revoke(self, desk: DeskId, secret: str = "", why: str = "asked") -> None:
+        """End a grant, or all of them, at once."""
+        await (await self.meet()).ask("revoke", desk, grant=secret, why=why)
+
+    def close(self) -> None:
+        """Hang up."""
+        if self.keys is not None:
+            self.keys.close()

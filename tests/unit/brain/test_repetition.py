@@ -1,0 +1,107 @@
+"""Who goes round in circles is warned, then stopped; who gets on is left alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotdesk.brain.repetition import Verdict, Watcher, canonical
+from hotdesk.tool import Call, Observation
+
+
+def watched(calls: str, watcher: Watcher | None = None) -> str:
+    """Judge calls, a letter each: the same letter, the same outcome; capitals failed. Gives `.`, `w` or `s` of each."""
+    watcher = watcher or Watcher()
+    shown = {"": ".", "warn": "w", "stop": "s"}
+    return "".join(shown[saw(watcher, letter)] for letter in calls)
+
+
+def saw(watcher: Watcher, letter: str) -> Verdict:
+    """Have one call seen."""
+    return watcher.saw(Call(letter, "shell", {"command": letter}), Observation(letter, ok=letter.islower()))
+
+
+@pytest.mark.parametrize(
+    ("calls", "verdicts"),
+    [
+        ("abcdefghijklmnopqrstuvwxyz", "." * 26),
+        ("aaaaaa", "..w..s"),
+        ("aab", "..."),
+        ("aabaabaab", "........w"),
+        ("aaabaaa", "..w...w"),
+        ("abababababab", ".....w.....s"),
+        ("abcabcabc", "........w"),
+        ("abcabcabcd", "........w."),
+        ("abcdabcdabcdabcdabcdabcd", "...........w...........s"),
+        ("abcdeabcdeabcdeabcdeabcdeabcdeabcde", "." * 35),
+        ("abacadaeafag", "." * 12),
+        ("ABCDEFGH", ".......w"),
+        ("ABCDEFGaABCDEFG", "." * 15),
+        ("ABCDEFGHIJKLMNOP", ".......w.......s"),
+    ],
+)
+def test_rounds_and_failures_are_counted(calls: str, verdicts: str) -> None:
+    assert watched(calls) == verdicts
+
+
+def test_the_same_call_with_another_outcome_is_no_round() -> None:
+    watcher = Watcher()
+    call = Call("1", "shell", {"command": "wc -l out"})
+    assert {watcher.saw(call, Observation(str(lines))) for lines in range(40)} == {""}
+    pictures = {watcher.saw(call, Observation("", image=bytes([number]))) for number in range(40)}
+    assert pictures == {""}
+
+
+def test_the_brains_own_name_for_a_call_and_the_order_of_arguments_do_not_matter() -> None:
+    watcher = Watcher()
+    given_as = [{"a": 1, "b": [2]}, {"b": [2], "a": 1}, {"a": 1, "b": [2]}]
+    found = [watcher.saw(Call(str(n), "t", each), Observation("x")) for n, each in enumerate(given_as)]
+    assert found == ["", "", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [("aaa", "the same call 3 times"), ("ababab", "the same 2 calls 3 times"), ("ABCDEFGH", "last 8 calls")],
+)
+def test_a_warning_says_what_is_wrong_and_what_to_try(calls: str, words: str) -> None:
+    watcher = Watcher()
+    watched(calls, watcher)
+    assert words in watcher.why
+    assert "give_up" in watcher.why
+
+
+def test_nothing_to_say_leaves_no_words() -> None:
+    watcher = Watcher()
+    watched("aaab", watcher)
+    assert watcher.why == ""
+
+
+def test_replies_without_a_call_are_told_so_and_the_third_ends_it() -> None:
+    watcher = Watcher()
+    assert [watcher.said_nothing() for _ in range(3)] == ["warn", "warn", "stop"]
+    assert "finish" in watcher.why
+    again = Watcher()
+    assert [again.said_nothing(), again.said_nothing()] == ["warn", "warn"]
+    saw(again, "a")
+    assert again.said_nothing() == "warn"
+
+
+@given(st.text("abcdef", max_size=30), st.text("xyz", min_size=1, max_size=4))
+def test_any_round_is_stopped_whatever_came_before(before: str, cycle: str) -> None:
+    watcher = Watcher()
+    watched(before, watcher)
+    assert "s" in watched(cycle * 6, watcher)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda each: st.dictionaries(st.text(), each)))
+def test_arguments_are_alike_whatever_their_order(value: object) -> None:
+    turned = json.loads(json.dumps(value), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    assert canonical(turned) == canonical(value)
+
+
+@pytest.mark.parametrize("value", [{1: 2, "a": 3}, object, b"bytes", "not an object"])
+def test_whatever_a_model_gives_can_be_compared(value: object) -> None:
+    assert canonical(value) == canonical(value) != ""

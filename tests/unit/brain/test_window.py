@@ -1,0 +1,60 @@
+"""How a window is shared out: everything fits, and nobody is left with nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.brain.models.seam import REPLY, Request, Told
+from hotdesk.brain.own_tools import OWN
+from hotdesk.brain.window import LEAST_REPLY, fixed_tokens, in_few_words, request_tokens, share_out
+from hotdesk.hands.tools import tools_of
+from hotdesk.tool import Parameter, Tool, Wrong
+
+SYSTEM = "You are a worker. " * 60
+FEW = (*tools_of(screen=False, vision=False, exact=False), *OWN)
+MANY = (*tools_of(screen=True, vision=True, exact=False), *OWN)
+MOVE = Tool(
+    "move", "Move a file. Nothing is overwritten.", (Parameter("to", "text", "where to", required=True),), {"to": "a"}
+)
+
+
+@pytest.mark.parametrize("window", [8_000, 16_000, 32_000, 200_000])
+@pytest.mark.parametrize("tools", [FEW, MANY])
+def test_everything_fits_a_window_that_has_room_for_it_at_all(window: int, tools: tuple[Tool, ...]) -> None:
+    room = share_out(window, SYSTEM, tools)
+    assert len(room.tools) == len(tools)
+    assert room.reply >= LEAST_REPLY
+    assert fixed_tokens(SYSTEM, room.tools) + room.conversation + room.reply <= window or room.conversation == 0
+
+
+def test_a_large_window_changes_nothing() -> None:
+    room = share_out(200_000, SYSTEM, MANY)
+    assert room.tools == MANY
+    assert (room.conversation, room.reply) == (140_000, REPLY)
+
+
+def test_where_tools_would_take_the_room_for_work_they_are_told_in_few_words() -> None:
+    assert share_out(32_000, SYSTEM, MANY).tools == MANY
+    room = share_out(16_000, SYSTEM, MANY)
+    assert [tool.name for tool in room.tools] == [tool.name for tool in MANY]
+    assert fixed_tokens("", room.tools) < fixed_tokens("", MANY)
+    assert room.conversation > 3000
+
+
+def test_a_tool_in_few_words_takes_the_same_and_is_used_the_same() -> None:
+    few = in_few_words(MOVE)
+    assert few.what == "Move a file."
+    assert few.schema()["properties"] == {"to": {"type": "string"}}
+    assert few.schema()["required"] == ["to"]
+    with pytest.raises(Wrong, match="where to"):
+        MOVE.check({})
+
+
+def test_a_window_that_nothing_fits_leaves_no_conversation() -> None:
+    room = share_out(2000, SYSTEM, MANY)
+    assert (room.conversation, room.reply) == (0, LEAST_REPLY)
+
+
+def test_a_request_costs_what_all_of_it_costs() -> None:
+    alone = fixed_tokens(SYSTEM, (MOVE,))
+    assert request_tokens(Request(SYSTEM, (Told("x" * 300),), (MOVE,))) > alone + 100

@@ -1,0 +1,458 @@
+"""Briefs as TOML, JSON and Python: what is meant is read, what is not is refused with its line and a remedy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief import CLOSED, Rule, digest
+from hotdesk.brief.brief import Budget, Deliverable, Job, Models, Size, Wanted
+from hotdesk.brief.keys import KEYS
+from hotdesk.brief.load import LARGEST, brief_of, parse_job, parse_table, read_job
+from hotdesk.brief.reserved import OPERATOR_ONLY, SWITCH
+from hotdesk.cli import options
+from hotdesk.cli.parser import Parser
+from hotdesk.config import GIB
+from hotdesk.desk.wall.local import runtime
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.errors import BriefError
+
+LEAST = """goal = "Compare."
+[[deliverables]]
+path = "out/report.xlsx"
+"""
+WHOLE = """# a brief
+goal = "Compare."
+inputs = ["invoices", "drive:orders/2025.csv@3"]
+egress = [
+    "GET https://erp.test/orders/* step=ask",
+    {host = "example.test", path = "/data/*"},
+]
+grants = ["erp-token@erp.test bearer step=ask"]
+names = {"erp.test" = "127.0.0.1:8443"}
+image = "office"
+seconds = 60
+approve = "plan"
+look = "openai:eyes"
+tools = ["shell", "browser_*"]
+wall = "container"
+wait = "2h"
+
+[size]
+cpus = 4
+memory = "4G"
+disk = 1073741824
+
+[budget]
+tokens = 1000
+dollars = 2.5
+acts = 50
+
+[models]
+plan = "anthropic:large"
+act = ["chat:org/small:4b", "openai:small"]
+
+[[deliverables]]
+path = "report.xlsx"
+check = "xlsx"
+expect = {rows = 5}
+
+[[deliverables]]
+path = "notes.txt"
+kind = "text"
+
+[[deliverables.checks]]
+check = "text"
+
+[[deliverables.checks]]
+check = "words"
+expect = {least = 10}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give a folder that has the inputs."""
+    (tmp_path / "invoices").mkdir()
+    return tmp_path
+
+
+def refusal(folder: Path, text: str, name: str = "brief.toml") -> str:
+    """Give why a brief is refused."""
+    (folder / name).write_text(text)
+    with pytest.raises(BriefError) as refused:
+        read_job(folder / name, scope_of)
+    return str(refused.value).removeprefix(f"{folder}/")
+
+
+def test_a_brief_needs_a_goal_and_a_deliverable_and_reaches_nothing(folder: Path) -> None:
+    job = parse_job(LEAST.encode(), folder, scope_of)
+    assert job == Job(
+        "Compare.",
+        (Deliverable("out/report.xlsx", "xlsx", (Wanted("xlsx"),)),),
+        folder,
+        hashlib.sha256(LEAST.encode()).hexdigest(),
+        given=frozenset({"goal", "deliverables"}),
+    )
+    assert (job.scope, job.wall, job.approve, job.budget) == (CLOSED, "container", "auto", Budget())
+
+
+def test_everything_a_brief_says_is_read(folder: Path) -> None:
+    job = parse_job(WHOLE.encode(), folder, scope_of)
+    assert (job.inputs, job.image, job.seconds) == (("invoices", "drive:orders/2025.csv@3"), "office", 60.0)
+    assert job.scope.rules[1] == Rule("example.test", path="/data/*")
+    assert job.scope.names == {"erp.test": "127.0.0.1:8443"}
+    assert (job.approve, job.look, job.tools, job.wall) == ("plan", "openai:eyes", ("shell", "browser_*"), "container")
+    assert (job.size, job.budget, job.wait) == (Size(4.0, 4 * GIB, GIB), Budget(1000, 2.5, 50), 7200.0)
+    assert job.models == Models(("anthropic:large",), ("chat:org/small:4b", "openai:small"))
+    assert job.deliverables == (
+        Deliverable("report.xlsx", "xlsx", (Wanted("xlsx", {"rows": 5}),)),
+        Deliverable("notes.txt", "text", (Wanted("text"), Wanted("words", {"least": 10}))),
+    )
+    assert set(KEYS) == job.given
+
+
+def test_toml_json_and_python_mean_the_same(folder: Path) -> None:
+    table = tomllib.loads(WHOLE)
+    (folder / "brief.json").write_text(json.dumps(table))
+    found = [
+        parse_job(WHOLE.encode(), folder, scope_of),
+        read_job(folder, scope_of),
+        parse_table(table, folder, scope_of),
+        brief_of(scope_of, folder, **table),
+    ]
+    assert len({job.digest for job in found}) == 3
+    assert all({**fields(job), "digest": ""} == {**fields(found[0]), "digest": ""} for job in found)
+
+
+def fields(job: Job) -> dict[str, object]:
+    """Give a job's fields."""
+    return {name: getattr(job, name) for name in Job.__slots__}
+
+
+def test_python_may_use_what_it_has_at_hand(folder: Path) -> None:
+    job = brief_of(scope_of, folder, goal="x", inputs=(Path("invoices"),), deliverables=({"path": Path("a.xlsx")},))
+    assert (job.inputs, job.deliverables[0].path, job.folder) == (("invoices",), "a.xlsx", folder)
+    assert brief_of(scope_of, goal="x", deliverables=[{"path": "a.xlsx"}]).folder == Path.cwd()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"seconds": 0}, "the brief: seconds: seconds is no number from 1 to 604800; write seconds=900"),
+        ({"size": {"memory": 1}}, "the brief: size.memory: size.memory is no size from 16M to 1048576G; "
+         "write size=dict(memory='2G')"),
+        ({"deliverables": [{"path": "a.xlsx"}, {}]}, "the brief: deliverables[1]: a deliverable has no path; "),
+        ({"colour": 1}, "the brief: colour: a brief has no 'colour'; it has goal, inputs"),
+        ({"goal": None}, "the brief: goal: the goal is no text"),
+        ({"goal": b"x"}, "the brief: it holds something that JSON has not"),
+        ({"expect": {1, 2}}, "the brief: it holds something that JSON has not"),
+        ({"seconds": float("inf")}, "the brief: it holds something that JSON has not"),
+        ({"script": "brain.py"}, "the brief: script: script is not for a brief to say: "),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_in_python_the_field_is_named(folder: Path, wrong: dict[str, object], why: str) -> None:
+    right: dict[str, object] = {"goal": "x", "deliverables": [{"path": "a.xlsx"}]}
+    with pytest.raises(BriefError) as refused:
+        parse_table({**right, **wrong}, folder, scope_of)
+    assert str(refused.value).startswith(why)
+
+
+def test_the_same_words_on_a_command_line_and_in_a_brief_give_the_same_policy(folder: Path) -> None:
+    rules, grants = ["GET https://erp.test/orders/*", "github-read"], ["erp-token@erp.test env=TOKEN"]
+    text = f"""egress = {rules}\ngrants = {grants}\nnames = {{"erp.test" = "127.0.0.1:1"}}\n{LEAST}"""
+    job = parse_job(text.encode(), folder, scope_of)
+    parser = Parser()
+    options.add_scope(parser)
+    argv = [
+        *(word for rule in rules for word in ("--allow", rule)),
+        "--grant",
+        *grants,
+        "--map",
+        "erp.test=127.0.0.1:1",
+    ]
+    given = options.make_scope(parser.parse_args(argv))
+    assert job.scope == given
+    assert digest(job.scope) == digest(given)
+    assert len(given.rules) > 2
+
+
+def test_a_brief_is_found_by_its_name_or_its_folder(folder: Path) -> None:
+    (folder / "brief.toml").write_text(WHOLE)
+    assert read_job(folder, scope_of) == read_job(folder / "brief.toml", scope_of)
+    assert read_job(folder, scope_of).folder == folder
+    with pytest.raises(BriefError, match=r"cannot be read: No such file or directory; name it or its folder"):
+        read_job(folder / "other.toml", scope_of)
+    (folder / "brief.json").write_text("{}")
+    with pytest.raises(BriefError, match=r"has both brief.toml and brief.json; name the one that is meant"):
+        read_job(folder, scope_of)
+
+
+@pytest.mark.parametrize(
+    ("told", "name", "seconds"),
+    [("wait = 5", "wait", 5.0), ('wait = "90s"', "wait", 90.0), ('wait = "15m"', "wait", 900.0),
+     ('wait = "1d"', "wait", 86400.0), ("seconds = 1.5", "seconds", 1.5)],
+)  # fmt: skip
+def test_a_time_is_read(folder: Path, told: str, name: str, seconds: float) -> None:
+    assert getattr(parse_job(f"{told}\n{LEAST}".encode(), folder, scope_of), name) == seconds
+
+
+def test_a_deliverable_is_of_the_kind_its_suffix_says_and_checked_as_such(folder: Path) -> None:
+    def read(told: str) -> Deliverable:
+        return parse_job(f'goal = "x"\n[[deliverables]]\n{told}'.encode(), folder, scope_of).deliverables[0]
+
+    assert read('path = "./a/B.PDF"') == Deliverable("a/B.PDF", "pdf", (Wanted("pdf"),))
+    assert read('path = "a.pdf"\nkind = "scan"') == Deliverable("a.pdf", "scan", (Wanted("scan"),))
+    assert read('path = "a"\ncheck = "program"') == Deliverable("a", "file", (Wanted("program"),))
+    assert read('path = "a.xlsx"\nexpect = {rows = 1}').checks == (Wanted("xlsx", {"rows": 1}),)
+    assert read('path = "a.patch"\nchecks = []') == Deliverable("a.patch", "patch", ())
+    assert read('path = "a.xlsm"\nactive = ["macros"]').active == ("macros",)
+    for wrong in ('"macros"', "[5]", '["no family"]', "5"):
+        with pytest.raises(ValueError, match="active is no list of what the file may do"):
+            read(f'path = "a.xlsm"\nactive = {wrong}')
+
+
+GRID = [
+    ("seconds = 60", "secnods = 60", 11, "a brief has no 'secnods'; it has goal"),
+    ('goal = "Compare."', 'goal = " "', 2, 'the goal is no text of at most 10000 characters; write goal = "'),
+    ('goal = "Compare."', "goal = 5", 2, "the goal is no text"),
+    ('goal = "Compare."', f'goal = "{"x" * 10001}"', 2, "the goal is no text"),
+    # inputs
+    ('["invoices"', '["missing"', 3, "is not there; it must lie beside the brief"),
+    ('["invoices"', '["../invoices"', 3, "no path below a folder"),
+    ('["invoices"', '["/etc"', 3, "no path below a folder"),
+    ('["invoices"', '[""', 3, "no path below a folder"),
+    ('["invoices"', '["invoices", "./invoices"', 3, "two inputs are called 'invoices'"),
+    ('["invoices"', '["invoices", "drive:invoices"', 3, "two inputs are called 'invoices'"),
+    ('["invoices"', "[5", 3, 'inputs is a list of texts; write inputs = ["invoices"]'),
+    ('"drive:orders/2025.csv@3"', '"drive:"', 3, "no path below a folder"),
+    ('"drive:orders/2025.csv@3"', '"drive:../x"', 3, "no path below a folder"),
+    ('"drive:orders/2025.csv@3"', '"drive:x@0"', 3, "'0' is no version; write it like 'drive:orders.csv@3'"),
+    ('"drive:orders/2025.csv@3"', '"drive:x@"', 3, "'' is no version"),
+    ('"drive:orders/2025.csv@3"', '"drive:x@latest"', 3, "'latest' is no version"),
+    ('["invoices", "drive:orders/2025.csv@3"]', '"invoices"', 3, "no list of at most 100 texts"),
+    # where it may go
+    ("GET https://erp.test/orders/*", "GET ftp://erp.test/", 5, "neither http nor https"),
+    ('{host = "example.test"', '{hots = "example.test"', 6, "is no field of a rule"),
+    ('{host = "example.test", path = "/data/*"}', "5", 6, "egress is a list of lines or tables"),
+    ("erp-token@erp.test", "erp-token@*.test", 8, "a secret goes to one host"),
+    ("erp-token@erp.test", "erp-token@other.test", 8, "where no rule lets the desk go"),
+    ('grants = ["erp-token@erp.test bearer step=ask"]', 'grants = "x"', 8, "no list of at most 100 lines or tables"),
+    ('"127.0.0.1:8443"', '"127.0.0.1"', 9, "a name leads to a host and port"),
+    ('"127.0.0.1:8443"', "8443", 9, "names is no table of at most 100"),
+    ('names = {"erp.test" = "127.0.0.1:8443"}', "names = 5", 9, "names is no table of at most 100"),
+    # with what
+    ('"office"', '"../office"', 10, 'write image = "base"'),
+    ('"office"', "5", 10, 'write image = "base"'),
+    ("seconds = 60", "seconds = true", 11, "seconds is no number from 1 to 604800; write seconds = 900"),
+    ("seconds = 60", "seconds = 0", 11, "from 1 to"),
+    ("seconds = 60", "seconds = nan", 11, "from 1 to"),
+    ("seconds = 60", "seconds = 604801", 11, "from 1 to"),
+    ("seconds = 60", 'seconds = "1h"', 11, "from 1 to"),
+    ('approve = "plan"', 'approve = "never"', 12, 'none of auto, plan, risky, every; write approve = "plan"'),
+    ('approve = "plan"', "approve = true", 12, "none of auto"),
+    ('approve = "plan"', "approve = []", 12, "none of auto"),
+    ('"openai:eyes"', "5", 13, 'write look = "anthropic:MODEL"'),
+    ('"openai:eyes"', '"openai"', 13, "'openai' is no model of anthropic, openai, chat"),
+    ('"openai:eyes"', '"scripted:brain.py"', 13, "is no model of"),
+    ('"openai:eyes"', '"chat:http://10.0.0.1/x"', 13, "is no model of"),
+    ('"openai:eyes"', '"chat:\\u001b[2J"', 13, "x1b[2J' is no model of"),
+    ('["shell", "browser_*"]', "[]", 14, "without a tool nothing can be done"),
+    ('["shell", "browser_*"]', '"shell"', 14, "no list of at most 200 texts"),
+    ('["shell", "browser_*"]', '["Shell"]', 14, "'Shell' is no tool, nor how several begin; write tools = ["),
+    ('["shell", "browser_*"]', '["*_goto"]', 14, "'*_goto' is no tool"),
+    ('["shell", "browser_*"]', "[[]]", 14, "tools is a list of texts"),
+    ('wall = "container"', 'wall = "gvisor"', 15, 'the wall gvisor is not there yet; write wall = "container"'),
+    ('wall = "container"', 'wall = "microvm"', 15, "not there yet"),
+    ('wall = "container"', 'wall = "paper"', 15, "wall is none of container, gvisor, microvm"),
+    ('wall = "container"', "wall = 5", 15, "wall is none of"),
+    ('wall = "container"', "wall = []", 15, "wall is none of"),
+    ('wait = "2h"', 'wait = "2 h"', 16, 'wait is no time from 1 to 2592000 seconds; write wait = "2h"'),
+    ('wait = "2h"', 'wait = "2w"', 16, "wait is no time"),
+    ('wait = "2h"', 'wait = "h"', 16, "wait is no time"),
+    ('wait = "2h"', "wait = 0", 16, "wait is no time"),
+    ('wait = "2h"', "wait = true", 16, "wait is no time"),
+    ('wait = "2h"', "wait = []", 16, "wait is no time"),
+    ('wait = "2h"', 'wait = "99999d"', 16, "wait is no time"),
+    ('wait = "2h"', f"wait = {'9' * 400}", 16, "wait is no time"),
+    ('wait = "2h"', "wait = inf", 16, "wait is no time"),
+    ("cpus = 4", "cpus = 0", 19, "size.cpus is no number from 0.01 to 1024; write size.cpus = 2"),
+    ("cpus = 4", 'cpus = "4"', 19, "size.cpus is no number"),
+    ("cpus = 4", "cores = 4", 19, "size has no 'cores'; it has cpus, memory, disk"),
+    ('memory = "4G"', 'memory = "much"', 20, 'size.memory is no size from 16M to 1048576G; write size.memory = "2G"'),
+    ('memory = "4G"', 'memory = "1M"', 20, "size.memory is no size"),
+    ('memory = "4G"', "memory = true", 20, "size.memory is no size"),
+    ('memory = "4G"', "memory = 4e9", 20, "size.memory is no size"),
+    ("disk = 1073741824", "disk = -1", 21, "size.disk is no size"),
+    ("tokens = 1000", "tokens = 0", 24, "budget.tokens is no number from 1 to 1000000000000"),
+    ("tokens = 1000", "tokens = 1e3", 24, "budget.tokens is no whole number; write budget.tokens = 1000000"),
+    ("tokens = 1000", "token = 1000", 24, "budget has no 'token'; it has tokens, dollars, acts"),
+    ("dollars = 2.5", "dollars = -1", 25, "budget.dollars is no number from 0.01 to 1000000"),
+    ("dollars = 2.5", 'dollars = "2.5"', 25, "budget.dollars is no number"),
+    ("dollars = 2.5", "dollars = nan", 25, "budget.dollars is no number"),
+    ("acts = 50", "acts = false", 26, "budget.acts is no number"),
+    ("acts = 50", "acts = 1.5", 26, "budget.acts is no whole number"),
+    ('plan = "anthropic:large"', "", 28, 'models names nobody to plan; write models.plan = "anthropic:MODEL"'),
+    ('plan = "anthropic:large"', "plan = []", 29, "plan is no model nor a list of 1 to 8"),
+    ('plan = "anthropic:large"', "plan = 5", 29, "plan is no model nor a list"),
+    ('plan = "anthropic:large"', 'plan = "large"', 29, "'large' is no model of"),
+    ('plan = "anthropic:large"', 'plan = "scripted:/tmp/x.py"', 29, "is no model of"),
+    ('plan = "anthropic:large"', 'plan = "replay:j0b"', 29, "is no model of"),
+    ('plan = "anthropic:large"', 'planner = "x"', 29, "models has no 'planner'; it has plan, act"),
+    ('"openai:small"]', "7]", 30, "'7' is no model of"),
+    ('"openai:small"]', ", ".join(['"openai:small"'] * 8) + "]", 30, "act is no model nor a list of 1 to 8"),
+    # what is wanted
+    ('path = "report.xlsx"', "", 32, 'a deliverable has no path; write path = "report.xlsx"'),
+    ('path = "report.xlsx"', "path = 5", 33, "'5' is no path below a folder"),
+    ('"report.xlsx"', '"/etc/report.xlsx"', 33, "no path below a folder"),
+    ('"report.xlsx"', '"a\\u001b.xlsx"', 33, "x1b.xlsx' is no path"),
+    ('check = "xlsx"', "check = 5", 34, 'write check = "xlsx"'),
+    ('check = "xlsx"', 'check = "../x"', 34, 'write check = "xlsx"'),
+    ('check = "xlsx"', "checks = []", 34, "a deliverable has checks, or check and expect, not both"),
+    ("expect = {rows", "expects = {rows", 35, "a deliverable has no 'expects'; it has path, kind, check, expect"),
+    ("{rows = 5}", "5", 35, "expect is no table"),
+    ("{rows = 5}", "{day = 2025-01-01}", 35, "expect holds a date, no number"),
+    ("{rows = 5}", "{rows = nan}", 35, "expect holds a date, no number"),
+    ('path = "notes.txt"', 'path = "./report.xlsx"', 38, "two deliverables are at 'report.xlsx'; give each"),
+    ('path = "notes.txt"', 'path = "report.xlsx/a"', 38, "two deliverables are at 'report.xlsx/a'"),
+    ('kind = "text"', "kind = 5", 39, "kind is no word such as a suffix"),
+    ('kind = "text"', 'kind = "Text"', 39, "kind is no word such as a suffix"),
+    ('check = "text"', "", 41, 'check is no name of small letters, digits, `_` and `-`; write check = "xlsx"'),
+    ('check = "text"', 'checks = "text"', 42, "a check has no 'checks'; it has check, expect"),
+    ("expect = {least = 10}", "expect = []", 46, "expect is no table"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "line", "why"), GRID, ids=[f"{row[2]}-{row[1][:40]}" for row in GRID])
+def test_what_cannot_be_meant_is_refused_with_its_line(folder: Path, old: str, new: str, line: int, why: str) -> None:
+    assert WHOLE.count(old) >= 1
+    told = refusal(folder, WHOLE.replace(old, new, 1))
+    assert told.startswith(f"brief.toml, line {line}: ")
+    assert why in told
+    assert ";" in told, "there is no remedy"
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key not in ("goal", "deliverables", "names")])
+@pytest.mark.parametrize("value", [None, {"a": [None]}, [[]], True, -1, "\ud800"], ids=repr)
+def test_every_field_refuses_what_it_is_not_in_json_too(folder: Path, key: str, value: object) -> None:
+    table = {"goal": "x", "deliverables": [{"path": "a.xlsx"}], key: value}
+    told = refusal(folder, json.dumps(table, indent=1), "brief.json")
+    assert re.match(r"brief\.json, line [89]: ", told)
+    assert ";" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"goal": "x",\n "goal": "y"}', "brief.json, line 2: 'goal' is there twice; remove one of them"),
+        ('{"goal": "x",\n "seconds": NaN}', "brief.json, line 2: NaN is nothing that JSON has; write a number"),
+        ('{"goal": "x"\n "seconds": 1}', "brief.json, line 2, column 2: it is not JSON: Expecting ',' delimiter; mend"),
+        ('{"deliverables": [{"path": "a.xlsx"}],\n"goal": "\\ud800"}', "brief.json, line 2: the goal is no text"),
+        ('{"goal": "x", "deliverables": [{"path": "a.xlsx", "expect": {\n"a": ["\\ud800"]}}]}',
+         "brief.json, line 2: expect holds "),
+        ("[]", "brief.json: it is no table; "),
+        ("", "brief.json, line 1, column 1: it is not JSON: Expecting value"),
+        ("{}", 'brief.json: it has no goal; write "goal": "Compare'),
+        ('{"goal": "x",\n\n"seconds": "y",\n"deliverables": [{"path": "a.xlsx"}]}', "brief.json, line 3: seconds is"),
+        ('{"size":\n{"memory": 1},"goal": "x","deliverables": [{"path": "a.xlsx"}]}',
+         'brief.json, line 2: size.memory is no size from 16M to 1048576G; write "size": {"memory": "2G"}'),
+        ("9" * 5000, "brief.json: it is not JSON: Exceeds the limit"),
+        ("[" * 100_000, "brief.json, line 1: more than 16 lie in each other here; a brief is flat"),
+    ],
+    ids=range(12),
+)  # fmt: skip
+def test_what_is_no_brief_in_json_is_refused_with_its_place(folder: Path, text: str, why: str) -> None:
+    assert refusal(folder, text, "brief.json").startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "brief.toml: it has no goal; write goal ="),
+        ('goal = "x"', "brief.toml: it has no deliverables; write deliverables = [{path ="),
+        ('goal = "x"\ndeliverables = []', "brief.toml, line 2: deliverables is empty; write"),
+        ('goal = "x"\ndeliverables = 5', "brief.toml, line 2: deliverables is no list of at most 100 tables; write"),
+        ('goal = "x"\ndeliverables = [5]', "brief.toml, line 2: deliverables is a list of tables; write"),
+        (
+            'goal = "x"\n[[deliverables]]\npath = "a"',
+            "brief.toml, line 2: nothing says how 'a' is checked; write check",
+        ),
+        ("goal = ", "brief.toml: it is not TOML: Invalid value"),
+        ("goal = 1\ngoal = 2\n", "brief.toml, line 2, column 9: it is not TOML: Cannot overwrite a value; mend"),
+        ("#" * (LARGEST + 1), "brief.toml: it is larger than 1 MiB"),
+        ("a = " + "[" * 100_000, "brief.toml, line 1: more than 16 lie in each other here; a brief is flat"),
+        ("\n" + "a." * 100_000 + "a = 1", "brief.toml, line 2: more than 16 lie in each other here; a brief is flat"),
+        ("[" + "a." * 100_000 + "a]", "brief.toml, line 1: more than 16 lie in each other here; a brief is flat"),
+    ],
+    ids=range(12),
+)
+def test_what_is_no_brief_is_refused(folder: Path, text: str, why: str) -> None:
+    assert refusal(folder, text).startswith(why)
+
+
+def test_what_is_not_utf_8_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"^, line 2: it is not UTF-8"):
+        parse_job(b'goal = "x"\n# \xff', folder, scope_of)
+
+
+def test_no_link_leads_an_input_out_of_its_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (folder / "away").symlink_to(outside)
+    (folder / "near").symlink_to(folder / "invoices")
+    assert "line 1: the input 'away' is a link to somewhere else; copy it" in refusal(
+        folder, f'inputs = ["away"]\n{LEAST}'
+    )
+    assert parse_job(f'inputs = ["near"]\n{LEAST}'.encode(), folder, scope_of).inputs == ("near",)
+
+
+def test_an_input_is_a_file_or_a_folder(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    assert "a file or a folder" in refusal(folder, f'inputs = ["pipe"]\n{LEAST}')
+
+
+def test_without_the_switch_there_is_no_local_wall(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f'wall = "local"\n{LEAST}'
+    assert SWITCH == runtime.SWITCH
+    monkeypatch.setenv(SWITCH, "1")
+    assert parse_job(text.encode(), folder, scope_of).wall == "local"
+    for value in ("", "0", "yes"):
+        monkeypatch.setenv(SWITCH, value)
+        assert "line 1: local is no wall and exists for tests" in refusal(folder, text)
+
+
+@pytest.mark.parametrize("key", ["brain", "script", "command", "program"])
+def test_no_brief_says_what_this_machine_runs(folder: Path, key: str) -> None:
+    told = refusal(folder, f'{key} = "brain.py"\n{LEAST}')
+    assert told.startswith(f"brief.toml, line 1: {key} is not for a brief to say: ")
+    assert "what this machine runs; name models in `models`" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ('names = {"erp.test" = "127.0.0.1:1"}', True),
+        ("names = {}", False),
+        ('inputs = ["invoices"]', True),
+        ('inputs = ["drive:x", "invoices"]', True),
+        ('inputs = ["drive:x"]', False),
+        ('wall = "local"', True),
+        ('wall = "container"', False),
+        ('brain = ""', True),
+    ],
+)
+def test_others_than_the_operator_may_say_less(folder: Path, line: str, refused: bool) -> None:
+    text = f"{line}\n{LEAST}".encode()
+    if not refused:
+        assert parse_job(text, folder, scope_of, operator=False)
+        return
+    with pytest.raises(ValueError, match=r"^, line 1: \w+ is not for a brief to say: .*; "):
+        parse_job(text, folder, scope_of, operator=False)
+    if not OPERATOR_ONLY[line.split()[0]].always:
+        assert parse_job(text, folder, scope_of, operator=True)

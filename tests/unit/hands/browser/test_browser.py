@@ -1,0 +1,146 @@
+"""The browser as tools: what is asked of the reader, what a model is told, and a reader that a page has turned."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError, LinkError
+from hotdesk.hands.browser.browser import Browser
+from hotdesk.hands.browser.tools import ALL
+from hotdesk.hands.reader import Told
+from hotdesk.hands.reader.chrome import Chrome
+from hotdesk.tool import Observation, Tool, Wrong
+
+PICTURE = b"\xff\xd8\xffpicture"
+HERE: dict[str, object] = {"id": "t1", "url": "https://x.test/", "title": "X"}
+
+
+class Scripted:
+    """A seat whose reader answers by a script; keeps what it was asked."""
+
+    def __init__(self, desk: Desk, *answers: Told) -> None:
+        self.desk = desk
+        self.answers = list(answers)
+        self.asked: list[tuple[str, dict[str, object]]] = []
+
+    def close(self) -> None:
+        """Have nothing to let go of."""
+
+    async def ask(self, verb: str, /, **arguments: object) -> Told:
+        """Answer what comes next."""
+        self.asked.append((verb, arguments))
+        return self.answers.pop(0)
+
+
+async def told(desk: Desk, tool: str, value: dict[str, object], /, **arguments: object) -> Observation:
+    """Use a tool whose reader says this, with a picture beside it."""
+    browser = Browser(Scripted(desk, Told({**HERE, **value}, PICTURE)))
+    checked = next(each for each in ALL if each.name == tool).check(arguments)
+    return await browser.use(tool, checked)
+
+
+@pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
+async def test_every_example_is_right_and_asks_for_something_the_reader_knows(tool: Tool, desk: Desk) -> None:
+    await desk.write("report.csv", b"a,b\n")
+    seat = Scripted(desk, Told(HERE))
+    example = {**tool.example}
+    if "paths" in example:
+        example["paths"] = ["report.csv"]
+    assert isinstance(await Browser(seat).use(tool.name, tool.check(example)), Observation)
+    ((verb, arguments),) = seat.asked
+    part, _, method = verb.partition(".")
+    assert part == "browser"
+    assert method in Chrome.VERBS
+    assert set(arguments) <= set(getattr(Chrome, method).__annotations__)
+
+
+def test_every_verb_is_a_method() -> None:
+    assert all(callable(getattr(Chrome, verb)) for verb in Chrome.VERBS)
+
+
+@pytest.mark.parametrize(
+    ("tool", "value", "arguments", "text"),
+    [
+        ("browser_click", {"fallback": "keyboard", "covered": "div#a"}, {"ref": "e1"},
+         "e1 was clicked (by keyboard: its middle is covered by div#a).\nTab t1: X https://x.test/"),
+        ("browser_fill", {"as_meant": False, "holds": "a\x1b"}, {"ref": "e1", "text": "b"},
+         "e1 was filled, but it holds 'a\\\\x1b', not what was meant.\nTab t1: X https://x.test/"),
+        ("browser_goto", {"status": 404}, {"url": "x.test"},
+         "The page was loaded with status 404.\nTab t1: X https://x.test/"),
+        ("browser_goto", {"loaded": False}, {"url": "x.test"},
+         "The page is still loading.\nTab t1: X https://x.test/"),
+        ("browser_read", {"text": "# A\tb\x07", "next": 5, "length": 9}, {},
+         "Tab t1: X https://x.test/\n\n# A\tb\\x07\nCut off, 4 more characters; go on with browser_read start=5."),
+        ("browser_evaluate", {"text": "12", "length": 7}, {"expression": "x"},
+         "12\nCut off, 5 more characters; ask for less."),
+        ("browser_wait_for", {"met": False}, {"what": "load", "timeout": 2},
+         "It did not come about within 2 seconds.\nTab t1: X https://x.test/"),
+        ("browser_tabs", {"tabs": [HERE, {"id": "t2", "url": "u\n", "title": ""}], "news": ["tab t2 was opened"]}, {},
+         "The tabs; t1 is the one in use:\n- t1: X https://x.test/\n- t2: untitled u\\n\nNew: tab t2 was opened."),
+        ("browser_press", {"interrupted": True, "dialogs": [{"tab": "t1", "kind": "alert", "message": "\u202ehi"}]},
+         {"keys": ["Enter"]},
+         "A dialog came in between.\nTab t1: X https://x.test/\n"
+         'Tab t1 shows a dialog (alert): "\\u202ehi". Answer it with browser_dialog; any other browser tool '
+         "dismisses it."),
+        ("browser_downloads",
+         {"downloads": [{"name": "a", "state": "inProgress", "bytes": 1, "total": 2}], "met": False},
+         {"wait": True}, "No more downloads ended in time:\n- a: inProgress, 1 of 2 bytes"),
+    ],
+)  # fmt: skip
+async def test_a_model_is_told_what_came_of_it(
+    tool: str, value: dict[str, object], arguments: dict[str, object], text: str, desk: Desk
+) -> None:
+    assert (await told(desk, tool, value, **arguments)).text == text
+
+
+async def test_what_did_not_come_about_is_not_ok(desk: Desk) -> None:
+    assert not (await told(desk, "browser_fill", {"as_meant": False}, ref="e1", text="b")).ok
+    assert not (await told(desk, "browser_wait_for", {"met": False}, what="load")).ok
+    assert (await told(desk, "browser_click", {"fallback": "keyboard"}, ref="e1")).fallback == "keyboard"
+
+
+async def test_a_picture_is_passed_on_as_it_is(desk: Desk) -> None:
+    seen = await told(desk, "browser_screenshot", {}, format="jpeg")
+    assert (seen.image, seen.media) == (PICTURE, "image/jpeg")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {**HERE, "title": 5},
+        {**HERE, "dialogs": {}},
+        {**HERE, "dialogs": ["x"]},
+        {**HERE, "news": [5]},
+        {**HERE, "length": "9"},
+        {**HERE, "met": 1},
+        {**HERE, "downloads": [{"bytes": True}]},
+        {**HERE, "tabs": [[]]},
+        {**HERE, "text": ["x"]},
+    ],
+)
+async def test_a_reader_that_says_strange_things_is_found_out(value: object, desk: Desk) -> None:
+    with pytest.raises(LinkError, match="misbehaves"):
+        await Browser(Scripted(desk, Told(value))).list_tabs()
+
+
+async def test_a_reader_that_says_too_much_is_cut_short(desk: Desk) -> None:
+    value = {**HERE, "title": "t" * 100_000, "text": "x" * 1_000_000, "news": ["n" * 100_000] * 1000}
+    seen = await Browser(Scripted(desk, Told(value))).read()
+    assert len(seen.tab.title) <= 4000
+    assert len(seen.text) == 200_000
+    assert sum(map(len, seen.news)) <= 90_000
+
+
+async def test_files_that_are_not_there_are_not_uploaded(desk: Desk) -> None:
+    seat = Scripted(desk)
+    with pytest.raises(FileError):
+        await Browser(seat).upload("e1", ["no-such-file"])
+    assert seat.asked == []
+
+
+async def test_a_tab_to_select_must_be_named(desk: Desk) -> None:
+    with pytest.raises(Wrong, match=r"tab is missing.*For example"):
+        await told(desk, "browser_tabs", {}, do="select")

@@ -1,0 +1,84 @@
+"""Codes, sessions and handles: each is somebody's, and for a while."""
+
+from __future__ import annotations
+
+from hotdesk.hands.page.login import CODE_SECONDS, HANDLE_SECONDS, MOST_HANDLES, MOST_SESSIONS, Entry, Session
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def entered(entry: Entry) -> Session:
+    """Enter once more."""
+    session = entry.enter(entry.invite())
+    assert session is not None
+    return session
+
+
+def test_a_code_enters_once() -> None:
+    entry = Entry(Clock())
+    code = entry.invite()
+    assert entry.enter(code) is not None
+    assert entry.enter(code) is None
+    assert entry.enter("") is None
+
+
+def test_a_code_enters_for_a_minute() -> None:
+    clock = Clock()
+    entry = Entry(clock)
+    code = entry.invite()
+    clock.now += CODE_SECONDS + 1
+    assert entry.is_over()
+    assert entry.enter(code) is None
+
+
+def test_a_session_is_known_by_its_place_and_its_key() -> None:
+    entry = Entry(Clock())
+    one, two = entered(entry), entered(entry)
+    assert entry.find(one.place, one.key) is one
+    assert entry.find(one.place, two.key) is None
+    assert entry.find(two.place, one.key) is None
+    assert entry.find(one.place, "") is None
+    assert entry.find("", "") is None
+    assert entry.find(one.place, "ü") is None
+
+
+def test_a_handle_begins_one_stream_of_its_own_session() -> None:
+    entry = Entry(Clock())
+    one, two = entered(entry), entered(entry)
+    handle = entry.issue(one)
+    assert entry.redeem(handle, one)
+    assert not entry.redeem(handle, one)
+    stolen = entry.issue(one)
+    assert not entry.redeem(stolen, two)
+    assert not entry.redeem(stolen, one)
+    assert not entry.redeem("", one)
+
+
+def test_a_handle_is_void_after_a_moment() -> None:
+    clock = Clock()
+    entry = Entry(clock)
+    session = entered(entry)
+    handle = entry.issue(session)
+    clock.now += HANDLE_SECONDS + 1
+    assert not entry.redeem(handle, session)
+
+
+def test_neither_handles_nor_sessions_pile_up() -> None:
+    entry = Entry(Clock())
+    session = entered(entry)
+    first = entry.issue(session)
+    for _ in range(MOST_HANDLES):
+        entry.issue(session)
+    assert len(entry.handles) == MOST_HANDLES
+    assert not entry.redeem(first, session)
+    for _ in range(MOST_SESSIONS):
+        entry.enter(entry.invite())
+    assert len(entry.sessions) == MOST_SESSIONS

@@ -1,0 +1,348 @@
+"""Who drives: a desk without a wall, a reader that says what it is told to, and people who take the wheel and leave."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.local.runtime import local_runtime
+from hotdesk.errors import BriefError, DeskError, DeskGone
+from hotdesk.event import Event, HandedBack, TookOver
+from hotdesk.hands.reader import Told
+from hotdesk.hands.screen.takeover import Wheel, differences, share
+from hotdesk.ipc.tasks import background
+
+ME, YOU = "uid 0 pid 1", "uid 0 pid 2"
+
+
+class Script:
+    """Says what a reader would, and writes down what was asked of it and of the keeper."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.asked: list[str] = []
+        self.failing = ""
+        self.refusals = 0
+        """How often the keeper says that the desk does not stop."""
+        self.input: object = None
+
+    async def ask(self, verb: str, /, **arguments: object) -> Told:
+        """Answer as a desk that was clicked at."""
+        self.asked.append(f"{verb} {arguments.get('number', '')}".strip())
+        self.input = arguments.get("events", self.input)
+        if verb == self.failing:
+            raise DeskError("no")
+        values: dict[str, Any] = {"view.acted": {"clicks": 2, "keys": 5}, "screen.difference": {"changed": 0.25}}
+        return Told(values.get(verb), b"PNG" if verb == "screen.shot" else b"")
+
+    def close(self) -> None:
+        """Write down that the reader was let go."""
+        self.asked.append("close")
+
+    async def hush(self, hushed: bool) -> None:
+        """Write down what the keeper was asked."""
+        self.asked.append(f"hush {hushed}")
+        if hushed and self.refusals:
+            self.refusals -= 1
+            raise DeskError("the desk does not hold still")
+
+
+class Drive:
+    """A wheel and all it touches."""
+
+    def __init__(self, script: Script, wheel: Wheel, events: list[Event]) -> None:
+        self.script, self.wheel, self.events = script, wheel, events
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    with anyio.fail_after(20):
+        while not true():
+            await anyio.sleep(0.002)
+
+
+@pytest.fixture
+async def drive() -> AsyncIterator[Drive]:
+    async with local_runtime() as runtime, background() as tasks:
+        script = Script(await runtime.open(Spec()))
+        events: list[Event] = []
+        yield Drive(script, Wheel(script, script.hush, events.append, tasks, {"erp-token": "hd-1"}), events)
+        await runtime.burn(script.desk.id)
+
+
+async def test_while_a_person_drives_tools_are_refused(drive: Drive) -> None:
+    assert drive.wheel.refusal() is None
+    await drive.wheel.take(7, ME)
+    assert "try again when they hand it back" in (drive.wheel.refusal() or "")
+    await drive.wheel.hand_back(7, ME)
+    assert drive.wheel.refusal() is None
+
+
+async def test_a_call_that_stands_still_with_the_desk_is_not_cancelled_when_a_person_takes_over(drive: Drive) -> None:
+    frozen, outcomes = anyio.Event(), list[str]()
+
+    async def work() -> None:
+        await frozen.wait()
+        outcomes.append("done")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(drive.wheel.drive, work, stands_still=True, repeatable=False))
+        await until(lambda: bool(drive.wheel.under_way))
+        await drive.wheel.take(7, ME)
+        assert len(drive.wheel.under_way) == 1
+        await drive.wheel.hand_back(7, ME)
+        frozen.set()
+    assert outcomes == ["done"]
+
+
+async def test_a_click_under_way_ends_by_itself_before_a_person_is_let_at_the_desk(drive: Drive) -> None:
+    async def work() -> None:
+        await until(lambda: drive.wheel.holder is not None)
+        drive.script.asked.append("clicked")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(drive.wheel.drive, work, stands_still=False, repeatable=False))
+        await until(lambda: bool(drive.wheel.under_way))
+        await drive.wheel.take(7, ME)
+    assert drive.script.asked.index("clicked") < drive.script.asked.index("hush True")
+    await drive.wheel.hand_back(7, ME)
+
+
+async def test_a_wait_in_the_browser_is_cancelled_before_a_person_is_let_at_the_desk(drive: Drive) -> None:
+    outcomes: list[str] = []
+
+    async def work() -> None:
+        await anyio.sleep(60)
+        outcomes.append("done")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(drive.wheel.drive, work, stands_still=False, repeatable=True))
+        await until(lambda: bool(drive.wheel.under_way))
+        await drive.wheel.take(7, ME)
+        assert drive.wheel.under_way == set()
+    assert outcomes == []
+    await drive.wheel.hand_back(7, ME)
+
+
+async def test_the_workers_time_stands_still_while_a_person_drives(drive: Drive) -> None:
+    clock: list[str] = []
+
+    @contextmanager
+    def stop() -> Iterator[None]:
+        clock.append("stopped")
+        yield
+        clock.append("goes on")
+
+    drive.wheel.worker_clock = stop
+    await drive.wheel.take(7, ME)
+    assert clock == ["stopped"]
+    await drive.wheel.hand_back(7, ME)
+    assert clock == ["stopped", "goes on"]
+
+
+async def test_nobody_takes_over_while_the_desk_is_reserved_and_nobody_reserves_it_while_a_person_drives(
+    drive: Drive,
+) -> None:
+    order: list[str] = []
+
+    async def reserve() -> None:
+        async with drive.wheel.reserve():
+            order.append("reserved")
+
+    async with anyio.create_task_group() as tasks:
+        async with drive.wheel.reserve():
+            tasks.start_soon(drive.wheel.take, 7, ME)
+            await anyio.wait_all_tasks_blocked()
+            assert drive.wheel.refusal() is None
+        await until(lambda: drive.wheel.holder is not None and drive.wheel.holder.drives)
+        tasks.start_soon(reserve)
+        await anyio.wait_all_tasks_blocked()
+        order.append("handed back")
+        await drive.wheel.hand_back(7, ME)
+    assert order == ["handed back", "reserved"]
+
+
+async def test_a_viewer_whose_screen_is_gone_suspends_nobody(drive: Drive) -> None:
+    drive.script.failing = "view.present"
+    with pytest.raises(DeskError):
+        await drive.wheel.take(7, ME)
+    assert drive.wheel.refusal() is None
+    assert drive.events == []
+
+
+async def test_a_busy_desk_that_does_not_stop_at_once_is_stopped_a_little_later(drive: Drive) -> None:
+    drive.script.refusals = 3
+    await drive.wheel.take(7, ME)
+    assert drive.wheel.hushed
+    assert drive.script.asked.count("hush True") == 4
+    await drive.wheel.hand_back(7, ME)
+
+
+async def test_programs_of_a_desk_that_no_worker_uses_are_not_stopped(drive: Drive) -> None:
+    drive.wheel.has_worker = lambda: False
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    acts = [each for each in drive.script.asked if each.startswith(("hush", "view.lease"))]
+    assert acts == ["view.lease 7", "view.lease 0"]
+
+
+async def test_a_desk_that_ends_while_a_person_drives_lets_its_worker_learn_it(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(drive.wheel.returned)
+        await anyio.wait_all_tasks_blocked()
+        drive.wheel.leave()
+    back = drive.events[-1]
+    assert isinstance(back, HandedBack)
+    assert back.note == "its desk ended"
+
+
+async def test_the_desk_is_hushed_before_a_key_reaches_it_and_goes_on_after_the_last(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    acts = [each for each in drive.script.asked if each.startswith(("hush", "view"))]
+    assert acts == ["view.present 7", "hush True", "view.lease 7", "view.lease 0", "view.acted", "hush False"]
+
+
+async def test_what_a_person_did_is_written_down_as_theirs(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    took, back = drive.events
+    assert took == TookOver(drive.script.desk.id, 7, ME)
+    assert isinstance(back, HandedBack)
+    assert (back.viewer, back.by, back.clicks, back.keys) == (7, ME, 2, 5)
+
+
+async def test_one_person_drives_at_a_time(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    with pytest.raises(BriefError, match=ME):
+        await drive.wheel.take(8, YOU)
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(8, YOU)
+    assert drive.wheel.refusal()
+    await drive.wheel.hand_back(7, ME)
+    await drive.wheel.take(8, YOU)
+    await drive.wheel.hand_back(8, YOU)
+    assert [type(event) for event in drive.events] == [TookOver, HandedBack] * 2
+
+
+@pytest.mark.parametrize("failing", ["hush", "view.lease"])
+async def test_a_desk_that_does_not_hold_still_is_nobodys_to_drive(drive: Drive, failing: str) -> None:
+    drive.script.failing = failing
+    drive.script.refusals = 10**6 if failing == "hush" else 0
+    drive.wheel.stopping = 0.05
+    with pytest.raises(DeskError):
+        await drive.wheel.take(7, ME)
+    assert drive.wheel.refusal() is None
+    assert drive.script.asked[-1] == "hush False"
+    assert [type(event) for event in drive.events] == [TookOver, HandedBack]
+
+
+async def test_what_cannot_be_written_down_is_not_done(drive: Drive) -> None:
+    def full(event: Event) -> None:
+        raise DeskError("the journal is full")
+
+    drive.wheel.note = full
+    with pytest.raises(DeskError, match="journal"):
+        await drive.wheel.take(7, ME)
+    assert "hush True" not in drive.script.asked
+    assert drive.wheel.refusal() is None
+
+
+async def test_a_viewer_that_is_not_heard_of_loses_the_wheel(drive: Drive) -> None:
+    drive.wheel.lease = 0.2
+    await drive.wheel.take(7, ME)
+    for _ in range(4):
+        await anyio.sleep(0.1)
+        drive.wheel.keep(7)
+    assert drive.wheel.refusal()
+    drive.wheel.keep(8)
+    with anyio.fail_after(5):
+        while drive.wheel.refusal():
+            await anyio.sleep(0.01)
+    back = drive.events[-1]
+    assert isinstance(back, HandedBack)
+    assert (back.by, back.note) == ("", "its viewer was not heard of")
+
+
+async def test_the_worker_is_told_once_what_changed(drive: Drive) -> None:
+    assert await drive.wheel.welcome() is None
+    await drive.wheel.take(7, ME)
+    await drive.wheel.hand_back(7, ME)
+    told = await drive.wheel.welcome()
+    assert told is not None
+    assert "2 clicks, 5 keys" in told.text
+    assert "25% of the screen" in told.text
+    assert (told.image, told.media) == (b"PNG", "image/png")
+    assert await drive.wheel.welcome() is None
+
+
+async def test_takeovers_the_worker_was_not_told_of_are_told_together(drive: Drive) -> None:
+    for _ in range(3):
+        await drive.wheel.take(7, ME)
+        await drive.wheel.hand_back(7, ME)
+    told = await drive.wheel.welcome()
+    assert told is not None
+    assert "6 clicks, 15 keys" in told.text
+    assert drive.script.asked.count("screen.mark") == 1
+
+
+async def test_a_desk_that_says_nothing_still_gets_its_worker_back(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    drive.script.failing = "view.lease"
+    await drive.wheel.hand_back(7, ME)
+    drive.script.failing = "screen.difference"
+    assert drive.wheel.refusal() is None
+    told = await drive.wheel.welcome()
+    assert told is not None
+    assert told.media == ""
+
+
+async def test_a_desk_that_is_gone_is_handed_back_all_the_same(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+
+    async def gone(hushed: bool) -> None:
+        raise DeskGone("it burnt")
+
+    drive.wheel.hush = gone
+    await drive.wheel.hand_back(7, ME)
+    assert drive.wheel.refusal() is None
+
+
+@pytest.mark.parametrize("told", [None, [], {"changed": "all"}, {"changed": -4}, {}])
+def test_what_no_share_is_is_nothing(told: object) -> None:
+    assert share(told) == 0.0
+    assert share({"changed": 7}) == 1.0
+
+
+def test_what_came_and_went_is_said() -> None:
+    came = differences("Windows", frozenset({"a", "b"}), frozenset({"b", "c"}))
+    assert came == ["Windows that came: c.", "Windows that went: a."]
+    assert differences("Windows", frozenset({"a"}), frozenset({"a"})) == []
+
+
+async def test_a_reader_that_does_not_take_the_wheel_back_is_let_go(drive: Drive) -> None:
+    await drive.wheel.take(7, ME)
+    drive.script.failing = "view.lease"
+    await drive.wheel.hand_back(7, ME)
+    assert drive.script.asked[-2:] == ["close", "hush False"]
+    assert drive.wheel.refusal() is None
+
+
+async def test_a_secret_is_typed_as_its_placeholder_for_who_drives(drive: Drive) -> None:
+    with pytest.raises(BriefError, match="holds the wheel"):
+        await drive.wheel.type_secret(7, "erp-token")
+    await drive.wheel.take(7, ME)
+    with pytest.raises(BriefError, match="holds the wheel"):
+        await drive.wheel.type_secret(8, "erp-token")
+    with pytest.raises(BriefError, match="no placeholder"):
+        await drive.wheel.type_secret(7, "other")
+    await drive.wheel.type_secret(7, "erp-token")
+    assert drive.script.input == [["key", ord(each), down] for each in "hd-1" for down in (True, False)]
+    await drive.wheel.hand_back(7, ME)

@@ -1,0 +1,83 @@
+"""What a person reads before they decide about a job: our facts first, the worker's words last."""
+
+from __future__ import annotations
+
+import pytest
+from tests.ledger import JOB
+
+from hotdesk.event import Pending
+from hotdesk.job.people.card_text import card_text
+from hotdesk.job.people.wait import Card
+
+PENDING = Pending(JOB, "1a2b3c4d", "amendment", "f0" * 32, "cd" * 32, 41_600, step="read")
+CARD = Card(
+    "one host more",
+    {"host": "ap\u0440le.test", "method": "POST", "path": "/x", "bytes": "120", "adds": "POST apple.test/x"},
+    ("1 read", "2 write"),
+    "I need it",
+)
+HOSTILE = 'x\n  host      good.test\r\x1b[2J\u202e\u200b"'
+
+
+def test_a_card_shows_facts_then_lines_and_the_workers_words_last() -> None:
+    assert card_text(PENDING, CARD, 0).splitlines() == [
+        "1a2b3c4d  one host more",
+        "  asks for  a change of the plan",
+        "  step      read",
+        "  domain    xn--aple-h6d.test",
+        "  host      xn--aple-h6d.test",
+        "  method    POST",
+        "  path      /x",
+        "  bytes     120",
+        "  adds      POST apple.test/x",
+        "  digest    f0f0f0f0f0f0f0f0",
+        f"  job       {JOB}",
+        "  left      42 s, then it is refused",
+        "  | 1 read",
+        "  | 2 write",
+        '  the worker says: "I need it"',
+    ]
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        Card(HOSTILE, CARD.facts, CARD.lines, CARD.words),
+        Card(CARD.title, {**CARD.facts, "path": HOSTILE}, CARD.lines, CARD.words),
+        Card(CARD.title, {**CARD.facts, "host": HOSTILE}, CARD.lines, CARD.words),
+        Card(CARD.title, CARD.facts, (HOSTILE, "2"), CARD.words),
+        Card(CARD.title, CARD.facts, CARD.lines, HOSTILE),
+    ],
+)
+def test_nothing_in_a_card_adds_a_line_or_steers_a_terminal(card: Card) -> None:
+    shown = card_text(PENDING, card, 0)
+    assert len(shown.splitlines()) == len(card_text(PENDING, CARD, 0).splitlines())
+    assert all(character.isprintable() or character == "\n" for character in shown)
+
+
+def test_a_workers_words_are_bounded_and_cannot_close_their_quotation() -> None:
+    last = card_text(PENDING, Card("t", {}, words='ok" (checked by "root' + "\u202e" * 999), 0).splitlines()[-1]
+    assert last.startswith("  the worker says: \"ok' (checked")
+    assert last.count('"') == 2
+    assert len(last) <= 300 + len('  the worker says: ""')
+
+
+def test_what_is_left_out_is_said() -> None:
+    shown = card_text(PENDING, Card("t", {"adds": "x" * 600}, ("l",) * 250), 0)
+    assert "… and 100 characters more: see --json" in shown
+    assert shown.splitlines()[-1] == "  | … and 50 lines more: see --json"
+
+
+@pytest.mark.parametrize(
+    ("now", "text"),
+    [(-1000 * 600, "11 min, then it is refused"), (-86_400_000 * 3, "3 days, then it is refused"),
+     (-3_600_000 * 4, "4 h, then it is refused"), (41_600, "nothing: refused since")],
+)  # fmt: skip
+def test_how_long_is_left_is_told_as_people_count(now: int, text: str) -> None:
+    assert f"  left      {text}" in card_text(PENDING, CARD, now).splitlines()
+
+
+def test_a_card_that_is_gone_says_what_can_still_be_done() -> None:
+    shown = card_text(PENDING, None, 0)
+    assert shown.splitlines()[0] == "1a2b3c4d  its card is gone: it can only be refused"
+    assert "  digest    f0f0f0f0f0f0f0f0" in shown

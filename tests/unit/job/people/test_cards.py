@@ -1,0 +1,117 @@
+"""What a person is shown: facts first, the worker's words last and escaped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brain.amendments import Amendment, amend
+from hotdesk.brief import Scope, parse_grant, parse_rule
+from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.brief.names import registrable
+from hotdesk.job.people.cards import amendment_card, plan_card
+from hotdesk.plan import Action, Plan, Step
+
+RULES = ("read erp.example.test", "POST erp.example.test/orders", "ask POST erp.example.test/pay", "read doc.test")
+SCOPE = Scope(tuple(parse_rule(each) for each in RULES), (parse_grant("erp@erp.example.test bearer"),))
+JOB = Job("goal", (), Path(), "b" * 64, inputs=("in",), scope=SCOPE)
+PLAN = Plan(
+    (
+        Step("read", "Read it.", ("shell",), ("GET doc.test/x",), (), ("in",), ("a.csv",)),
+        Step(
+            "pay",
+            "Pay \x1b[2Jit.",
+            (),
+            ("POST erp.example.test/orders", "POST erp.example.test/pay", "GET evil.test"),
+            ("erp",),
+            ("a.csv",),
+            kind="choose",
+            actions=(Action("go", "shell", {"command": "x\u202e"}),),
+        ),
+    ),
+    "Because.",
+)
+
+
+def test_the_card_of_a_plan_says_what_each_step_may_do() -> None:
+    card = plan_card(PLAN, JOB, ("host doc.test",), ("secret erp for erp.example.test: no",))
+    assert card.digest == PLAN.digest == card.facts["digest"]
+    assert card.facts["preflight"] == "1 held, 1 failed"
+    assert card.lines == (
+        "1. read (work), at the same desk",
+        "   goes to doc.test: GET doc.test/x",
+        "   tools: shell",
+        "   reads: in",
+        "   makes: a.csv",
+        "2. pay (choose), at a fresh desk with named files only",
+        "   goes to example.test: POST erp.example.test/orders",
+        "   goes to example.test: (asked each time) POST erp.example.test/pay",
+        "   goes to evil.test: (refused: beyond the brief) GET evil.test",
+        "   uses the secret erp@erp.example.test bearer",
+        "   reads: a.csv",
+        "   may choose go: shell {'command': 'x\\u202e'}",
+        "at stake: pay: uses the secret erp at erp.example.test",
+        "at stake: pay: may write: POST erp.example.test/orders",
+        "preflight failed: secret erp for erp.example.test: no",
+    )
+    assert card.words == "Because. read: Read it. pay: Pay \\x1b[2Jit."
+
+
+def test_the_card_of_a_plan_says_what_a_file_may_do_beyond_being_read() -> None:
+    job = replace(JOB, deliverables=(Deliverable("a.xlsm", "xlsm", (), ("macros", "queries")),))
+    assert "a.xlsm may hold macros, queries" in plan_card(PLAN, job).lines
+    assert not [line for line in plan_card(PLAN, JOB).lines if "may hold" in line]
+
+
+def test_no_words_make_a_card_longer_than_it_may_be() -> None:
+    long = replace(PLAN, thoughts="x" * 5000, steps=(replace(PLAN.steps[0], check="y" * 5000), PLAN.steps[1]))
+    card = plan_card(long, JOB)
+    assert len(card.words) == 300
+    assert max(len(each) for each in card.lines) < 350
+    assert any("characters more]" in each for each in card.lines)
+
+
+def test_what_a_plan_runs_cannot_steer_the_terminal_it_is_shown_on() -> None:
+    card = plan_card(Plan((Step("run", "Run.", (), (), (), kind="program", program="a\x1b[2J\nb"),)), JOB)
+    assert "   runs: a\\x1b[2J\\nb" in card.lines
+
+
+def test_a_script_that_lists_nothing_shows_what_the_brief_has() -> None:
+    card = plan_card(Plan((Step("count", "Count."),)), JOB)
+    assert "   goes to doc.test: read doc.test (all the brief has for it)" in card.lines
+    assert "   tools: all the brief has for it" in card.lines
+
+
+def test_the_card_of_an_amendment_shows_the_difference_and_whose_host_it_is() -> None:
+    asked = Amendment("read", ("POST a.very.long.name.evil.test/x",), reason="Please \u202e\n" * 100)
+    new = amend(PLAN, asked)
+    card = amendment_card(asked, PLAN, new, JOB)
+    assert card.digest == new.digest == card.facts["digest"]
+    assert card.facts["within the brief"] == "no"
+    assert card.lines == (
+        "+ read: host POST a.very.long.name.evil.test/x",
+        "beyond the brief: evil.test: POST a.very.long.name.evil.test/x",
+        "at stake: read: may write as nobody: POST a.very.long.name.evil.test/x",
+    )
+    assert len(card.words) == 300
+    assert card.words.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("a.b.example.test", "example.test"),
+        ("*.example.test", "example.test"),
+        ("www.shop.co.uk", "shop.co.uk"),
+        ("me.github.io", "me.github.io"),
+        ("a.me.blob.core.windows.net", "me.blob.core.windows.net"),
+        ("github.io", "github.io"),
+        ("bücher.example", "xn--bcher-kva.example"),
+        ("192.0.2.1", "192.0.2.1"),
+        ("localhost", "localhost"),
+    ],
+)
+def test_whose_host_it_is(host: str, expected: str) -> None:
+    assert registrable(parse_rule(host).host) == expected

@@ -1,0 +1,179 @@
+"""Waiting for people: the first answer counts, from whichever process, in time, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hotdesk.brain.seam import Halted
+from hotdesk.brief.brief import Budget
+from hotdesk.config import Config
+from hotdesk.drive.journal import FILE, read
+from hotdesk.event import Decided, Event, Pending, ignore
+from hotdesk.job.local import LocalMachine, local_machine
+from hotdesk.job.people.people import People
+from hotdesk.job.people.wait import Card, Waiting, waiting_in
+from hotdesk.job.record import papers
+from hotdesk.job.record.log import JobLog
+from hotdesk.job.record.resume_state import read_past
+
+pytestmark = pytest.mark.anyio
+JOB = "i" + "a1b2" * 5
+CARD = Card("The worker asks", {"step": "one"}, (), "Which?", "one: Which?")
+
+
+@dataclass(slots=True)
+class Late(LocalMachine):
+    """Has somebody answer just before it is written down that nobody did."""
+
+    def note(self, *events: Event) -> None:
+        """Write events down, an answer first."""
+        for event in events:
+            if isinstance(event, Decided) and event.answer == "expired":
+                super(Late, self).note(Decided(JOB, event.id, event.digest, "approved", "uid 0 pid 7"))
+        super(Late, self).note(*events)
+
+
+@dataclass(slots=True)
+class Office:
+    """One job and who answers for it."""
+
+    machine: LocalMachine
+    journal: Path
+    kept: papers.Papers
+    given_back: list[float] = field(default_factory=list)
+    driven: int = 0
+    """How often it is found that somebody drives."""
+
+    def people(self, seconds: float = 60.0, patience: float = 60.0, waiting: Waiting | None = None) -> People:
+        """Give the people of the job, as a process that takes it up has them."""
+        log = JobLog(JOB, self.machine, self.kept, ignore, Budget(), 600.0)
+        return People(log, self.journal, seconds, patience, waiting or Waiting(), give_back=self.give_back)
+
+    async def give_back(self) -> bool:
+        """Take down that desks were given back, unless somebody drives them."""
+        self.driven -= 1
+        if self.driven < 0:
+            self.given_back.append(time.monotonic())
+        return self.driven < 0
+
+    def say(self, pending: Pending, answer: str, by: str = "uid 0 pid 9") -> None:
+        """Answer, as another process does."""
+        self.machine.note(Decided(JOB, pending.id, pending.digest, answer, by))  # type: ignore[arg-type]
+
+    async def asked(self) -> Pending:
+        """Wait until something is asked."""
+        with anyio.fail_after(5):
+            while not (found := waiting_in(self.journal, JOB).open):
+                await anyio.sleep(0.01)
+        return found[0]
+
+    def events(self, kind: type[Event]) -> list[Event]:
+        """Give the job's events of a kind."""
+        return [event for row in read(self.journal, JOB) if isinstance(event := row.event(), kind)]
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    """Give a job on a machine without walls."""
+    settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
+    (tmp_path / "lib").mkdir()
+    kept = papers.create(settings.lib / "jobs", JOB)
+    async with local_machine(settings) as machine:
+        yield Office(machine, settings.lib / "keys" / FILE, kept)
+
+
+async def test_the_first_answer_counts_and_the_same_is_not_asked_again(office: Office) -> None:
+    people = office.people()
+
+    async def answer() -> None:
+        pending = await office.asked()
+        office.say(pending, "answered", "first")
+        office.say(pending, "refused", "second")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(answer)
+        decided = await people.decide("question", CARD, "one")
+    assert (decided.answer, decided.by) == ("answered", "first")
+    assert await people.decide("question", CARD, "one") == decided
+    later = office.people(waiting=read_past(office.journal, JOB).waiting)
+    assert await later.decide("question", CARD, "one") == decided
+    assert len(office.events(Pending)) == 1
+
+
+async def test_another_step_or_other_words_are_asked_anew(office: Office) -> None:
+    people = office.people(seconds=0.0)
+    for card, step in ((CARD, "one"), (CARD, "two"), (Card("", {}, subject="one: What?"), "one")):
+        assert (await people.decide("question", card, step)).answer == "expired"
+    assert len(office.events(Pending)) == 3
+
+
+async def test_an_answer_that_was_there_in_time_counts_whenever_it_is_found(office: Office) -> None:
+    people = office.people(seconds=0.05)
+    with anyio.move_on_after(0.01):
+        await people.decide("plan", CARD)
+    office.say(await office.asked(), "approved")
+    await anyio.sleep(0.1)
+    later = office.people(waiting=waiting_in(office.journal, JOB))
+    assert (await later.decide("plan", CARD)).answer == "approved"
+
+
+async def test_nobodys_answer_is_written_down_and_holds(office: Office) -> None:
+    people = office.people(seconds=0.0)
+    assert (await people.decide("plan", CARD)).answer == "expired"
+    assert [event.by for event in office.events(Decided) if isinstance(event, Decided)] == [""]
+    assert (await office.people(waiting=waiting_in(office.journal, JOB)).decide("plan", CARD)).answer == "expired"
+
+
+async def test_who_answers_when_time_was_up_is_too_late_for_everybody(office: Office) -> None:
+    office.machine = Late(office.machine.config, office.machine.runtime, office.machine.journal)
+    decided = await office.people(seconds=0.0).decide("plan", CARD)
+    assert (decided.answer, decided.by) == ("expired", "")
+    assert waiting_in(office.journal, JOB).decided[decided.id] == decided
+
+
+async def test_asked_to_stop_a_job_waits_no_longer_and_the_question_stays(office: Office) -> None:
+    people = office.people()
+    people.log.halted = True
+    with pytest.raises(Halted):
+        await people.decide("question", CARD, "one")
+    assert len(waiting_in(office.journal, JOB).open) == 1
+
+
+async def test_when_patience_ends_desks_are_given_back_once_and_waiting_is_not_work(office: Office) -> None:
+    people = office.people(seconds=0.7, patience=0.05)
+    assert (await people.decide("question", CARD, "one")).answer == "expired"
+    assert len(office.given_back) == 1
+    assert people.log.waited >= 0.7
+
+
+async def test_desks_that_somebody_drives_are_given_back_later(office: Office) -> None:
+    office.driven = 2
+    people = office.people(seconds=1.2, patience=0.05)
+    assert (await people.decide("question", CARD, "one")).answer == "expired"
+    assert len(office.given_back) == 1
+    assert office.driven == -1
+
+
+async def test_whoever_sits_here_answers_by_the_journal_too(office: Office) -> None:
+    people = office.people()
+
+    async def here(pending: Pending, card: Card) -> Decided | None:
+        assert card == CARD
+        return Decided(JOB, pending.id, pending.digest, "refused", "here")
+
+    people.prompt = here
+    assert (await people.decide("plan", CARD)).by == "here"
+    assert len(office.events(Decided)) == 1
+
+
+async def test_what_a_policy_decides_is_asked_and_answered_at_once(office: Office) -> None:
+    office.people().settle("plan", CARD, "policy auto")
+    found = waiting_in(office.journal, JOB)
+    assert found.open == []
+    assert [each.by for each in found.decided.values()] == ["policy auto"]

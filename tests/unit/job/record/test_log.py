@@ -1,0 +1,103 @@
+"""A job's log keeps its time, and ends what may be ended when it is asked to stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brief.brief import Budget
+from hotdesk.event import ignore
+from hotdesk.job.record.log import JobLog
+
+
+def log_of(seconds: float) -> JobLog:
+    """Make the log of a job that writes nothing."""
+    nothing: Any = None
+    return JobLog("i" + "j" * 20, nothing, nothing, ignore, Budget(), seconds)
+
+
+async def nap(seconds: float) -> str:
+    """Take a while."""
+    await anyio.sleep(seconds)
+    return "rested"
+
+
+async def test_what_takes_longer_than_the_job_may_is_ended_and_said() -> None:
+    with pytest.raises(Spent, match=r"its 0\.05 seconds were up"):
+        await log_of(0.05).within(nap(30))
+    assert await log_of(5).within(nap(0)) == "rested"
+
+
+async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
+    log = log_of(0.2)
+
+    async def ask() -> str:
+        with log.waiting():
+            await anyio.sleep(0.4)
+        return "answered"
+
+    assert await log.within(ask()) == "answered"
+
+
+async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
+    log = log_of(0.5)
+
+    async def ask(seconds: float) -> None:
+        with log.waiting():
+            await anyio.sleep(seconds)
+
+    async def act() -> str:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, 0.2)
+            tasks.start_soon(ask, 0.8)
+        return await nap(30)
+
+    with pytest.raises(Spent), anyio.fail_after(10):
+        await log.within(act())
+    assert 0.7 < log.waited < 5
+    assert log.seconds_left <= 0
+
+
+async def test_what_begins_while_people_are_waited_for_has_all_of_its_time() -> None:
+    log = log_of(0.3)
+    with log.waiting():
+        assert await log.within(nap(0.6)) == "rested"
+    assert log.seconds_left > 0
+
+
+@pytest.mark.parametrize("planning", [True, False])
+async def test_a_model_that_is_being_asked_is_not_waited_for_when_the_job_shall_stop(planning: bool) -> None:
+    log = log_of(30)
+
+    async def think() -> str:
+        if not planning:
+            log.check()
+        return await nap(20)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+
+            async def stop() -> None:
+                await anyio.sleep(0.05)
+                log.halt()
+
+            tasks.start_soon(stop)
+            with pytest.raises(Halted):
+                await log.within(think(), thinking=planning)
+
+
+async def test_an_act_under_way_is_finished_when_the_job_shall_stop() -> None:
+    log = log_of(30)
+
+    async def act() -> str:
+        log.check()
+        log.thinking = False  # as it is once the reply is written down
+        log.halt()
+        return await nap(0.05)
+
+    assert await log.within(act()) == "rested"
+    with pytest.raises(Halted):
+        log.check()

@@ -1,0 +1,203 @@
+"""Where a job stands, from its events: what is finished, what was lost, what nobody knows, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from hotdesk.event import (
+    Acted,
+    Amended,
+    Certified,
+    Checkpointed,
+    Decided,
+    Event,
+    Forgotten,
+    JobBegun,
+    JobBurnt,
+    JobEnded,
+    JobEvent,
+    JobPaused,
+    Kept,
+    Observed,
+    Pending,
+    Planned,
+    Preflight,
+    Resumed,
+    RolledBack,
+    SentBack,
+    StepBegun,
+    StepEnded,
+    Summed,
+    Thought,
+    Verified,
+)
+from hotdesk.job.record.resume_state import Past
+
+JOB = "i" + "a1b2" * 5
+BEGUN = JobBegun(JOB, "compare", "ab" * 32, "recorded script 1a2b", "uid 0 pid 1")
+ONE, TWO = StepBegun(JOB, "one", "do"), StepBegun(JOB, "two", "do")
+AGAIN = StepBegun(JOB, "one", "do", attempt=2)
+FAILED = StepEnded(JOB, "one", "failed", "it gave up")
+AMID = Checkpointed(JOB, "one", 1, "cc" * 32, 9, amid=True)
+RESUMED = Resumed(JOB, "uid 0 pid 2")
+LIVE = StepBegun(JOB, "one", "serve")
+
+
+def thought(turn: int, step: str = "one") -> Thought:
+    """Give a reply."""
+    return Thought(JOB, step, turn, "m", f"t{turn}", 10, 5, 1, 100, 3, 0.5)
+
+
+def act(number: int, step: str = "one", tool: str = "shell") -> Acted:
+    """Give an act."""
+    return Acted(JOB, step, number, tool, f"a{number}")
+
+
+def seen(number: int, step: str = "one") -> Observed:
+    """Give what came of it."""
+    return Observed(JOB, step, number, "done", 3, f"o{number}")
+
+
+def turn(number: int, step: str = "one") -> tuple[Event, ...]:
+    """Give a whole turn of one act."""
+    return thought(number, step), act(number, step), seen(number, step)
+
+
+def finished(step: str, acts: int = 1, sha256: str = "dd" * 32) -> tuple[Event, ...]:
+    """Give the end of a step."""
+    return Checkpointed(JOB, step, acts, sha256, 9), Summed(JOB, step, "s"), StepEnded(JOB, step, "done")
+
+
+def fold(*events: Event | Sequence[Event]) -> Past:
+    """Fold events, a millisecond each."""
+    past, at = Past(JOB), 1000
+    for each in events:
+        for event in each if isinstance(each, tuple) else (each,):
+            past.take(event, at)
+            at += 1
+    return past
+
+
+def numbers(acts: Sequence[Acted]) -> list[int]:
+    """Give the numbers of acts."""
+    return [each.act for each in acts]
+
+
+EVERY: tuple[JobEvent, ...] = (
+    BEGUN,
+    Planned(JOB, "d", ("one",), "p"),
+    Preflight(JOB, "d", ("ok",), ()),
+    Pending(JOB, "1", "plan", "d", "c", 2000),
+    Decided(JOB, "1", "d", "approved", "uid 0 pid 1"),
+    StepBegun(JOB, "desk", "open", "desk-1"),
+    ONE,
+    thought(1),
+    act(1),
+    seen(1),
+    AMID,
+    FAILED,
+    RolledBack(JOB, "one", 1),
+    Amended(JOB, "e", ("one", "two"), "q"),
+    JobPaused(JOB, "it was asked to stop"),
+    RESUMED,
+    *finished("two"),  # type: ignore[arg-type]
+    StepEnded(JOB, "desk", "done", "burnt", "desk-1"),
+    Verified(JOB, "desk-2", "r.txt", "ee" * 32, "xlsx", "passed", ()),
+    SentBack(JOB, "three", "r.txt", "ee" * 32, "p"),
+    Certified(JOB, "r.txt", "ee" * 32, "cc" * 32),
+    Kept(JOB, "r.txt", "ee" * 32, 4),
+    JobEnded(JOB, "done"),
+    JobBurnt(JOB, (), (), ()),
+    Forgotten(JOB, "uid 0 pid 1"),
+)
+
+
+def test_every_event_of_a_job_has_its_place() -> None:
+    past = fold(*EVERY)
+    assert {type(event).__name__ for event in EVERY} == {kind.__name__ for kind in get_args(JobEvent)} - {
+        "DriveChanged",
+        "VaultChanged",
+        "KeyChanged",
+    }
+    assert (past.begun, past.planned, past.preflight, past.amended) == (BEGUN, EVERY[1], EVERY[2], EVERY[13])
+    assert past.waiting.decided["1"].answer == "approved"
+    assert past.tries == [("one", 1, "it gave up")]
+    assert past.finished == {"two": "s"}
+    assert past.desks == {"desk-1": True}
+    assert (list(past.verified), list(past.kept)) == (["r.txt"], ["r.txt"])
+    assert (past.ended, past.burnt, past.paused) == (EVERY[-3], EVERY[-2], None)
+    assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (16, 0.5, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "current", "unknown", "lost", "goes_on"),
+    [
+        pytest.param((BEGUN,), "", [], [], False, id="nothing was begun"),
+        pytest.param((ONE,), "one", [], [], False, id="a step was begun"),
+        pytest.param((ONE, thought(1)), "one", [], [], False, id="it was thought"),
+        pytest.param((ONE, thought(1), act(1)), "one", [1], [1], False, id="an act was begun"),
+        pytest.param((ONE, turn(1)), "one", [], [1], False, id="an act was made"),
+        pytest.param((ONE, thought(1), act(1), act(2), seen(2)), "one", [1], [1, 2], False, id="one of two"),
+        pytest.param((ONE, turn(1), finished("one")), "", [], [], False, id="a step was finished"),
+        pytest.param((ONE, turn(1), FAILED), "", [], [], False, id="an attempt failed"),
+        pytest.param((ONE, turn(1), FAILED, AGAIN), "one", [], [], False, id="the next began"),
+        pytest.param((ONE, turn(1), AMID), "one", [], [], True, id="it was kept amid"),
+        pytest.param((ONE, turn(1), AMID, turn(2)), "one", [], [2], True, id="and went on"),
+        pytest.param((ONE, turn(1), AMID, thought(2), act(2)), "one", [2], [2], True, id="and was killed"),
+        pytest.param(
+            (ONE, turn(1), AMID, thought(2), act(2), RESUMED), "one", [2], [2], True, id="and again before it began"
+        ),
+        pytest.param(
+            (ONE, turn(1), AMID, thought(2), act(2), RESUMED, ONE), "one", [], [], True, id="and after it began"
+        ),
+        pytest.param((ONE, turn(1), AMID, FAILED, AGAIN), "one", [], [], False, id="kept amid an attempt that failed"),
+        pytest.param(
+            (ONE, thought(1), act(1, tool="ask_person")), "one", [1], [], False, id="a question is no lost work"
+        ),
+        pytest.param(
+            (ONE, turn(1), finished("one"), TWO, turn(2, "two"), thought(3, "two"), act(3, "two"), RESUMED, LIVE,
+             thought(4), act(4)), "two", [3], [2, 3], False, id="a live step is taken again",
+        ),
+        pytest.param(
+            (ONE, turn(1), finished("one"), TWO, turn(2, "two"), RESUMED, LIVE, turn(3), StepEnded(JOB, "one", "done")),
+            "two", [], [2], False, id="and done",
+        ),
+    ],
+)  # fmt: skip
+def test_where_a_job_stands(
+    events: tuple[Event, ...], current: str, unknown: list[int], lost: list[int], goes_on: bool
+) -> None:
+    past = fold(*events)
+    assert (past.current, past.goes_on) == (current, goes_on)
+    assert (numbers(past.unknown), numbers(past.lost)) == (unknown, lost)
+
+
+def test_only_what_the_kept_workspace_has_is_held() -> None:
+    past = fold(ONE, turn(1), AMID, turn(2), thought(3), act(3))
+    assert [each.thought.turn for each in past.held] == [1]
+    past = fold(ONE, turn(1), turn(2))
+    assert past.held == []
+
+
+def test_an_act_of_a_step_taken_again_is_surfaced_and_is_not_the_next_steps() -> None:
+    past = fold(ONE, turn(1), finished("one"), TWO, RESUMED, LIVE, thought(2), act(2))
+    assert past.surfaced == ("2 shell",)
+    assert (past.current, past.unknown) == ("two", [])
+
+
+def test_a_failed_attempt_voids_what_was_kept_amid_it() -> None:
+    before = finished("zero", sha256="ee" * 32)
+    past = fold(StepBegun(JOB, "zero", "do"), before, ONE, turn(1), AMID, FAILED)
+    assert past.checkpoint == before[0]
+    assert past.kept_before == before[0]
+
+
+def test_what_was_waited_for_is_no_work() -> None:
+    past = Past(JOB)
+    for event, at in ((BEGUN, 0), (ONE, 1000), (RESUMED, 900_000), (act_of_two := thought(1), 901_000)):
+        past.take(event, at)
+    assert isinstance(act_of_two, Thought)
+    assert past.spent.ms == 1000

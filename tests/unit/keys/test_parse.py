@@ -1,0 +1,26 @@
+"""What is read of messages to keys: what cannot be read is refused, without a word of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.errors import BriefError
+from hotdesk.keys.parse import values_of
+
+
+@pytest.mark.parametrize("told", ["%%%", "abc", "aGk", "a\u00e9==", "aGk=\n", "\ud800"])
+def test_a_secret_that_is_not_base64_is_refused_and_not_told(told: str) -> None:
+    with pytest.raises(BriefError, match="in base64") as refused:
+        values_of({"token": told})
+    assert told not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("told", [None, [], "x", {"token": 1}, {"token": None}])
+def test_secrets_are_told_by_name(told: object) -> None:
+    with pytest.raises(BriefError, match="by name"):
+        values_of(told)
+
+
+def test_secrets_are_read() -> None:
+    assert values_of({"token": "aGk=", "empty": ""}) == {"token": b"hi", "empty": b""}
