@@ -9,7 +9,9 @@ from tests.security.test_secret_attacks import FOREIGN_BODIES, FOREIGN_HEADERS, 
 SECRET, TRUST, KEYS = "test_secret_attacks.py", "test_trust_attacks.py", "test_keys_attacks.py"
 PROCESS, CHARTER, TELLER = "hotdesk/keys/process.py", "hotdesk/keys/charter.py", "hotdesk/keys/token_command.py"
 INJECT, SCRUB, EXCHANGE = "hotdesk/door/secrets/inject.py", "hotdesk/door/secrets/scrub.py", "hotdesk/door/exchange.py"
-HEAD, BODY, WATCH, CLEAN = (f"hotdesk/door/{name}.py" for name in ("head", "bodies", "watch", "clean"))
+HEAD, BODY, WATCH, CLEAN = (
+    f"hotdesk/door/secrets/{name}.py" for name in ("outgoing", "bodies", "upload_watch", "response")
+)
 LINE = "hotdesk/keys/peer.py"
 WAY, DOOR, MINT, CA = (
     "hotdesk/door/egress.py",

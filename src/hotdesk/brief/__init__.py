@@ -1,6 +1,6 @@
 """What is asked, inside which limits: where a desk may go, and which secrets go with it.
 
-How it works: `job` is the whole of what is asked; `reading` makes it of TOML, JSON or Python, and `ceiling` holds it
+How it works: `brief` is the whole of what is asked; `load` makes it of TOML, JSON or Python, and `ceiling` holds it
 against what the operator allows. Of where a desk may go `data` holds plain frozen data; `rules` and `grants` read and
 write it as one line of text or one table, the same for the command line and a file; `wire` carries it across a process
 border. `names` and `paths` say what a host and a path are, for what is written here and for what a desk sends alike.

@@ -1,0 +1,1 @@
+"""Secrets put into requests, and kept out of whatever comes back to a desk."""

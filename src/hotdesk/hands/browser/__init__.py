@@ -1,0 +1,1 @@
+"""A desk's browser: the tools, and what the reader says of its pages."""

@@ -1,0 +1,1 @@
+"""A desk's screen: the tools, the reader that draws it, and people who watch or take over."""
