@@ -22,7 +22,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.cli.carrying import Chosen, brain_of, read_chosen
+from hotdesk.cli.job_request import Chosen, brain_of, read_chosen
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.local.handle import programs_at, strike

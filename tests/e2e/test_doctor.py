@@ -354,7 +354,7 @@ def test_without_a_desk_the_machine_is_still_reported_and_the_reason_said(settin
 def test_an_ordinary_user_is_told_what_cannot_be_checked(settings: Config) -> None:
     """What it imports is read before it becomes nobody, as the interpreter may lie in root's home."""
     script = (
-        "import os, hotdesk.cli.doctor, hotdesk.cli.parser, anyio._backends._asyncio;"
+        "import os, hotdesk.cli.machine.doctor, hotdesk.cli.parser, anyio._backends._asyncio;"
         "os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534);"
         "from hotdesk.cli import main; main()"
     )

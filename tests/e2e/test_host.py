@@ -252,7 +252,7 @@ async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config,
         "import os, sys; os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534);"
         "from hotdesk.cli import main; main()"
     )
-    warm = "import hotdesk.cli.run, hotdesk.host, hotdesk.cli.open, anyio._backends._asyncio;"
+    warm = "import hotdesk.cli.desks.run, hotdesk.host, hotdesk.cli.desks.open, anyio._backends._asyncio;"
     async with Host(settings, control=False) as host:
         path = settings.run / "serve.sock"
         assert isinstance(host.runtime, ContainerRuntime)

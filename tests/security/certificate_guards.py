@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal, cases
 
 HERE = "test_certificate_attacks.py"
-FORM, SIGNING, VERIFY = "hotdesk/drive/certificate.py", "hotdesk/keys/certify.py", "hotdesk/cli/verify.py"
+FORM, SIGNING, VERIFY = "hotdesk/drive/certificate.py", "hotdesk/keys/certify.py", "hotdesk/cli/jobs/verify.py"
 OTHERWISE = f"{HERE}::test_what_is_written_otherwise_is_no_certificate_whoever_signed_it"
 UNPROVEN = f"{HERE}::test_keys_sign_nothing_that_the_journal_does_not_have"
 ONE_WAY = Removal(FORM, "not fits(told, shape) or canonical(told) != body:\n", "not fits(told, shape):\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from hotdesk.api.e2b import signing
+from hotdesk.api.e2b.envd import signing
 from hotdesk.api.keys import Keys
 from tests.e2e.server.conftest import Served, served
 

@@ -1181,7 +1181,7 @@ COMMANDS = (
         "a command that confines itself",
         (
             Removal(
-                "hotdesk/cli/run.py",
+                "hotdesk/cli/desks/run.py",
                 "        confine_to([control_path(settings, 0).parent] if asks(scope) else [])\n",
                 "",
             ),

@@ -122,7 +122,7 @@ GUARDS_OF_MCP: tuple[Guard, ...] = (
     ),
     guard(
         "what MCP on stdio runs as",
-        "hotdesk/cli/mcp.py",
+        "hotdesk/cli/machine/mcp.py",
         "            confine(writable)\n",
         "",
         f"{MCP}a_server_on_stdio_has_no_rights_of_root",

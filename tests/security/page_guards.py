@@ -5,7 +5,11 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal
 
 PAGE = "test_page_attacks.py::test_"
-SERVED, CONTENT, SESSION = "hotdesk/api/web/page.py", "hotdesk/api/web/content.py", "hotdesk/api/native/session.py"
+SERVED, CONTENT, SESSION = (
+    "hotdesk/api/web/page.py",
+    "hotdesk/api/web/content.py",
+    "hotdesk/api/native/access/session.py",
+)
 DOM = "hotdesk/api/web/static/dom.js"
 TEXT = "document.createTextNode(clean(value))"
 
@@ -47,7 +51,7 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
     ),
     guard(
         "names of the page",
-        "hotdesk/api/front.py",
+        "hotdesk/api/http/dispatch.py",
         "        if name not in own_names(self.serving):\n",
         "        if False:\n",
         "a_name_that_was_bound_anew_to_this_machine_is_another_name",
@@ -103,7 +107,7 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
     ),
     guard(
         "links for those with a key",
-        "hotdesk/api/native/asking.py",
+        "hotdesk/api/native/access/auth.py",
         '        raise Problem(401, "key.unknown", UNKNOWN, CHALLENGE)\n',
         '        caller = Caller("default", "", "")\n',
         "nobody_gets_a_link_without_a_key",
@@ -138,21 +142,21 @@ GUARDS_OF_PAGE: tuple[Guard, ...] = (
     ),
     guard(
         "words of desks are bounded",
-        "hotdesk/api/native/stories.py",
+        "hotdesk/api/native/jobs/stories.py",
         "    if len(text) > longest:\n",
         "    if False:\n",
         "nothing_a_desk_answers_makes_a_story_endless",
     ),
     guard(
         "pages are pictures",
-        "hotdesk/api/native/pages.py",
+        "hotdesk/api/native/jobs/pages.py",
         "[number - 1][1]), 200, RULES,",
         "[number - 1][1]), 200, {},",
         "a_page_of_a_file_is_a_picture_whatever_it_shows",
     ),
     guard(
         "pages of these very bytes",
-        "hotdesk/api/native/pages.py",
+        "hotdesk/api/native/jobs/pages.py",
         " if sha256 == version.sha256:",
         ":",
         "pages_of_other_bytes_are_not_shown_for_a_file",

@@ -430,7 +430,9 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         "words of a desk are made plain",
         (
             Removal(WAY, 'c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON]', "reason[:REASON]"),
-            Removal("hotdesk/cli/door.py", 'return printable(f"{moment(row.at)}', 'return str(f"{moment(row.at)}'),
+            Removal(
+                "hotdesk/cli/machine/door.py", 'return printable(f"{moment(row.at)}', 'return str(f"{moment(row.at)}'
+            ),
         ),
         (f"{SECRET}::test_what_a_desk_writes_into_the_log_is_plain",),
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal
 
 SERVER = "test_server_attacks.py::test_"
-LISTENING, BODIES = "hotdesk/api/listening.py", "hotdesk/api/bodies.py"
-FRONT, ORDERS = "hotdesk/api/front.py", "hotdesk/api/orders.py"
+LISTENING, BODIES = "hotdesk/api/http/protocol.py", "hotdesk/api/http/body_limits.py"
+FRONT, ORDERS = "hotdesk/api/http/dispatch.py", "hotdesk/api/launch/job_command.py"
 
 TARGET = f"{SERVER}a_target_that_names_a_host_beside_the_header_is_refused"
 BODY = f"{SERVER}a_body_that_is_no_file_is_small"
@@ -158,7 +158,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "snapshots are no templates",
-        "hotdesk/api/e2b/snapshots.py",
+        "hotdesk/api/e2b/control/snapshots.py",
         " and not image.startswith(PREFIX):\n",
         ":\n",
         f"{SERVER}a_snapshot_is_opened_by_nobody_else_whatever_they_call_it",
@@ -166,7 +166,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "snapshots are no images",
-        "hotdesk/api/native/images.py",
+        "hotdesk/api/native/desks/images.py",
         "    if image.startswith(PREFIX):\n",
         "    if False:\n",
         f"{SERVER}a_snapshot_is_no_image_for_a_desk",
@@ -181,7 +181,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "tokens of one sandbox",
-        "hotdesk/api/e2b/signing.py",
+        "hotdesk/api/e2b/envd/signing.py",
         "    if not hmac.compare_digest(shown.encode(), token.encode()):\n",
         "    if False:\n",
         f"{SERVER}a_key_of_another_tenant_is_no_token_of_a_sandbox",
@@ -202,7 +202,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "a terminal's key",
-        "hotdesk/api/native/screens.py",
+        "hotdesk/api/native/desks/screens.py",
         "    await asked.native.keys.ended(asked.caller.key)\n",
         "    await anyio.sleep_forever()\n",
         f"{SERVER}what_goes_on_ends_with_the_key_it_began_with[a terminal]",
@@ -237,35 +237,35 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "nonsense for a starter",
-        "hotdesk/api/starting.py",
+        "hotdesk/api/launch/launcher.py",
         "        except (ValueError, RecursionError):\n",
         "        except ZeroDivisionError:\n",
         *(f"{NONSENSE}[{name}]" for name in ("nothing whole", "no end of depth", "no text")),
     ),
     guard(
         "what is no request for a starter",
-        "hotdesk/api/starting.py",
+        "hotdesk/api/launch/launcher.py",
         "            if not isinstance(message, dict):\n",
         "            if False:\n",
         f"{NONSENSE}[no request]",
     ),
     guard(
         "errands at once",
-        "hotdesk/api/starting.py",
+        "hotdesk/api/launch/launcher.py",
         "        if len(self.errands) >= MOST_ERRANDS:\n",
         "        if False:\n",
         f"{SERVER}a_starter_runs_a_bounded_number_of_errands",
     ),
     guard(
         "orders of a server's jobs",
-        "hotdesk/cli/resume.py",
+        "hotdesk/cli/jobs/resume.py",
         "    if arguments.ordered is not None:\n",
         "    if False:\n",
         f"{SERVER}a_job_does_not_go_on_with_an_order_a_server_forged",
     ),
     guard(
         "models of a server's orders",
-        "hotdesk/cli/carrying.py",
+        "hotdesk/cli/job_request.py",
         "        if why := refusal(name, listed):\n",
         '        if why := "":\n',
         f"{SERVER}a_job_does_not_go_on_with_an_order_a_server_forged[a model at an address]",
@@ -280,7 +280,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "variables of jobs and errands",
-        "hotdesk/api/starting.py",
+        "hotdesk/api/launch/launcher.py",
         "if name in passed or name.startswith(PASSED_LIKE)}",
         "if name or passed}",
         f"{SERVER}what_a_starter_starts_gets_listed_variables_only",
@@ -301,7 +301,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "browsers of one tenant",
-        "hotdesk/api/native/browsers.py",
+        "hotdesk/api/native/access/browsers.py",
         "        for name in own[: -MOST_OF_TENANT + 1]:\n",
         "        for name in list(self.known)[: -MOST_OF_TENANT + 1]:\n",
         f"{SERVER}a_tenant_that_signs_in_without_end_signs_nobody_else_out",
@@ -315,14 +315,14 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "keys for sandboxes",
-        "hotdesk/api/e2b/control.py",
+        "hotdesk/api/e2b/control/control.py",
         '        if caller is None or not caller.may("sandboxes"):\n',
         "        if caller is None:\n",
         f"{SERVER}no_route_of_e2bs_answers_whoever_has_no_key_for_it[one for something else]",
     ),
     guard(
         "known keys for sandboxes",
-        "hotdesk/api/e2b/control.py",
+        "hotdesk/api/e2b/control/control.py",
         "        if caller is None or not ",
         "        if caller is not None and not ",
         f"{SERVER}no_route_of_e2bs_answers_whoever_has_no_key_for_it[no key]",
@@ -330,7 +330,7 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     ),
     guard(
         "signatures of one token",
-        "hotdesk/api/e2b/signing.py",
+        "hotdesk/api/e2b/envd/signing.py",
         "hmac.compare_digest(self.by(token).encode(), self.signature.encode())",
         "True",
         f"{SERVER}a_signature_is_for_the_sandbox_whose_token_made_it",

@@ -25,7 +25,7 @@ GUARDS_OF_TENANTS: tuple[Guard, ...] = (
         "whose keys there are",
         (
             Removal(
-                "hotdesk/api/native/keys.py",
+                "hotdesk/api/native/access/keys.py",
                 "        if each.tenant == asked.tenant.name\n",
                 "        if each.tenant\n",
             ),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from hotdesk.brief.brief import Wanted
-from hotdesk.cli import verify
-from hotdesk.cli.verify import Judged, judge
+from hotdesk.cli.jobs import verify
+from hotdesk.cli.jobs.verify import Judged, judge
 from hotdesk.config import Config
 from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, beside_digest, canonical, raw
 from hotdesk.drive.chain import statement

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hotdesk.api.e2b import connect, entries, signing
-from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.envd import connect, entries, signing
+from hotdesk.api.e2b.responses import Refusal
 from hotdesk.errors import LinkError
 
 TOKEN = "0123456789abcdef" * 4

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hotdesk.api.e2b import signing
+from hotdesk.api.e2b.envd import signing
 from tests.security.envd_room import Given, Street, street
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]

@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 
 from hotdesk.api.keys import Keys
 from hotdesk.api.native import health
+from hotdesk.api.native.access.auth import Allowed
 from hotdesk.api.native.app import NOUNS, PREFIX
-from hotdesk.api.native.asking import Allowed
 from tests.e2e.server.conftest import Served, served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]

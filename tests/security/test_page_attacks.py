@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.api.keys import Keys
-from hotdesk.api.native import pages, stories
+from hotdesk.api.native.jobs import pages, stories
 from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
 from hotdesk.drive.catalog import Version
 from hotdesk.event import Acted, Observed, StepBegun, StepEnded

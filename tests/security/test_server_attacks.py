@@ -23,14 +23,15 @@ import httpx
 import pytest
 from e2b.sandbox.signature import get_signature
 
-from hotdesk.api import bodies, listening, orders
-from hotdesk.api.e2b import snapshots
+from hotdesk.api.e2b.control import snapshots
+from hotdesk.api.http import body_limits, protocol
 from hotdesk.api.keys import MOST_OF_TENANT, STORED, Keys
-from hotdesk.api.native.browsers import MOST_OF_TENANT as OF_TENANT
-from hotdesk.api.native.browsers import Browsers
-from hotdesk.api.starter import spawn, started
-from hotdesk.api.starting import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
-from hotdesk.cli.carrying import Chosen
+from hotdesk.api.launch import job_command
+from hotdesk.api.launch.launcher import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
+from hotdesk.api.launch.launcher_client import spawn, started
+from hotdesk.api.native.access.browsers import MOST_OF_TENANT as OF_TENANT
+from hotdesk.api.native.access.browsers import Browsers
+from hotdesk.cli.job_request import Chosen
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk.wall.container.filter_cache import Filters
 from hotdesk.errors import BriefError
@@ -118,7 +119,7 @@ def test_an_encoded_slash_or_dot_in_an_id_leads_nowhere_else(server: Served) -> 
 
 
 def test_a_flood_of_headers_is_refused(server: Served) -> None:
-    flood = "\n".join(f"x-{number}: y" for number in range(listening.MOST_HEADERS))
+    flood = "\n".join(f"x-{number}: y" for number in range(protocol.MOST_HEADERS))
     assert " 400" in say(server, f"GET /health HTTP/1.1\nHost: 127.0.0.1\n{flood}\nConnection: close")
 
 
@@ -129,7 +130,7 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
         with suppress(ConnectionError):
             for piece in (begin, *[b"a" * 4096] * 512):
                 line.sendall(piece)
-        end = time.monotonic() + listening.HEAD_SECONDS / 2
+        end = time.monotonic() + protocol.HEAD_SECONDS / 2
         while not is_cut(line):
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -138,7 +139,7 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/desks", "/mcp", "/web/x"])
 @pytest.mark.parametrize("how", ["told", "chunked"])
 def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) -> None:
-    data = b'{"templateID": "' + b"a" * bodies.LARGEST + b'"}'
+    data = b'{"templateID": "' + b"a" * body_limits.LARGEST + b'"}'
     content = data if how == "told" else iter([data])
     headers = {"X-API-Key": server.key, "Authorization": f"Bearer {server.key}"}
     assert httpx.post(f"{server.url}{path}", content=content, headers=headers, timeout=30).status_code == 413
@@ -148,24 +149,24 @@ def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) ->
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/session", "/api/v1/desks", "/mcp"])
 def test_whoever_is_not_known_sends_next_to_nothing(server: Served, path: str, key: str) -> None:
     headers = {"X-API-Key": key, "Cookie": "__Host-hotdesk=x"}
-    told = httpx.post(f"{server.url}{path}", content=b" " * (bodies.SMALL + 1), headers=headers, timeout=30)
+    told = httpx.post(f"{server.url}{path}", content=b" " * (body_limits.SMALL + 1), headers=headers, timeout=30)
     assert told.status_code == 413
 
 
 NEVER = {
-    "nothing": ("", listening.HEAD_SECONDS),
-    "half a head": ("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", listening.HEAD_SECONDS),
-    "only line ends": ("\r\n", listening.HEAD_SECONDS),
-    "no body": ("POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", bodies.SECONDS),
+    "nothing": ("", protocol.HEAD_SECONDS),
+    "half a head": ("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", protocol.HEAD_SECONDS),
+    "only line ends": ("\r\n", protocol.HEAD_SECONDS),
+    "no body": ("POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", body_limits.SECONDS),
     "half a chunk": (
-        "POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\na", bodies.SECONDS,
+        "POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\na", body_limits.SECONDS,
     ),
     "no file": (
         "PUT /api/v1/drive/x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {key}\r\nContent-Length: 9\r\n\r\n",
-        listening.BODY_SECONDS,
+        protocol.BODY_SECONDS,
     ),
     "a body after its answer": (
-        "POST /x HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n", listening.HEAD_SECONDS,
+        "POST /x HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n", protocol.HEAD_SECONDS,
     ),
 }  # fmt: skip
 """What a client may begin and never end, and the seconds after which nobody waits any more."""
@@ -497,7 +498,7 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
 )
 def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object], tmp_path: Path) -> None:
     with pytest.raises(BriefError):
-        orders.requester(options) or orders.command("work", tmp_path, JOB, options, (tmp_path,))
+        job_command.requester(options) or job_command.command("work", tmp_path, JOB, options, (tmp_path,))
 
 
 @pytest.mark.parametrize("tenant", ["../x", "", "A", "x/y", "."])
@@ -550,7 +551,7 @@ FORGED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
 def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
-    folder, installed = orders.folder_of(settings, JOB), tmp_path / "templates"
+    folder, installed = job_command.folder_of(settings, JOB), tmp_path / "templates"
     folder.mkdir(parents=True)
     (installed / "audit").mkdir(parents=True)
     (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
@@ -562,7 +563,7 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     forged = replace(right, **changed)
     papers.create(settings.lib / "jobs", JOB).keep_order(forged.as_bytes())
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-    argv += orders.command("resume", folder, JOB, {}, (installed,))
+    argv += job_command.command("resume", folder, JOB, {}, (installed,))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
     assert "is not what was ordered here" in done.stderr or "cannot go on with its model" in done.stderr
     assert done.returncode != 0
@@ -615,12 +616,12 @@ def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
 
 def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
     settings = for_tenant(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme")
-    folder = orders.folder_of(settings, JOB)
+    folder = job_command.folder_of(settings, JOB)
     folder.mkdir(parents=True)
     target = tmp_path / "target"
     target.write_text("")
     (folder / "stdout").symlink_to(target)
-    with pytest.raises(OSError, match="symbolic"), orders.outputs(folder):
+    with pytest.raises(OSError, match="symbolic"), job_command.outputs(folder):
         pass
 
 

@@ -26,9 +26,9 @@ from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Budget, Job, Models
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.load import parse_job
-from hotdesk.cli.approve import card as card_of
 from hotdesk.cli.board import Board
-from hotdesk.cli.board.words import target
+from hotdesk.cli.board.lines import target
+from hotdesk.cli.jobs.approve import card as card_of
 from hotdesk.config import Ceiling, Config
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime

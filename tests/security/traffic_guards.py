@@ -6,7 +6,11 @@ from tests.security.door_guards import FRAMING, ONCE
 from tests.security.guards import Guard, Removal, cases
 
 FILE = "test_traffic_attacks.py"
-HEADS, PROXY, TRAFFIC = "hotdesk/api/e2b/heads.py", "hotdesk/api/e2b/proxy.py", "hotdesk/api/e2b/traffic.py"
+HEADS, PROXY, TRAFFIC = (
+    "hotdesk/api/e2b/ports/headers.py",
+    "hotdesk/api/e2b/ports/proxy.py",
+    "hotdesk/api/e2b/ports/traffic.py",
+)
 INSIDE = f"{FILE}::test_no_secret_of_this_server_goes_inside"
 OTHERS = f"{FILE}::test_a_sandbox_says_nothing_for_other_names_than_its_own"
 BODY = f"{FILE}::test_a_body_is_never_a_request_inside"

@@ -13,14 +13,14 @@ from typing import Any, cast
 import anyio
 import uvicorn
 
+from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.e2b.traffic import Traffic
-from hotdesk.api.front import Front, Parts
+from hotdesk.api.http.dispatch import Front, Parts
+from hotdesk.api.http.protocol import Protocol
 from hotdesk.api.keys import Keys
-from hotdesk.api.listening import Protocol
-from hotdesk.api.native.browsers import Browsers
+from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.quotas import Quotas
-from hotdesk.api.serving import Serving
+from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import Config
 from hotdesk.desk.seam import Spec

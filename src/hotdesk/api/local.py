@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 
 from hotdesk.api.caller import DEFAULT_TENANT
-from hotdesk.api.e2b.answers import log
-from hotdesk.api.starting import SOCKET, file_identity, remove_file
+from hotdesk.api.e2b.responses import log
+from hotdesk.api.launch.launcher import SOCKET, file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
 from hotdesk.desk.owner.control import Control

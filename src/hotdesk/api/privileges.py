@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from hotdesk.api import listening
-from hotdesk.api.orders import ORDERS
+from hotdesk.api.http import protocol
+from hotdesk.api.launch.job_command import ORDERS
 from hotdesk.config import Config
 from hotdesk.door.policy import presets
 from hotdesk.drive.keep import Drive
@@ -22,7 +22,7 @@ CLOSED = ("serve", "drive", "jobs", ORDERS)
 
 def give_up(settings: Config, *, dials: bool = False) -> None:
     """Give up everything a server does not need; call it before any thread is started."""
-    listening.widen()
+    protocol.widen()
     if os.geteuid() != 0:
         return
     presets.remember()

@@ -17,38 +17,39 @@ import uvicorn
 from anyio.abc import TaskGroup
 from fastapi import FastAPI
 
-from hotdesk.api import local, privileges, stalls, telemetry, tenants
-from hotdesk.api.bodies import LARGEST
+from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
-from hotdesk.api.e2b.answers import log
-from hotdesk.api.e2b.control import Control
+from hotdesk.api.e2b.control.control import Control
+from hotdesk.api.e2b.control.snapshots import Snapshots
 from hotdesk.api.e2b.defaults import defaults_of
-from hotdesk.api.e2b.left import Left
+from hotdesk.api.e2b.envd.signed_files import SignedFiles
+from hotdesk.api.e2b.hibernate import Left
+from hotdesk.api.e2b.ports.traffic import Traffic
+from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
-from hotdesk.api.e2b.signed import SignedFiles
-from hotdesk.api.e2b.snapshots import Snapshots
-from hotdesk.api.e2b.traffic import Traffic
-from hotdesk.api.front import Front, Parts
+from hotdesk.api.http import stalls
+from hotdesk.api.http.body_limits import LARGEST
+from hotdesk.api.http.dispatch import Front, Parts
+from hotdesk.api.http.hsts import Strict
+from hotdesk.api.http.metrics_middleware import Measured
+from hotdesk.api.http.protocol import Protocol
 from hotdesk.api.keys import Keys
-from hotdesk.api.listening import Protocol
+from hotdesk.api.launch.launcher_client import started
 from hotdesk.api.log import LOG
 from hotdesk.api.mcp.http import Mcp
 from hotdesk.api.mcp.policy import policy_of
-from hotdesk.api.measured import Measured
+from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.native.app import build_routes, native_app
-from hotdesk.api.native.browsers import Browsers
-from hotdesk.api.native.measures import Measures
-from hotdesk.api.native.native import Native
-from hotdesk.api.native.requested import Jobs
-from hotdesk.api.native.templates import places
-from hotdesk.api.notice import Notice
+from hotdesk.api.native.context import Native
+from hotdesk.api.native.jobs.requests import Jobs
+from hotdesk.api.native.jobs.templates import places
+from hotdesk.api.native.metrics import Measures
 from hotdesk.api.quotas import Quotas
-from hotdesk.api.reloading import Reloading, certificate_holder
-from hotdesk.api.resolving import in_thread
-from hotdesk.api.serving import Serving
-from hotdesk.api.starter import started
-from hotdesk.api.strict import Strict
+from hotdesk.api.reload import Reloading, certificate_holder
+from hotdesk.api.scopes import in_thread
+from hotdesk.api.sd_notify import Notice
+from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenants
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import Page

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from hotdesk.api.e2b.answers import log
+from hotdesk.api.e2b.responses import log
+from hotdesk.api.launch.launcher_client import Starter
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
-from hotdesk.api.starter import Starter
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk.owner.runtime import ContainerRuntime
 from hotdesk.errors import HostError, HotdeskError

@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from hotdesk import __version__
-from hotdesk.cli import early
+from hotdesk.cli import prestart
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 
 FAILED = 125
@@ -98,7 +98,7 @@ def carry_out(argv: list[str]) -> int:
         raise BriefError(f"there is no command {argv[0]!r}{meant or '; `hotdesk --help` lists them'}")
     own = before_dashes(argv[1:])
     if argv[0] in ("run", "work") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
-        early.begin(keys=argv[0] == "work")
+        prestart.begin(keys=argv[0] == "work")
     try:
         module = import_module(f"hotdesk.cli.{argv[0]}")
         return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, argv[1:])))

@@ -32,7 +32,7 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
     """Give the open desks whose ids begin so."""
     if len(text) < MIN_PREFIX or not PREFIX_SHAPE.fullmatch(text):
         return []
-    desks: list[dict[str, Any]] = import_module("hotdesk.cli.ps").find_desks(settings)
+    desks: list[dict[str, Any]] = import_module("hotdesk.cli.desks.ps").find_desks(settings)
     return sorted(DeskId(str(desk["id"])) for desk in desks if str(desk["id"]).startswith(text))
 
 

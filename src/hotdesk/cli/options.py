@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.cli import early
+from hotdesk.cli import prestart
 from hotdesk.cli.parser import COMMAND, seconds
 from hotdesk.config import parse_size
 from hotdesk.desk.image import image
@@ -146,7 +146,7 @@ def require_machine(arguments: argparse.Namespace) -> None:
 
 def require_image(name: str) -> None:
     """Refuse an image that is not there, and list those that are; an ordinary user's images are a server's."""
-    store = early.settings().images
+    store = prestart.settings().images
     if os.geteuid() != 0 or image.record_path(store, image.as_name(name)).exists():
         return
     there = sorted(each.stem for each in (store / "images").glob("*.json"))

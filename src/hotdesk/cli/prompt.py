@@ -21,7 +21,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from hotdesk.cli.board.cells import Look, cells, cut, wrap
-from hotdesk.cli.board.words import KINDS
+from hotdesk.cli.board.lines import KINDS
 from hotdesk.event import Pending
 from hotdesk.job.format import clock
 from hotdesk.job.people.wait import WORDS, Card

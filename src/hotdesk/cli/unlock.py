@@ -6,7 +6,7 @@ import base64
 import os
 
 from hotdesk.brief.data import Scope
-from hotdesk.cli.vault import PASSPHRASE_FILE, ask_hidden, read_passphrase
+from hotdesk.cli.machine.vault import PASSPHRASE_FILE, ask_hidden, read_passphrase
 from hotdesk.config import Config
 from hotdesk.errors import BriefError
 from hotdesk.vault import exists, root, source_of

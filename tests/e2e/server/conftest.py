@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from hotdesk.api import stalls
+from hotdesk.api.http import stalls
 from hotdesk.api.keys import Keys
 from hotdesk.config import Config
 from tests.conftest import settings_in, state_directory

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from e2b import Sandbox
 
-from hotdesk.api.e2b import filesystem, process
+from hotdesk.api.e2b.envd import filesystem, process
 from tests.e2e.server.conftest import Served
 from tests.e2e.server.envd_raw import FILESYSTEM, PROCESS, Envd, envd, envelope
 

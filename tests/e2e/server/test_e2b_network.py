@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.e2b.answers import Refusal
 from hotdesk.api.e2b.network import scope_for, shown
-from hotdesk.api.serving import Egress, Serving
+from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.settings import Egress, Serving
 from hotdesk.brief import digest, scope_json
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec

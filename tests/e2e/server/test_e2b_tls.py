@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hotdesk.api.serving import Serving
+from hotdesk.api.settings import Serving
 from hotdesk.config import Config
 from tests.security.traffic_room import PORT, Ways, opened
 from tests.upstream import make_certificates

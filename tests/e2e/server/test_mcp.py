@@ -302,7 +302,7 @@ async def test_stdio_leaves_nothing_however_it_ends(settings: Config, ending: st
 
 async def test_an_ordinary_user_has_a_desk_through_a_servers_socket(settings: Config) -> None:
     script = (
-        "import hotdesk.cli.mcp, hotdesk.cli.parser, anyio._backends._asyncio, mcp.server.stdio, os;"
+        "import hotdesk.cli.machine.mcp, hotdesk.cli.parser, anyio._backends._asyncio, mcp.server.stdio, os;"
         "os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534);"
         "from hotdesk.cli import main; main()"
     )

@@ -16,7 +16,7 @@ import pytest
 from e2b import Sandbox
 from e2b.exceptions import RateLimitException
 
-from hotdesk.api.e2b.traffic import AT_ONCE
+from hotdesk.api.e2b.ports.traffic import AT_ONCE
 from hotdesk.api.keys import Keys
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served

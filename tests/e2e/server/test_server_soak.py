@@ -23,7 +23,12 @@ GROWTH = 16 << 20
 """Bytes that may come and go."""
 SPARE = 16
 """Descriptors that may be open amid something."""
-PARTS = {"hotdesk.api.starting": "starter", "keeper.main()": "keeper", "hotdesk.keys.": "keys", "hotdesk.door.": "door"}
+PARTS = {
+    "hotdesk.api.launch.launcher": "starter",
+    "keeper.main()": "keeper",
+    "hotdesk.keys.": "keys",
+    "hotdesk.door.": "door",
+}
 """What works for a server, by what its command says."""
 
 

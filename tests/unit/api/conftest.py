@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hotdesk.api.stalls import Stall, watched
+from hotdesk.api.http.stalls import Stall, watched
 
 LIMIT = 0.05
 PLACE = re.compile(r'File "([^"]*)"')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotdesk.api.native.filling import Parameters, fill_brief
+from hotdesk.api.native.jobs.template_values import Parameters, fill_brief
 
 OWN = Parameters(
     {"host": "shop.example.test", "part": "june", "where": "10.1.2.3 private"}, frozenset({"host", "part"})

@@ -6,9 +6,9 @@ import pytest
 from starlette.types import Scope
 
 from hotdesk.api.e2b.routes import call_route, control_route
-from hotdesk.api.front import Aim
-from hotdesk.api.measured import of_traffic, page_route
-from hotdesk.api.native.measures import Measures
+from hotdesk.api.http.dispatch import Aim
+from hotdesk.api.http.metrics_middleware import of_traffic, page_route
+from hotdesk.api.native.metrics import Measures
 
 ID = "i0123456789abcdefghij"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.api.native.reaching import require_public
+from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError
 

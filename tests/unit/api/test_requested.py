@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.native.requested import Request, read_request, takes
+from hotdesk.api.native.jobs.requests import Request, read_request, takes
 from hotdesk.brief.brief import Job
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.guides import OF_THE_SERVER, ROOT, blocks, typed
 
-from hotdesk.api import serving
-from hotdesk.api.native.templates import in_folder
+from hotdesk.api import settings
+from hotdesk.api.native.jobs.templates import in_folder
 from hotdesk.cli import COMMANDS
 from hotdesk.cli.parser import parse
 
@@ -54,10 +54,10 @@ def test_the_guides_have_commands() -> None:
 def test_every_setting_of_the_guides_is_one_and_every_one_is_told() -> None:
     shown = [table["serve"] for table in TABLES if "serve" in table]
     assert len(shown) == 3
-    assert all(isinstance(serving.read(table), serving.Serving) for table in shown)
+    assert all(isinstance(settings.read(table), settings.Serving) for table in shown)
     text = "".join((ROOT / f"docs/guide/{name}.md").read_text() for name in OF_THE_SERVER)
     assert [
-        name for name in serving.SETTINGS if not re.search(rf"`(\[serve\] )?{name}`|\n{name} =|serve\.{name}\]", text)
+        name for name in settings.SETTINGS if not re.search(rf"`(\[serve\] )?{name}`|\n{name} =|serve\.{name}\]", text)
     ] == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.api.caller import Caller
-from hotdesk.api.native.viewers import Viewers
+from hotdesk.api.native.desks.viewers import Viewers
 
 ME, YOU = Caller("default", "me", "k1"), Caller("default", "you", "k2")
 

@@ -16,7 +16,7 @@ from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGN
 from hotdesk.brief.brief import Deliverable, Wanted
 from hotdesk.checks.seam import Page, Verdict
 from hotdesk.checks.verdict_json import seen_of
-from hotdesk.cli.verify_page import page, short
+from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.config import Config
 from hotdesk.drive.certificate import CLAIM, DOMAIN, canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.starter import spawn
+from hotdesk.api.launch.launcher_client import spawn
 from hotdesk.config import Config
 from hotdesk.linux.sockets import is_answered, listen, listens_in
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 from starlette.responses import Response
 
-from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.responses import Refusal
 
 SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
 MOST = 1000

@@ -6,7 +6,7 @@ import time
 
 import anyio
 
-from hotdesk.api.e2b.answers import Refusal, log
+from hotdesk.api.e2b.responses import Refusal, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, cut, has_ended
 from hotdesk.errors import HotdeskError
 

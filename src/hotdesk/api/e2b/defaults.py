@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hotdesk.api.e2b.network import PRESETS, scope_for
 from hotdesk.api.e2b.templates import image_of
-from hotdesk.api.serving import Serving
+from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.door.policy.presets import preset_environment
 from hotdesk.host import Host

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import anyio
 
-from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.responses import Refusal
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.errors import HotdeskError
 

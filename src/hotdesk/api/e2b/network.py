@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hotdesk.api.e2b.answers import Refusal
-from hotdesk.api.resolving import in_thread
-from hotdesk.api.serving import Serving
+from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.scopes import in_thread
+from hotdesk.api.settings import Serving
 from hotdesk.brief.data import ANY, Grant, Place, Rule, Scope
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.rules import check_rule

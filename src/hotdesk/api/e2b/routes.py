@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
-from hotdesk.api.e2b.control import ACTS
-from hotdesk.api.e2b.envd import SERVICES
+from hotdesk.api.e2b.control.control import ACTS
+from hotdesk.api.e2b.envd.envd import SERVICES
 
 VERBS = frozenset(verb for _, verb in ACTS)
 VERSIONS = ("v2", "v3")

@@ -15,11 +15,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hotdesk.api.e2b import templates
-from hotdesk.api.e2b.answers import Refusal, log, not_found, not_running
 from hotdesk.api.e2b.defaults import Defaults
-from hotdesk.api.e2b.room import Room
+from hotdesk.api.e2b.envd.state import Room
+from hotdesk.api.e2b.responses import Refusal, log, not_found, not_running
 from hotdesk.api.quotas import QuotaError
-from hotdesk.api.serving import Serving
+from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
 from hotdesk.desk.owner.runtime import ContainerRuntime
@@ -27,7 +27,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 
 if TYPE_CHECKING:
-    from hotdesk.api.e2b.left import Left
+    from hotdesk.api.e2b.hibernate import Left
 
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""

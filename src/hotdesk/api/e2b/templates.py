@@ -6,7 +6,7 @@ import json
 
 import anyio
 
-from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.responses import Refusal
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError

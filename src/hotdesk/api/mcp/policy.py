@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hotdesk.api.serving import Serving
+from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.desk.seam import Spec
 from hotdesk.door.policy.presets import preset_environment

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import anyio
 
 from hotdesk.api.mcp.deliver import DELIVER, Delivering
-from hotdesk.api.mcp.lent import LentTools, tools_from
 from hotdesk.api.mcp.policy import Policy
+from hotdesk.api.mcp.remote_tools import LentTools, tools_from
 from hotdesk.api.mcp.results import Answer
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.remote import RemoteRuntime

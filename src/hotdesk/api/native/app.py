@@ -7,32 +7,15 @@ from importlib import import_module
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from hotdesk.api.native import (
-    allowing,
-    approvals,
-    content,
-    desks,
-    drive,
-    events,
-    files,
-    fleet,
-    health,
-    jobs,
-    journal,
-    keys,
-    problems,
-    screens,
-    session,
-    stories,
-    templates,
-    uploads,
-    vault,
-)
-from hotdesk.api.native.measures import PREFIX as PREFIX
-from hotdesk.api.native.native import Native
+from hotdesk.api.native import content, drive, events, fleet, health, journal, problems, uploads, vault
+from hotdesk.api.native.access import keys, session
+from hotdesk.api.native.context import Native
+from hotdesk.api.native.desks import desks, files, screens
+from hotdesk.api.native.jobs import allow_rule, approvals, jobs, stories, templates
+from hotdesk.api.native.metrics import PREFIX as PREFIX
 
 NOUNS = (
-    session, desks, files, screens, templates, uploads, jobs, allowing, events, stories, approvals, drive, vault,
+    session, desks, files, screens, templates, uploads, jobs, allow_rule, events, stories, approvals, drive, vault,
     journal, keys, fleet, content,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ import anyio
 from fastapi import Request
 
 from hotdesk.api.native.problems import Problem
-from hotdesk.api.native.shapes import clean
+from hotdesk.api.native.schema import clean
 
 MEDIA = "application/octet-stream"
 LOOK = 8 << 20

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from hotdesk.api.caller import Power
-from hotdesk.api.native.asking import Anybody, Asked
-from hotdesk.api.native.desks import at
+from hotdesk.api.native.access.auth import Anybody, Asked
+from hotdesk.api.native.desks.desks import at
 from hotdesk.api.native.drive import find as find_version
 from hotdesk.api.native.drive import off
-from hotdesk.api.native.frames import frame
-from hotdesk.api.native.jobs import find as find_job
+from hotdesk.api.native.jobs.frames import frame
+from hotdesk.api.native.jobs.jobs import find as find_job
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.shapes import Model
+from hotdesk.api.native.schema import Model
 from hotdesk.api.web.content import kind_of
 from hotdesk.config import MIB
 from hotdesk.job import report

@@ -11,11 +11,11 @@ from pydantic import Field
 from starlette.responses import JSONResponse, StreamingResponse
 
 from hotdesk.api.native import uploads
-from hotdesk.api.native.asking import Asked, ForDrive
+from hotdesk.api.native.access.auth import Asked, ForDrive
 from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, received
-from hotdesk.api.native.pages import MOST_PAGES, page_of, pages_of
+from hotdesk.api.native.jobs.pages import MOST_PAGES, page_of, pages_of
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
+from hotdesk.api.native.schema import After, Limit, Model, Page, paged
 from hotdesk.config import GIB
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version

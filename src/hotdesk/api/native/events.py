@@ -15,11 +15,11 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hotdesk.api.native.asking import Asked, ForJobs
-from hotdesk.api.native.jobs import find
-from hotdesk.api.native.ledger import stamp
+from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.jobs.jobs import find
+from hotdesk.api.native.jobs.ledger import stamp
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.shapes import JobName, Model
+from hotdesk.api.native.schema import JobName, Model
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted

@@ -8,12 +8,12 @@ from contextlib import suppress
 from fastapi import APIRouter
 from pydantic import Field
 
-from hotdesk.api.native.asking import Asked, ForAdmin, ForJobs
-from hotdesk.api.native.desks import DeskShown, burn
-from hotdesk.api.native.desks import shown as open_desks
+from hotdesk.api.native.access.auth import Asked, ForAdmin, ForJobs
+from hotdesk.api.native.desks.desks import DeskShown, burn
+from hotdesk.api.native.desks.desks import shown as open_desks
+from hotdesk.api.native.jobs.views import JobLine, line
 from hotdesk.api.native.problems import documented
-from hotdesk.api.native.shapes import Model
-from hotdesk.api.native.told import JobLine, line
+from hotdesk.api.native.schema import Model
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import DeskId

@@ -9,10 +9,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from hotdesk.api.native.asking import Asked, ForAdmin, native_of
-from hotdesk.api.native.measures import labels, values_of
+from hotdesk.api.native.access.auth import Asked, ForAdmin, native_of
+from hotdesk.api.native.metrics import labels, values_of
 from hotdesk.api.native.problems import Problem, ProblemBody, documented
-from hotdesk.api.native.shapes import Model
+from hotdesk.api.native.schema import Model
 from hotdesk.api.tenants import Tenants
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state

@@ -8,11 +8,11 @@ import anyio
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from hotdesk.api.native.asking import Asked, ForJobs, ForJournal
+from hotdesk.api.native.access.auth import Asked, ForJobs, ForJournal
 from hotdesk.api.native.events import Happened, as_dict
-from hotdesk.api.native.jobs import find
+from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.problems import documented
-from hotdesk.api.native.shapes import JobName, Limit, Model, Page, clean
+from hotdesk.api.native.schema import JobName, Limit, Model, Page, clean
 from hotdesk.brief.names import bracketed, registrable
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read

@@ -14,10 +14,10 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from hotdesk.api.native.asking import Asked, ForJobs
+from hotdesk.api.native.access.auth import Asked, ForJobs
 from hotdesk.api.native.bodies import BYTES, received
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.shapes import Model
+from hotdesk.api.native.schema import Model
 from hotdesk.config import MIB, Config
 from hotdesk.drive.names import check_name
 from hotdesk.linux import private_files

@@ -8,9 +8,9 @@ import anyio
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from hotdesk.api.native.asking import Asked, ForVault
+from hotdesk.api.native.access.auth import Asked, ForVault
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.shapes import After, Limit, Model, Page, paged
+from hotdesk.api.native.schema import After, Limit, Model, Page, paged
 from hotdesk.desk.seam import new_id
 from hotdesk.event import VaultChanged
 from hotdesk.vault import exists, ls

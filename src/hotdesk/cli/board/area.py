@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from hotdesk.cli.board.cells import Line, Look, Span, cells, cut
+from hotdesk.cli.board.lines import KINDS, how_to_answer, target
 from hotdesk.cli.board.state import State
-from hotdesk.cli.board.words import KINDS, how_to_answer, target
 from hotdesk.job.format import clock, lasting, money, plural, size, tokens
 from hotdesk.job.record.progress import Stand, Taken
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
-from hotdesk.cli.board import words
+from hotdesk.cli.board import lines
 from hotdesk.cli.board.area import lay
 from hotdesk.cli.board.cells import Line, Look, visible
 from hotdesk.cli.board.state import Limits, State
@@ -62,7 +62,7 @@ class Board:
         """Show one event."""
         self.state.take(event, self.clock())
         if not self.hidden(event):
-            self.lines += [[(style, text)] for style, text in words.say(event, self.state)]
+            self.lines += [[(style, text)] for style, text in lines.say(event, self.state)]
         if self.lines or self.clock() - self.drawn >= OFTEN:
             self.draw()
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from hotdesk.api.e2b import again
 from hotdesk.api.e2b.again import Again
-from hotdesk.api.e2b.answers import Refusal
+from hotdesk.api.e2b.responses import Refusal
 
 pytestmark = pytest.mark.anyio
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sent_bodies import asked
 
-from hotdesk.api.e2b import signing
-from hotdesk.api.e2b.answers import Refusal
-from hotdesk.api.e2b.connect import RpcError
-from hotdesk.api.e2b.fields import named_texts, number, octets, resolve, text, texts
-from hotdesk.api.e2b.users import caller
+from hotdesk.api.e2b.envd import signing
+from hotdesk.api.e2b.envd.connect import RpcError
+from hotdesk.api.e2b.envd.fields import named_texts, number, octets, resolve, text, texts
+from hotdesk.api.e2b.envd.users import caller
+from hotdesk.api.e2b.responses import Refusal
 
 HOME = "/home/user"
 

@@ -11,7 +11,7 @@ import pytest
 
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.serving import Serving
+from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import HostError, KeeperError

@@ -1,0 +1,238 @@
+"""E2B's control plane: sandboxes are made, listed, paused, ended."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.caller import Caller
+from hotdesk.api.e2b import metrics, network
+from hotdesk.api.e2b.again import Again
+from hotdesk.api.e2b.control import images, paging, requests, views
+from hotdesk.api.e2b.control.create import order_of, seconds
+from hotdesk.api.e2b.control.snapshots import Snapshots
+from hotdesk.api.e2b.responses import Refusal, answer, done, refusal_of
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.keys import Keys
+from hotdesk.api.tenants import Tenants
+
+Act = Callable[["Control", Request, Sandbox], Awaitable[Response]]
+DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15
+"""Seconds a sandbox gets whose program says nothing: since version 2, before, and when it is a fork."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Answers the control plane's requests."""
+
+    keys: Keys
+    tenants: Tenants
+    sandboxes: Sandboxes
+    snapshots: Snapshots
+    again: Again = field(default_factory=Again)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            response = await self.respond(Request(scope, receive))
+        except Exception as e:  # noqa: BLE001 - the rim: whatever fails is an answer the SDKs can read
+            response = refusal_of(e).response()
+        await response(scope, receive, send)
+
+    async def respond(self, request: Request) -> Response:
+        """Carry out one request."""
+        caller = self.caller(request)
+        match request.method, path_of(request.scope):
+            case "GET", ["sandboxes", name]:
+                if name == "metrics":
+                    return await self.many_metrics(caller, request)
+                return answer(views.detail(self.sandboxes.get(caller.tenant, name), self.domain))
+            case "POST", ["sandboxes"] | ["v2", "sandboxes"] as path:
+                return await self.create(caller, request, old=path[0] != "v2")
+            case "GET", ["v2", "sandboxes"]:
+                return self.ls(caller, request)
+            case "GET", ["sandboxes"]:
+                return self.old_ls(caller, request)
+            case "DELETE", ["sandboxes", name]:
+                await self.sandboxes.kill(self.sandboxes.get(caller.tenant, name))
+                return done()
+            case method, ["sandboxes", name, verb] | ["v2", "sandboxes", name, verb] if act := ACTS.get((method, verb)):
+                return await act(self, request, self.sandboxes.get(caller.tenant, name))
+            case "GET", ["snapshots"]:
+                return await self.list_snapshots(caller, request)
+            case method, ["templates" | "volumes" | "secrets" | "v2" | "v3" | "volumecontent", *_] as path:
+                tenant = await self.tenants.tenant(caller.tenant)
+                return await images.respond(self.snapshots, tenant, method, path)
+        raise Refusal(404, "there is no such thing here")
+
+    @property
+    def domain(self) -> str:
+        """Give what sandboxes' ports are reached below."""
+        return self.sandboxes.serving.reached
+
+    def caller(self, request: Request) -> Caller:
+        """Say who asks."""
+        caller = self.keys.find(request.headers.get("x-api-key", ""))
+        if caller is None or not caller.may("sandboxes"):
+            raise Refusal(401, "this key is not known here, or not for sandboxes; `hotdesk key new` makes one")
+        return caller
+
+    async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
+        """Open a sandbox."""
+        told = await requests.read(request, requests.New)
+        tenant = await self.tenants.tenant(caller.tenant)
+
+        async def work() -> Response:
+            timeout = seconds(told.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
+            image = self.snapshots.image(tenant, told.template)
+            order = await order_of(told, image, timeout, self.sandboxes, secure=not old or told.secure)
+            made = await self.sandboxes.create(tenant, order, caller.described)
+            return answer(views.opened(made, self.domain), 201)
+
+        digest = hashlib.sha256(told.model_dump_json().encode()).hexdigest()
+        return await self.again.once(caller.tenant, request.headers.get("idempotency-key"), digest, work)
+
+    def ls(self, caller: Caller, request: Request) -> Response:
+        """List sandboxes, in pages."""
+        query = request.query_params
+        states = paging.states_of(query.getlist("state"))
+        after = paging.moment_of(query["startedAfter"]) if query.get("startedAfter") else 0.0
+        wanted = paging.metadata_of(query.get("metadata", ""))
+        template = query.get("template")
+        found = (
+            each
+            for each in self.sandboxes.of(caller.tenant)
+            if each.state in states
+            and each.started >= after
+            and template in (None, each.template, each.template.partition(":")[0])
+            and wanted.items() <= each.metadata.items()
+        )
+        page, headers = paging.cut(found, place_of, paging.page_of(query))
+        return answer([views.listed(each) for each in page], headers=headers)
+
+    def old_ls(self, caller: Caller, request: Request) -> Response:
+        """List what runs, newest first."""
+        wanted = paging.metadata_of(request.query_params.get("metadata", ""))
+        running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
+        found = [each for each in running if wanted.items() <= each.metadata.items()]
+        return answer([views.listed(each) for each in sorted(found, key=place_of, reverse=True)])
+
+    async def list_snapshots(self, caller: Caller, request: Request) -> Response:
+        """List snapshots, in pages."""
+        query = request.query_params
+        tenant = await self.tenants.tenant(caller.tenant)
+        found = list(self.snapshots.of(tenant).values())
+        if name := query.get("name"):
+            one = self.snapshots.find(tenant, name)
+            found = [each for each in found if each == one]
+        if sandbox := query.get("sandboxID"):
+            found = [each for each in found if each.sandbox == sandbox]
+        page, headers = paging.cut(found, lambda each: (each.made, each.id), paging.page_of(query))
+        return answer([each.told for each in page], headers=headers)
+
+    async def many_metrics(self, caller: Caller, request: Request) -> Response:
+        """Say what several sandboxes use now."""
+        names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
+        if len(names) > paging.MOST:
+            raise Refusal(400, f"sandbox_ids takes {paging.MOST} at most")
+        known = {each.id: each for each in self.sandboxes.of(caller.tenant)}
+        found = {name: await metrics.newest(known[name]) for name in names if name in known}
+        return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
+
+    async def connect(self, request: Request, sandbox: Sandbox) -> Response:
+        """Let a program use a sandbox; a paused one goes on."""
+        told = await requests.read(request, requests.Connecting)
+        timeout = seconds(told.timeout, DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
+        resumed = await self.sandboxes.resume(sandbox, timeout, memory=told.memory is not False)
+        if not resumed:
+            self.sandboxes.lengthen(sandbox, timeout)
+        return answer(views.opened(sandbox, self.domain), 201 if resumed else 200)
+
+    async def resume(self, request: Request, sandbox: Sandbox) -> Response:
+        """Let a paused sandbox go on."""
+        told = await requests.read(request, requests.Connecting)
+        timeout = seconds(told.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
+        if not await self.sandboxes.resume(sandbox, timeout, memory=told.memory is not False):
+            raise Refusal(409, f"sandbox '{sandbox.id}' is already running")
+        if told.auto_pause is not None:
+            sandbox.auto_pause = told.auto_pause
+        return answer(views.opened(sandbox, self.domain), 201)
+
+    async def pause(self, request: Request, sandbox: Sandbox) -> Response:
+        """Stop a sandbox where it is."""
+        told = await requests.read(request, requests.Pausing)
+        await self.sandboxes.pause(sandbox, memory=told.memory is not False, healthy=bool(told.require_healthy_guest))
+        return done()
+
+    async def set_timeout(self, request: Request, sandbox: Sandbox) -> Response:
+        """Let a sandbox last so long from now."""
+        told = await requests.read(request, requests.Timeout)
+        if sandbox.state == "paused":
+            raise Refusal(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
+        await self.sandboxes.set_end(sandbox, told.timeout)
+        return done()
+
+    async def refresh(self, request: Request, sandbox: Sandbox) -> Response:
+        """Let a sandbox last at least so long from now."""
+        self.sandboxes.lengthen(sandbox, (await requests.read(request, requests.Refresh)).duration)
+        return done()
+
+    async def fork(self, request: Request, sandbox: Sandbox) -> Response:
+        """Make sandboxes of one."""
+        told = await requests.read(request, requests.Forking)
+        timeout = seconds(told.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
+        made = await self.sandboxes.fork(sandbox, told.count or 1, timeout)
+        return answer([{"sandbox": views.opened(each, self.domain)} for each in made], 201)
+
+    async def snapshot(self, request: Request, sandbox: Sandbox) -> Response:
+        """Keep a sandbox's files."""
+        told = await requests.read(request, requests.Snapshotting)
+        return answer((await self.snapshots.take(sandbox, told.name)).told, 201)
+
+    async def metrics(self, request: Request, sandbox: Sandbox) -> Response:
+        """Say what a sandbox uses."""
+        return answer(await metrics.between(sandbox, request.query_params))
+
+    async def logs(self, request: Request, sandbox: Sandbox) -> Response:
+        """Give a sandbox's log: E2B's own machinery's, of which there is none here."""
+        return answer({"logs": [], "logEntries": []})
+
+    async def network(self, request: Request, sandbox: Sandbox) -> Response:
+        """Change what a sandbox reaches."""
+        told = await requests.read(request, requests.Networking)
+        if sandbox.state == "paused":
+            raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+        await network.change(self.sandboxes.serving, sandbox, told.told, told.allow_internet_access)
+        sandbox.internet = told.allow_internet_access
+        return done()
+
+
+ACTS: dict[tuple[str, str], Act] = {
+    ("POST", "connect"): Control.connect,
+    ("POST", "resume"): Control.resume,
+    ("POST", "pause"): Control.pause,
+    ("POST", "timeout"): Control.set_timeout,
+    ("POST", "refreshes"): Control.refresh,
+    ("POST", "fork"): Control.fork,
+    ("POST", "snapshots"): Control.snapshot,
+    ("GET", "metrics"): Control.metrics,
+    ("GET", "logs"): Control.logs,
+    ("PUT", "network"): Control.network,
+}
+
+
+def path_of(scope: Scope) -> list[str]:
+    """Give the segments of a request's path as they were sent: an encoded slash is part of a name."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return [unquote(part) for part in raw.partition(b"?")[0].decode("ascii", "replace").strip("/").split("/")]
+
+
+def place_of(sandbox: Sandbox) -> paging.Place:
+    """Say where a sandbox stands in a list."""
+    return sandbox.started, sandbox.id

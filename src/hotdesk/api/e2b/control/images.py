@@ -1,0 +1,43 @@
+"""Templates by name, and what of E2B's is not offered here: template builds, volumes, secrets."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from hotdesk.api.e2b.control.snapshots import Snapshots
+from hotdesk.api.e2b.responses import Refusal, answer, done
+from hotdesk.api.tenants import Tenant
+from hotdesk.desk.image import image
+from hotdesk.errors import ImageError
+
+NOT_OFFERED = {
+    "templates": "template builds are not offered here: whoever runs this server builds images, and a snapshot of a "
+    "sandbox is a template of your own",
+    "volumes": "volumes are not offered here: keep files in a snapshot, or download them",
+    "secrets": "secrets are not offered here: whoever runs this server grants them by its vault, or give variables",
+}
+
+
+async def respond(snapshots: Snapshots, tenant: Tenant, method: str, path: list[str]) -> Response:
+    """Answer what is about templates."""
+    match method, path:
+        case "DELETE", ["templates", name] if name != "tags":
+            await snapshots.delete(tenant, name)
+            return done()
+        case "GET", ["templates", "aliases", name]:
+            return answer({"templateID": found(snapshots, tenant, name), "public": False})
+    word = next((part for part in path[:2] if part in NOT_OFFERED), "")
+    if path[0] == "volumecontent":
+        word = "volumes"
+    if not word:
+        raise Refusal(404, "there is no such thing here")
+    raise Refusal(501, NOT_OFFERED[word])
+
+
+def found(snapshots: Snapshots, tenant: Tenant, name: str) -> str:
+    """Give a template's name, once it is sure that there is one."""
+    try:
+        image.find(tenant.settings.images, snapshots.image(tenant, name))
+    except ImageError:
+        raise Refusal(404, "there is no such template") from None
+    return name

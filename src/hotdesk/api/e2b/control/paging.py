@@ -1,0 +1,88 @@
+"""Lists as E2B gives them: filtered, ordered as a whole, then cut into pages."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+from urllib.parse import parse_qsl, unquote
+
+from hotdesk.api.e2b.responses import Refusal
+
+MOST = 100
+"""What one page has at most."""
+STATES = frozenset({"running", "paused"})
+Item = TypeVar("Item")
+Place = tuple[float, str]
+"""Where something stands in a list: when it was made, and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which part of a list is asked for."""
+
+    limit: int = MOST
+    after: Place | None = None
+    ascending: bool = False
+
+
+def page_of(query: Mapping[str, str]) -> Page:
+    """Read which page is asked for."""
+    limit, order = query.get("limit", str(MOST)), query.get("order", "desc")
+    if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MOST:
+        raise Refusal(400, f"limit takes a number from 1 to {MOST}")
+    if order not in ("asc", "desc"):
+        raise Refusal(400, "order takes asc or desc")
+    token = query.get("nextToken", "")
+    return Page(int(limit), place_of(token) if token else None, order == "asc")
+
+
+def cut(items: Iterable[Item], where: Callable[[Item], Place], page: Page) -> tuple[list[Item], dict[str, str]]:
+    """Give one page, and the header that says how to ask for the next."""
+    ordered = sorted(items, key=where, reverse=not page.ascending)
+    if page.after is not None:
+        after = page.after
+        ordered = [item for item in ordered if (where(item) > after if page.ascending else where(item) < after)]
+    found = ordered[: page.limit]
+    more = len(ordered) > len(found)
+    return found, {"x-next-token": token_of(where(found[-1]))} if more else {}
+
+
+def token_of(place: Place) -> str:
+    """Write where a page ended."""
+    return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
+
+
+def place_of(token: str) -> Place:
+    """Read where the page before ended."""
+    try:
+        text = base64.urlsafe_b64decode(token[:200] + "=" * (-len(token) % 4)).decode()
+        made, _, name = text.partition(" ")
+        return float(made), name
+    except (binascii.Error, ValueError):
+        raise Refusal(400, "nextToken is none that this server gave; begin again without it") from None
+
+
+def metadata_of(text: str) -> dict[str, str]:
+    """Read a metadata filter: a query string in a query string, with names and values encoded once more."""
+    return {unquote(key): unquote(value) for key, value in parse_qsl(text, keep_blank_values=True, max_num_fields=100)}
+
+
+def states_of(values: Iterable[str]) -> frozenset[str]:
+    """Read which states are asked for; none named is all."""
+    named = {each for value in values for each in value.split(",") if each}
+    if not named <= STATES:
+        raise Refusal(400, "state takes running, paused, or both with a comma between")
+    return frozenset(named) or STATES
+
+
+def moment_of(text: str) -> float:
+    """Read a moment as RFC 3339 writes it; without a zone it is UTC."""
+    try:
+        told = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        raise Refusal(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
+    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()

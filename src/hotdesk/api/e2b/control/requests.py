@@ -1,0 +1,127 @@
+"""What E2B's programs may ask for: bodies by their shape, bounded; what is not of that shape is told, and refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from starlette.requests import Request
+
+from hotdesk.api.e2b.responses import Refusal
+
+LONGEST_BODY = 1 << 20
+Asked = TypeVar("Asked", bound="Body")
+Word = Annotated[str, Field(max_length=1024)]
+Text = Annotated[str, Field(max_length=128 << 10)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Pairs = Annotated[dict[Word, Word], Field(max_length=256)]
+Variables = Annotated[dict[Word, Text], Field(max_length=1024)]
+
+
+class Body(BaseModel):
+    """A request's body; fields that newer programs send are let be."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", alias_generator=to_camel)
+
+
+class Resuming(Body):
+    """Whether traffic wakes a paused sandbox."""
+
+    enabled: bool = False
+
+
+class New(Body):
+    """A sandbox that is asked for."""
+
+    template: Name = Field(alias="templateID")
+    timeout: int | None = None
+    auto_pause: bool = False
+    auto_pause_memory: bool = True
+    auto_resume: Resuming | None = None
+    allow_internet_access: bool | None = Field(None, alias="allow_internet_access")
+    network: dict[str, object] | None = None
+    metadata: Pairs = {}
+    env_vars: Variables = {}
+    secure: bool = False
+    mcp: dict[str, object] | None = None
+    iam: dict[str, object] | None = None
+    volume_mounts: list[object] | None = None
+
+    @property
+    def resumes(self) -> bool:
+        """Say whether traffic shall wake it."""
+        return self.auto_resume is not None and self.auto_resume.enabled
+
+
+class Connecting(Body):
+    """How long a sandbox shall go on, and whether what was in memory comes back."""
+
+    timeout: int | None = None
+    memory: bool | None = None
+    auto_pause: bool | None = None
+
+
+class Timeout(Body):
+    """How long from now."""
+
+    timeout: Annotated[int, Field(ge=0)]
+
+
+class Refresh(Body):
+    """How long at least from now."""
+
+    duration: Annotated[int, Field(ge=0, le=3600)] = 15
+
+
+class Pausing(Body):
+    """What is kept over a pause."""
+
+    memory: bool | None = None
+    require_healthy_guest: bool | None = None
+
+
+class Networking(Body):
+    """What a sandbox reaches from now on; what is not said is cleared."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    allow_internet_access: bool | None = Field(None, alias="allow_internet_access")
+
+    @property
+    def told(self) -> dict[str, object]:
+        """Give what is said of the network itself."""
+        return dict(self.model_extra or {})
+
+
+class Forking(Body):
+    """How many are made of one."""
+
+    timeout: int | None = None
+    count: Annotated[int, Field(ge=1, le=20)] | None = None
+
+
+class Snapshotting(Body):
+    """What a snapshot is called."""
+
+    name: Annotated[str, Field(max_length=128)] | None = None
+    memory: bool | None = None
+
+
+async def read(request: Request, kind: type[Asked]) -> Asked:
+    """Read a request's body; none is one that says nothing."""
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > LONGEST_BODY:
+            raise Refusal(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
+    try:
+        return kind.model_validate_json(bytes(data) or b"{}")
+    except ValidationError as e:
+        raise Refusal(400, wrong(e)) from None
+
+
+def wrong(error: ValidationError) -> str:
+    """Say what is wrong with a body, without what was in it: it may be a secret."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())
+    return f"the body is wrong at {place[:100]!r}: {first['msg']}" if place else f"the body is wrong: {first['msg']}"

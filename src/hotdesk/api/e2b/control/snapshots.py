@@ -1,0 +1,213 @@
+"""Snapshots as E2B's programs know them: a tenant's own images, by ids nobody else can use."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import anyio
+from pydantic import TypeAdapter, ValidationError
+
+from hotdesk.api.e2b.responses import Refusal, log
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.e2b.templates import image_of
+from hotdesk.api.launch.launcher_client import Starter
+from hotdesk.api.tenants import Tenant
+from hotdesk.desk.image.image import NAME_SHAPE, record_path
+from hotdesk.desk.seam import ALPHABET
+from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+from hotdesk.linux import private_files
+
+FILE = "snapshots.json"
+PREFIX = "snapshot-"
+"""What images begin with that are somebody's snapshots: no template's name may."""
+TAG = "default"
+PERIOD = 30.0
+"""Seconds between two tries to delete what was in use."""
+MOST = 1000
+"""Snapshots one tenant may have."""
+SHAPE = re.compile(
+    r"(?:(?P<team>[a-z0-9][a-z0-9-]{0,31})/)?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,127})(?::(?P<tag>[A-Za-z0-9._-]{1,64}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files of a sandbox at one moment."""
+
+    id: str
+    """What programs name it by: `ID:default`, or `TENANT/NAME:default`."""
+    image: str
+    sandbox: str
+    """What it was taken of."""
+    made: float
+    named: bool = False
+    deleted: bool = False
+    """Nobody finds it any more; its image goes when no sandbox stands on it."""
+
+    @property
+    def names(self) -> list[str]:
+        """Give the names it was given."""
+        return [self.id] if self.named else []
+
+    @property
+    def told(self) -> dict[str, object]:
+        """Say what a program is told of it."""
+        return {"snapshotID": self.id, "names": self.names}
+
+
+RECORDS = TypeAdapter(list[Snapshot])
+
+
+class Snapshots:
+    """The snapshots of every tenant, each in a file below its own state directory."""
+
+    def __init__(self, starter: Starter, sandboxes: Sandboxes) -> None:
+        self.starter = starter
+        """Who may delete images; this process may not."""
+        self.sandboxes = sandboxes
+        self.tenants: dict[str, Tenant] = {}
+        self.known: dict[str, list[Snapshot]] = {}
+        self.writing = anyio.Lock()
+        self.deleted = anyio.Event()
+
+    async def run(self) -> None:
+        """Delete images nobody finds any more, at once or when no sandbox stands on them."""
+        while True:
+            with anyio.move_on_after(PERIOD):
+                await self.deleted.wait()
+            self.deleted = anyio.Event()
+            for tenant in list(self.tenants.values()):
+                await self.clear(tenant)
+
+    def all_of(self, tenant: Tenant) -> list[Snapshot]:
+        """Give what is known of a tenant's snapshots."""
+        if tenant.name not in self.known:
+            self.known[tenant.name] = read(folder(tenant))
+            self.tenants[tenant.name] = tenant
+        return self.known[tenant.name]
+
+    def of(self, tenant: Tenant) -> dict[str, Snapshot]:
+        """Give a tenant's snapshots by their ids."""
+        return {each.id: each for each in self.all_of(tenant) if not each.deleted}
+
+    async def take(self, sandbox: Sandbox, name: str | None) -> Snapshot:
+        """Keep a sandbox's files; a name that was taken is this one's from then on."""
+        tenant = sandbox.tenant
+        if sandbox.opened is None:
+            raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+        if len(self.of(tenant)) >= MOST:
+            raise Refusal(429, f"there are {MOST} snapshots already; delete some")
+        word = f"{tenant.name}/{own_name(tenant.name, name)}" if name else new_word()
+        image = PREFIX + new_word()
+        async with sandbox.turning:
+            await sandbox.desk.save(image)
+        made = Snapshot(f"{word}:{TAG}", image, sandbox.id, time.time(), bool(name))
+        await self.drop(tenant, self.of(tenant).get(made.id), made)
+        return made
+
+    async def delete(self, tenant: Tenant, told: str) -> None:
+        """Delete a snapshot."""
+        found = self.find(tenant, told)
+        if found is None:
+            raise Refusal(404, f"template '{printable(told[:64])}' not found")
+        await self.drop(tenant, found)
+
+    async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
+        """Have one snapshot gone, and others there, whatever becomes of whoever asked."""
+        with anyio.CancelScope(shield=True):
+            rest = [replace(each, deleted=each is old or each.deleted) for each in self.all_of(tenant)]
+            self.known[tenant.name] = [*rest, *new]
+            await self.write(tenant)
+            if old is not None:
+                self.deleted.set()
+
+    async def expect(self, tenant: Tenant, *images: str) -> None:
+        """Note images that are about to be made: each goes when no sandbox stands on it."""
+        made = time.time()
+        await self.drop(tenant, None, *(Snapshot(f"{each}:{TAG}", each, "", made, deleted=True) for each in images))
+
+    async def clear(self, tenant: Tenant) -> None:
+        """Delete the images of snapshots that are deleted, unless sandboxes stand on them."""
+        for each in [each for each in self.all_of(tenant) if each.deleted]:
+            if not self.sandboxes.stand_on(each.image) and await self.forget(tenant, each):
+                self.known[tenant.name] = [other for other in self.all_of(tenant) if other.image != each.image]
+                await self.write(tenant)
+
+    async def forget(self, tenant: Tenant, snapshot: Snapshot) -> bool:
+        """Delete a snapshot's image; False while sandboxes stand on it."""
+        try:
+            await self.starter.remove_image(tenant.name, snapshot.image)
+        except BriefError:
+            return not record_path(tenant.settings.images, snapshot.image).exists()
+        except HotdeskError as e:
+            log(e)
+            return False
+        return True
+
+    def find(self, tenant: Tenant, told: str) -> Snapshot | None:
+        """Give the snapshot a program means: by its id, or by its name with or without team and tag."""
+        shape = SHAPE.fullmatch(told)
+        if shape is None or shape["team"] not in (None, tenant.name) or shape["tag"] not in (None, TAG):
+            return None
+        known, word = self.of(tenant), shape["name"]
+        if shape["team"] is None and (found := known.get(f"{word}:{TAG}")) is not None:
+            return found
+        return known.get(f"{tenant.name}/{word}:{TAG}")
+
+    def image(self, tenant: Tenant, template: str) -> str:
+        """Give the image a template or snapshot means."""
+        if template.startswith(":") or template.endswith(":"):
+            raise Refusal(400, f"'{printable(template[:64])}' has an empty name or tag")
+        if (found := self.find(tenant, template)) is not None:
+            return found.image
+        shape = SHAPE.fullmatch(template)
+        if shape and shape["team"] in (None, tenant.name) and shape["tag"] in (None, TAG, "latest"):
+            image = image_of(shape["name"])
+            if NAME_SHAPE.fullmatch(image) and not image.startswith(PREFIX):
+                return image
+        raise Refusal(404, f"template '{printable(template[:64])}' not found")
+
+    async def write(self, tenant: Tenant) -> None:
+        """Write a tenant's snapshots down."""
+        async with self.writing:
+            data = json.dumps([asdict(each) for each in self.all_of(tenant)]).encode()
+            await anyio.to_thread.run_sync(write, folder(tenant), data)
+
+
+def own_name(tenant: str, name: str) -> str:
+    """Give the bare name of a snapshot that is to be made."""
+    shape = SHAPE.fullmatch(name)
+    if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, TAG):
+        raise Refusal(400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none")
+    return shape["name"]
+
+
+def new_word() -> str:
+    """Make a word nobody can guess."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(20))
+
+
+def folder(tenant: Tenant) -> Path:
+    """Give where a tenant's snapshots are written down."""
+    return tenant.settings.lib / "serve"
+
+
+def read(place: Path) -> list[Snapshot]:
+    """Read a tenant's snapshots."""
+    if not place.is_dir():
+        return []
+    try:
+        return RECORDS.validate_json(private_files.read(place, FILE) or b"[]")
+    except ValidationError:
+        raise HostError(f"{place / FILE} is damaged; mend it, or move it away to forget every snapshot") from None
+
+
+def write(place: Path, data: bytes) -> None:
+    """Write a tenant's snapshots down."""
+    private_files.make_folder(place)
+    private_files.write(place, FILE, data)

@@ -1,0 +1,65 @@
+"""What E2B's programs are told of sandboxes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hotdesk.api.e2b.responses import ENVD_VERSION
+from hotdesk.api.e2b.sandboxes import Sandbox
+from hotdesk.config import MIB
+
+CLIENT = "hotdesk"
+"""A field nobody uses any more, and every SDK insists on."""
+
+
+def opened(sandbox: Sandbox, domain: str) -> dict[str, object]:
+    """Say what a program needs to use a sandbox."""
+    told: dict[str, object] = {
+        "templateID": sandbox.template,
+        "sandboxID": sandbox.id,
+        "clientID": CLIENT,
+        "envdVersion": ENVD_VERSION,
+        "alias": sandbox.template.partition(":")[0],
+        "trafficAccessToken": sandbox.shown_traffic_token,
+        "domain": domain,
+    }
+    return told | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
+
+
+def listed(sandbox: Sandbox) -> dict[str, object]:
+    """Say what a list shows of a sandbox."""
+    told: dict[str, object] = {
+        "templateID": sandbox.template,
+        "sandboxID": sandbox.id,
+        "clientID": CLIENT,
+        "alias": sandbox.template.partition(":")[0],
+        "startedAt": as_time(sandbox.started),
+        "endAt": as_time(sandbox.ends),
+        "envdVersion": ENVD_VERSION,
+        "cpuCount": max(1, int(sandbox.spec.cpus)),
+        "memoryMB": sandbox.spec.memory // MIB,
+        "diskSizeMB": sandbox.spec.disk // MIB,
+        "state": sandbox.state,
+        "metadata": dict(sandbox.metadata),
+    }
+    return told | ({"pauseMode": sandbox.pause_mode} if sandbox.state == "paused" else {})
+
+
+def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
+    """Say everything of a sandbox."""
+    told = listed(sandbox) | {
+        "domain": domain,
+        "allowInternetAccess": sandbox.internet,
+        "lifecycle": {
+            "autoResume": sandbox.auto_resume,
+            "onTimeout": "pause" if sandbox.auto_pause else "kill",
+        },
+    }
+    if sandbox.network is not None:
+        told["network"] = dict(sandbox.network)
+    return told | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
+
+
+def as_time(moment: float) -> str:
+    """Write a moment as RFC 3339."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")

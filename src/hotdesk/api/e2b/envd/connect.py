@@ -1,0 +1,176 @@
+"""The Connect protocol as E2B's SDKs speak it: JSON, one object or a stream of envelopes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.e2b.responses import answer
+
+MESSAGE, COMPRESSED, END = 0, 1, 2
+LONGEST = 16 << 20
+"""Bytes of one message."""
+STATUS = {
+    "canceled": 499, "not_found": 404, "already_exists": 409, "invalid_argument": 400, "unauthenticated": 401,
+    "permission_denied": 403, "resource_exhausted": 429, "unimplemented": 501, "internal": 500, "unknown": 500,
+    "unavailable": 503, "deadline_exceeded": 504,
+}  # fmt: skip
+
+Message: TypeAlias = dict[str, object]
+Say: TypeAlias = Callable[[Message], Awaitable[None]]
+"""Sends one message of a stream."""
+
+
+class RpcError(Exception):
+    """An error of a call, by Connect's own code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Give it as Connect writes it."""
+        return {"code": self.code, "message": str(self)}
+
+    def response(self) -> Response:
+        """Give it as the answer to a call."""
+        return answer(self.body, STATUS[self.code])
+
+
+class Envelopes(Response):
+    """A stream of messages, told as they come; whoever reads it may go, and that ends the telling."""
+
+    media_type = "application/connect+json"
+
+    def __init__(self, tell: Callable[[Say], Awaitable[None]]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self.tell = tell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell it all, and how it ended."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+
+        async def put(data: bytes, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": data, "more_body": more})
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(until_gone, receive, tasks.cancel_scope)
+                last = await ended(self.tell, lambda message: put(envelope(message)))
+                await put(envelope(last, END), more=False)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+
+async def ended(tell: Callable[[Say], Awaitable[None]], say: Say) -> Message:
+    """Tell a stream; give what its last envelope says."""
+    try:
+        await tell(say)
+    except RpcError as e:
+        return {"error": e.body}
+    return {}
+
+
+async def until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    """End a scope when whoever asked has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def envelope(value: object, flags: int = MESSAGE) -> bytes:
+    """Put a message in its envelope."""
+    data = json.dumps(value, separators=(",", ":")).encode()
+    return bytes((flags,)) + len(data).to_bytes(4, "big") + data
+
+
+async def unary(request: Request) -> Message:
+    """Give the one message of a call."""
+    body = bytearray()
+    async for data in received(request):
+        body += data
+        if len(body) > LONGEST:
+            raise RpcError("resource_exhausted", f"a message has more than {LONGEST} bytes; send less at a time")
+    return as_message(bytes(body))
+
+
+async def messages(request: Request) -> AsyncIterator[Message]:
+    """Yield what a caller streams, to its end."""
+    buffer = bytearray()
+    async for data in received(request):
+        buffer += data
+        while (taken := take(buffer)) is not None:
+            flags, payload = taken
+            if not flags & END:
+                yield as_message(payload)
+    if buffer:
+        raise RpcError("invalid_argument", "the last envelope is not whole")
+
+
+def take(buffer: bytearray) -> tuple[int, bytes] | None:
+    """Take the next envelope off a buffer; None while it is not whole."""
+    if len(buffer) < 5:
+        return None
+    flags, size = buffer[0], int.from_bytes(buffer[1:5], "big")
+    if flags & COMPRESSED:
+        raise RpcError("invalid_argument", "an envelope is compressed; send it as it is")
+    if size > LONGEST:
+        raise RpcError("resource_exhausted", f"a message has more than {LONGEST} bytes; send less at a time")
+    if len(buffer) < 5 + size:
+        return None
+    payload = bytes(buffer[5 : 5 + size])
+    del buffer[: 5 + size]
+    return flags, payload
+
+
+async def only(request: Request) -> Message:
+    """Give the one message of a call that answers with a stream; the rest is read, so that the next call is whole."""
+    found: Message | None = None
+    async for message in messages(request):
+        found = message if found is None else found
+    if found is None:
+        raise RpcError("invalid_argument", "there is no message in this call")
+    return found
+
+
+async def received(request: Request) -> AsyncIterator[bytes]:
+    """Yield a body's bytes; one that is encoded is not understood."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise RpcError("unimplemented", "calls are not compressed here")
+    try:
+        async for data in request.stream():
+            yield data
+    except ClientDisconnect:
+        raise RpcError("canceled", "the caller has gone") from None
+
+
+def as_message(data: bytes) -> Message:
+    """Read a message."""
+    try:
+        value = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise RpcError("invalid_argument", "a message is a JSON object")
+    return value
+
+
+def deadline_of(request: Request) -> float | None:
+    """Give the seconds a caller grants a call; None when it does not say."""
+    told = request.headers.get("connect-timeout-ms", "")
+    return int(told) / 1000 if told.isdecimal() and told.isascii() and 0 < len(told) <= 10 and int(told) else None
+
+
+def keepalive_of(request: Request) -> float:
+    """Give after how many silent seconds a stream shows that it lives."""
+    told = request.headers.get("keepalive-ping-interval", "")
+    return float(told) if told.isdecimal() and told.isascii() and 0 < len(told) <= 5 and int(told) else 90.0

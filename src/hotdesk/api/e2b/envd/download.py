@@ -1,0 +1,180 @@
+"""A file of a sandbox, read: in whole or in part, as it is or compressed."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import anyio
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from hotdesk.api.e2b.envd.connect import until_gone
+from hotdesk.api.e2b.envd.guest_files import Failed, Worker, as_json
+from hotdesk.api.e2b.responses import Refusal
+from hotdesk.errors import DeskGone, HotdeskError, LinkError, alone
+
+if TYPE_CHECKING:
+    from hotdesk.api.e2b.envd.envd import Call
+
+RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+NEVER = re.compile(r"q\s*=\s*0(\.0*)?\s*$")
+GZIP = 31
+"""zlib's word for gzip."""
+CALLERS = frozenset(
+    "EINVAL ENOTDIR ENAMETOOLONG ELOOP ENXIO EACCES EPERM EROFS EOPNOTSUPP ENOTSUP EEXIST ETXTBSY EBUSY EAGAIN".split()
+)
+"""What the caller can do something about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a file is sent."""
+
+    first: int
+    last: int | None
+    """The first byte that is not; None: to its end, wherever that is."""
+    size: int
+
+    @property
+    def whole(self) -> bool:
+        """Say whether it is all there is."""
+        return self.first == 0 and self.last in (None, self.size)
+
+
+def part_of(told: str, size: int) -> Part:
+    """Say what a range means; what is not understood means everything."""
+    found = RANGE.fullmatch(told.strip())
+    if found is None or found[0] == "bytes=-" or size == 0:
+        return Part(0, size or None, size)
+    first, last = found[1], found[2]
+    begin = int(first) if first else max(0, size - int(last))
+    end = min(size, int(last) + 1) if first and last else size
+    if begin >= end:
+        raise Refusal(416, f"the file has {size} bytes; that range has none of them")
+    return Part(begin, end, size)
+
+
+def is_packed(told: str) -> bool:
+    """Say whether an answer is to be compressed; refuse what leaves no way."""
+    words = [word.partition(";") for word in told.lower().split(",") if word.strip()]
+    wanted = {name.strip(): not NEVER.search(weight) for name, _, weight in words}
+    taken = {name for name, is_taken in wanted.items() if is_taken}
+    if taken == {"gzip"}:
+        return True
+    if wanted.get("identity", wanted.get("*", True)):
+        return False
+    if "gzip" in taken:
+        return True
+    raise Refusal(406, "a file is sent as it is, or with gzip")
+
+
+class Download(Response):
+    """A file's bytes, as the program inside reads them."""
+
+    def __init__(self, call: Call, path: str) -> None:
+        super().__init__()
+        self.call = call
+        self.path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file, or say why not."""
+        begun = False
+
+        async def put(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            with self.call.cut():
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(until_gone, receive, tasks.cancel_scope)
+                    async with self.call.room.inside.worker(self.call.sandbox.desk) as worker:
+                        await self.send_file(worker, put)
+                    tasks.cancel_scope.cancel()
+        except* (Refusal, Failed, HotdeskError) as group:
+            if begun or isinstance(error := alone(group), DeskGone):
+                self.call.reset()  # half a file is none
+            else:
+                await as_refusal(error, self.path).response()(scope, receive, send)
+
+    async def send_file(self, worker: Worker, send: Send) -> None:
+        """Ask for the file, say what comes, and send it."""
+        headers = self.call.request.headers
+        await worker.ask({"act": "read", "path": self.path})
+        size, modified = as_head(await worker.hear())
+        try:
+            part = part_of(headers.get("range", ""), size)
+            packed = is_packed(headers.get("accept-encoding", "")) and part.whole
+        except Refusal:
+            worker.spoilt = True
+            raise
+        await worker.give(json.dumps([part.first, part.last]).encode())
+        lines = described(self.path, part, modified, packed)
+        start = {"type": "http.response.start", "status": 200 if part.whole else 206, "headers": lines}
+        packer = zlib.compressobj(1, zlib.DEFLATED, GZIP) if packed else None
+        left = part.last - part.first if part.last is not None and not packed else None
+        frame = await worker.hear()
+        await send(start)
+        while frame[0] == "D":
+            data = frame[1] if packer is None else packer.compress(frame[1])
+            if left is not None and (left := left - len(data)) < 0:
+                raise LinkError("the file has more bytes than it had")
+            if data:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            frame = await worker.hear()
+        if left:
+            raise LinkError("the file has fewer bytes than it had")
+        rest = packer.flush() if packer is not None else b""
+        await send({"type": "http.response.body", "body": rest, "more_body": False})
+
+
+def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
+    """Read what the program says of a file."""
+    match frame[0], as_json(frame[1]):
+        case "H", {"size": int(size), "modified": int(modified)} if 0 <= size < 1 << 60:
+            return size, modified
+    raise LinkError("the program for files spoke strangely")
+
+
+def described(path: str, part: Part, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
+    """Say what is sent: never anything a browser would run."""
+    lines = {
+        "content-type": "application/octet-stream",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}",
+        "content-security-policy": "default-src 'none'; sandbox",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+        "vary": "Accept-Encoding",
+        "last-modified": formatdate(min(max(modified // 10**9, 0), 253402300799), usegmt=True),
+    }
+    if packed:
+        lines["content-encoding"] = "gzip"
+    elif part.last is not None:
+        lines["content-length"] = str(part.last - part.first)
+        lines["accept-ranges"] = "bytes"
+    if not part.whole:
+        lines["content-range"] = f"bytes {part.first}-{(part.last or 1) - 1}/{part.size}"
+    return [(name.encode(), value.encode("latin-1", "replace")) for name, value in lines.items()]
+
+
+def as_refusal(error: BaseException, path: str) -> Refusal:
+    """Give what went wrong with a file as callers of `/files` know it."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, Failed):
+        match error.code:
+            case "ENOENT":
+                return Refusal(404, f"path '{path}' does not exist")
+            case "EISDIR":
+                return Refusal(400, f"path '{path}' is a directory")
+            case "ENOSPC" | "EDQUOT":
+                return Refusal(507, "not enough disk space available")
+        return Refusal(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
+    return Refusal(502, f"the sandbox does not answer: {error}")

@@ -1,0 +1,54 @@
+"""What is said of a path, checked: the program inside that says it is not trusted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hotdesk.api.e2b.envd.connect import Message
+from hotdesk.errors import LinkError
+
+TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
+TEXTS = ("name", "path", "permissions", "owner", "group")
+FOLDER_SIZE = 4096
+"""Bytes of a folder on E2B's file system, ext4; btrfs counts 0 for an empty one."""
+EARLIEST, LATEST = -62135596800, 253402300799
+"""Seconds between which a moment has a date."""
+
+
+def as_entry(value: object) -> Message:
+    """Give a description as E2B's callers read it."""
+    if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in TEXTS):
+        raise strange()
+    size, mode, modified = (value.get(name) for name in ("size", "mode", "modified"))
+    if type(size) is not int or type(mode) is not int or type(modified) is not int:
+        raise strange()
+    if value.get("kind") == "directory":
+        size = max(size, FOLDER_SIZE)
+    entry: Message = {name: value[name] for name in TEXTS}
+    entry |= {"size": str(min(max(size, 0), 1 << 62)), "mode": mode & 0o777, "modifiedTime": as_time(modified)}
+    if (kind := TYPES.get(str(value.get("kind")))) is not None:
+        entry["type"] = kind
+    if isinstance(target := value.get("target"), str):
+        entry["symlinkTarget"] = target
+    if notes := as_metadata(value.get("metadata")):
+        entry["metadata"] = notes
+    return entry
+
+
+def as_metadata(value: object) -> dict[str, str]:
+    """Give what callers noted about a file."""
+    if not isinstance(value, dict):
+        raise strange()
+    return {str(key): str(text) for key, text in value.items()}
+
+
+def as_time(nanoseconds: int) -> str:
+    """Write a moment as RFC 3339, with all that is known of it."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    moment = datetime.fromtimestamp(min(max(seconds, EARLIEST), LATEST), UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z" if moment.year >= 1000 else "1970-01-01T00:00:00Z"
+
+
+def strange() -> LinkError:
+    """Say that a description makes no sense."""
+    return LinkError("a path was described strangely")

@@ -1,0 +1,147 @@
+"""What E2B's programs find at port 49983 of a sandbox. It runs here, outside: inside there is only the guest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from anyio.abc import TaskGroup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from hotdesk.api.e2b.envd import files, filesystem, process, signing
+from hotdesk.api.e2b.envd.connect import Envelopes, RpcError, Say
+from hotdesk.api.e2b.envd.state import Room
+from hotdesk.api.e2b.responses import Refusal, answer, not_running
+from hotdesk.api.e2b.sandboxes import Sandbox
+from hotdesk.config import MIB
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
+
+PORT = 49983
+INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
+"""What E2B's own machinery uses; nobody here does."""
+SERVICES = {"process.Process": process.METHODS, "filesystem.Filesystem": filesystem.METHODS}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of envd."""
+
+    request: Request
+    sandbox: Sandbox
+    reset: Callable[[], None]
+    """Cuts the connection so that nobody takes it for an end."""
+    tasks: TaskGroup
+    """Who hears programs that go on when their caller has gone."""
+
+    @property
+    def room(self) -> Room:
+        """Give what is kept of the sandbox."""
+        return self.sandbox.room
+
+    @contextmanager
+    def cut(self) -> Iterator[None]:
+        """Have the connection cut when the sandbox ends."""
+        self.sandbox.cuts.add(self.reset)
+        try:
+            yield
+        finally:
+            self.sandbox.cuts.discard(self.reset)
+
+    def stream(self, tell: Callable[[Say], Awaitable[None]]) -> Response:
+        """Answer with a stream; it is cut when the sandbox ends."""
+
+        async def told(say: Say) -> None:
+            with self.cut():
+                try:
+                    await tell(say)
+                except (HotdeskError, BaseExceptionGroup) as e:
+                    raise self.failure(alone(e) if isinstance(e, BaseExceptionGroup) else e) from None
+
+        return Envelopes(told)
+
+    def failure(self, error: BaseException) -> BaseException:
+        """Give an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""
+        if isinstance(error, DeskGone):
+            self.reset()
+        return as_rpc(error) if isinstance(error, HotdeskError) else error
+
+
+def as_rpc(error: HotdeskError) -> RpcError:
+    """Give an error by Connect's own code."""
+    return RpcError("invalid_argument" if isinstance(error, BriefError) else "unavailable", str(error))
+
+
+def reset_of(scope: Scope) -> Callable[[], None]:
+    """Give what cuts a request's connection."""
+    found: Callable[[], None] = scope.get("extensions", {}).get("hotdesk.reset", lambda: None)
+    return found
+
+
+async def respond(call: Call) -> Response:
+    """Answer a call; streams answer as they go."""
+    try:
+        return await found(call)
+    except RpcError as e:
+        if not call.request.headers.get("content-type", "").startswith(Envelopes.media_type):
+            raise
+        return refused(e)
+    except DeskGone:
+        raise not_running(call.sandbox.id) from None
+    except HotdeskError as e:
+        raise as_rpc(e) from None
+
+
+def refused(error: RpcError) -> Response:
+    """Give an error as a stream that has only that."""
+
+    async def tell(say: Say) -> None:
+        raise error
+
+    return Envelopes(tell)
+
+
+async def found(call: Call) -> Response:
+    """Find who answers a call, and have it answered."""
+    path = call.request.url.path
+    if path == "/health":
+        return Response(status_code=204)
+    if path == "/files":
+        return await files.allowed(call)
+    signing.check_token(call.request.headers.get("x-access-token", ""), call.sandbox.token)
+    match call.request.method, path:
+        case "GET", "/envs":
+            return answer(dict(call.sandbox.env))
+        case "GET", "/metrics":
+            return answer(await metrics(call))
+        case _, _ if path in INTERNAL:
+            raise Refusal(404, "there is no such thing here")
+    service, _, method = path.strip("/").partition("/")
+    if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
+        raise RpcError("unimplemented", f"{path[:100]} is not offered here")
+    return await act(call)
+
+
+async def metrics(call: Call) -> dict[str, object]:
+    """Say what a sandbox uses."""
+    sandbox, now = call.sandbox, time.monotonic()
+    usage = await sandbox.desk.usage()
+    before, cpu = call.room.sampled
+    call.room.sampled = (now, usage.cpu)
+    share = (usage.cpu - cpu) / (now - before) / sandbox.spec.cpus * 100 if before and now > before else 0.0
+    memory = min(usage.memory, sandbox.spec.memory)
+    return {
+        "ts": int(time.time()),
+        "cpu_count": max(1, int(sandbox.spec.cpus)),
+        "cpu_used_pct": round(min(max(share, 0.0), 100.0), 2),
+        "mem_total": sandbox.spec.memory,
+        "mem_used": memory,
+        "mem_cache": 0,
+        "mem_total_mib": sandbox.spec.memory // MIB,
+        "mem_used_mib": memory // MIB,
+        "disk_used": usage.disk,
+        "disk_total": sandbox.spec.disk,
+    }

@@ -1,0 +1,94 @@
+"""Fields of messages, each of the kind it must be: a caller may send anything."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NoReturn, TypeVar
+
+from hotdesk.api.e2b.envd.connect import Message, RpcError
+
+Kind = TypeVar("Kind")
+LONGEST_PATH = 4096
+
+
+def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
+    """Give a field; None when it is not there."""
+    value = message.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        wrong(name)
+    return value
+
+
+def table(message: Message, name: str) -> Message:
+    """Give a field that is a message itself; an empty one when it is not there."""
+    found = field(message, name, dict)
+    return {} if found is None else found
+
+
+def text(message: Message, name: str) -> str:
+    """Give a text; an empty one when it is not there."""
+    found = field(message, name, str) or ""
+    if "\0" in found:
+        raise RpcError("invalid_argument", f"{name} has a zero byte in it")
+    return found
+
+
+def texts(message: Message, name: str) -> list[str]:
+    """Give a list of texts."""
+    found: list[object] = field(message, name, list) or []
+    return [text({name: one}, name) if one is not None else wrong(name) for one in found]
+
+
+def named_texts(message: Message, name: str) -> dict[str, str]:
+    """Give texts by name."""
+    found = table(message, name)
+    if any("\0" in key for key in found):
+        wrong(name)
+    return {key: text({name: value}, name) if value is not None else wrong(name) for key, value in found.items()}
+
+
+def wrong(name: str) -> NoReturn:
+    """Refuse a field of another kind."""
+    raise RpcError("invalid_argument", f"{name} is not of the right kind")
+
+
+def number(message: Message, name: str) -> int:
+    """Give a number; 0 when it is not there. Large ones come as texts."""
+    value = message.get(name)
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
+        return int(value)
+    return field(message, name, int) or 0
+
+
+def octets(message: Message, name: str) -> bytes | None:
+    """Give bytes; None when they are not there."""
+    found = field(message, name, str)
+    if found is None:
+        return None
+    try:
+        return base64.b64decode(found, validate=True)
+    except (ValueError, binascii.Error):
+        raise RpcError("invalid_argument", f"{name} is not base64") from None
+
+
+def path_of(message: Message, name: str, home: str) -> str:
+    """Give a path from the root; one that is relative, or begins with `~`, lies in the user's home."""
+    return resolve(text(message, name), home)
+
+
+def resolve(path: str, home: str) -> str:
+    """Make a path begin at the root, without steps up or empty ones."""
+    if "\0" in path or len(path.encode("utf-8", "replace")) > LONGEST_PATH:
+        raise RpcError("invalid_argument", "a path has a zero byte in it, or is too long")
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    parts: list[str] = []
+    for part in (path if path.startswith("/") else f"{home}/{path}").split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)

@@ -1,0 +1,210 @@
+"""`filesystem.Filesystem`: paths are described, listed, made, moved, removed, watched."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.responses import Response
+
+from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, only, unary
+from hotdesk.api.e2b.envd.entries import as_entry
+from hotdesk.api.e2b.envd.fields import field, number, path_of, text
+from hotdesk.api.e2b.envd.guest_files import Failed
+from hotdesk.api.e2b.envd.users import User, caller
+from hotdesk.api.e2b.envd.watchers import MOST, Watcher
+from hotdesk.api.e2b.responses import answer
+from hotdesk.desk.seam import Change
+from hotdesk.errors import FileError
+
+if TYPE_CHECKING:
+    from hotdesk.api.e2b.envd.envd import Call
+
+CODES = {
+    "ENOENT": "not_found", "EEXIST": "already_exists", "ENOTDIR": "invalid_argument", "EISDIR": "invalid_argument",
+    "EINVAL": "invalid_argument", "ENAMETOOLONG": "invalid_argument", "ELOOP": "invalid_argument",
+    "EBUSY": "invalid_argument", "ENOTEMPTY": "invalid_argument", "ETXTBSY": "invalid_argument",
+    "EXDEV": "invalid_argument", "EOPNOTSUPP": "invalid_argument", "ENOTSUP": "invalid_argument",
+    "EACCES": "permission_denied", "EPERM": "permission_denied", "EROFS": "permission_denied",
+    "ENOSPC": "resource_exhausted", "EDQUOT": "resource_exhausted",
+}  # fmt: skip
+REASONS = {
+    "missing": "not_found", "not-directory": "invalid_argument", "invalid": "invalid_argument",
+    "denied": "permission_denied", "full": "resource_exhausted",
+}  # fmt: skip
+DEEPEST = 1000
+
+
+async def do(call: Call, act: str, path: str, **more: object) -> object:
+    """Have something done inside; a failure gets the code callers know."""
+    try:
+        return await call.room.inside.do(call.sandbox.desk, act, path, **more)
+    except Failed as e:
+        raise failure(e, path) from None
+
+
+def failure(error: Failed, path: str) -> RpcError:
+    """Give a failure as callers know it."""
+    if error.code == "ENOENT":
+        return RpcError("not_found", f"path '{path}' does not exist")
+    return RpcError(CODES.get(error.code, "internal"), f"'{path}': {error}")
+
+
+async def asked(call: Call) -> tuple[User, Message]:
+    """Give who asks, and for what."""
+    return caller(call.request), await unary(call.request)
+
+
+async def stat(call: Call) -> Response:
+    """Describe a path."""
+    user, message = await asked(call)
+    return answer({"entry": as_entry(await do(call, "stat", path_of(message, "path", user.home)))})
+
+
+async def make_dir(call: Call) -> Response:
+    """Make a folder and those above it."""
+    user, message = await asked(call)
+    path = path_of(message, "path", user.home)
+    try:
+        made = await call.room.inside.do(call.sandbox.desk, "make", path, owner=user.number)
+    except Failed as e:
+        if e.code in ("EEXIST", "ENOTDIR"):
+            raise RpcError("invalid_argument", f"path '{path}' already exists but it is not a directory") from None
+        raise failure(e, path) from None
+    if not made:
+        raise RpcError("already_exists", f"directory '{path}' already exists")
+    return answer({"entry": as_entry(await do(call, "stat", path))})
+
+
+async def move(call: Call) -> Response:
+    """Rename a path."""
+    user, message = await asked(call)
+    source, destination = (path_of(message, name, user.home) for name in ("source", "destination"))
+    return answer({"entry": as_entry(await do(call, "move", source, destination=destination, owner=user.number))})
+
+
+async def list_dir(call: Call) -> Response:
+    """List a folder."""
+    user, message = await asked(call)
+    path = path_of(message, "path", user.home)
+    depth = min(number(message, "depth") or 1, DEEPEST)
+    if depth < 1:
+        raise RpcError("invalid_argument", "depth should be at least 1")
+    try:
+        found = await call.room.inside.list(call.sandbox.desk, path, depth)
+    except Failed as e:
+        if e.code == "ENOTDIR":
+            raise RpcError("invalid_argument", f"path '{path}' is not a directory") from None
+        raise failure(e, path) from None
+    return answer({"entries": [as_entry(one) for one in found]})
+
+
+async def remove(call: Call) -> Response:
+    """Remove a path with all below it."""
+    user, message = await asked(call)
+    await do(call, "remove", path_of(message, "path", user.home))
+    return answer({})
+
+
+async def watched(call: Call, message: Message) -> Watcher:
+    """Begin to watch a folder."""
+    path = path_of(message, "path", caller(call.request).home)
+    recursive, entries = (bool(field(message, name, bool)) for name in ("recursive", "includeEntry"))
+    try:
+        return Watcher(await call.sandbox.desk.watch(path, recursive=recursive), path, entries)
+    except FileError as e:
+        said = f"path '{path}' does not exist" if e.reason == "missing" else str(e)
+        said = f"path '{path}' is not a directory" if e.reason == "not-directory" else said
+        raise RpcError(REASONS.get(e.reason, "internal"), said) from None
+
+
+async def watch_dir(call: Call) -> Response:
+    """Tell what happens in a folder, as it happens."""
+    message, seconds = await only(call.request), deadline_of(call.request)
+
+    async def tell(say: Say) -> None:
+        watcher = await watched(call, message)
+        try:
+            await say({"start": {}})
+            with anyio.move_on_after(seconds):
+                await tell_changes(call, watcher, say)
+        finally:
+            with anyio.move_on_after(1, shield=True):
+                await watcher.watch.close()
+        raise RpcError("deadline_exceeded", "the time of this call is up")
+
+    return call.stream(tell)
+
+
+async def tell_changes(call: Call, watcher: Watcher, say: Say) -> None:
+    """Tell what happens, for ever; in long silence, that somebody watches."""
+    interval = keepalive_of(call.request)
+    send, receive = anyio.create_memory_object_stream[list[Change]](1)
+
+    async def hear() -> None:
+        while True:
+            await send.send(await watcher.watch.wait())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hear)
+        while True:
+            changes: list[Change] | None = None
+            with anyio.move_on_after(interval):
+                changes = await receive.receive()
+            if changes is None:
+                await say({"keepalive": {}})
+                continue
+            for event in await watcher.tell(changes, lambda path: described(call, path)):
+                await say({"filesystem": event})
+
+
+async def described(call: Call, path: str) -> Message | None:
+    """Describe a path that may be gone."""
+    try:
+        return as_entry(await call.room.inside.do(call.sandbox.desk, "stat", path))
+    except Failed:
+        return None
+
+
+async def create_watcher(call: Call) -> Response:
+    """Begin to watch a folder for a caller who asks now and then."""
+    message = await unary(call.request)
+    if len(call.room.watchers) >= MOST:
+        raise RpcError("resource_exhausted", f"{MOST} folders are watched already; stop watching one")
+    watcher = await watched(call, message)
+    name = secrets.token_hex(8)
+    call.room.watchers[name] = watcher
+    return answer({"watcherId": name})
+
+
+async def get_watcher_events(call: Call) -> Response:
+    """Give what happened since the last call."""
+    watcher = found(call, await unary(call.request))
+    events = await watcher.tell(await watcher.watch.changes(), lambda path: described(call, path))
+    return answer({"events": events})
+
+
+async def remove_watcher(call: Call) -> Response:
+    """Stop watching."""
+    message = await unary(call.request)
+    watcher = found(call, message)
+    del call.room.watchers[text(message, "watcherId")]
+    await watcher.watch.close()
+    return answer({})
+
+
+def found(call: Call, message: Message) -> Watcher:
+    """Give the watcher a caller means."""
+    name = text(message, "watcherId")
+    watcher = call.room.watchers.get(name)
+    if watcher is None:
+        raise RpcError("not_found", f"watcher with id {name[:100]} not found")
+    return watcher
+
+
+METHODS: dict[str, Callable[[Call], Awaitable[Response]]] = {
+    "Stat": stat, "MakeDir": make_dir, "Move": move, "ListDir": list_dir, "Remove": remove, "WatchDir": watch_dir,
+    "CreateWatcher": create_watcher, "GetWatcherEvents": get_watcher_events, "RemoveWatcher": remove_watcher,
+}  # fmt: skip

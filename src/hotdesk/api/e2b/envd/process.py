@@ -1,0 +1,248 @@
+"""`process.Process`: programs are started, followed, fed, signalled."""
+
+from __future__ import annotations
+
+import base64
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+from starlette.responses import Response
+
+from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, messages, only, unary
+from hotdesk.api.e2b.envd.fields import field, named_texts, number, octets, resolve, table, text, texts
+from hotdesk.api.e2b.envd.programs import Asked, Piece, Program, told_end
+from hotdesk.api.e2b.envd.users import User, caller
+from hotdesk.api.e2b.responses import answer
+from hotdesk.desk.seam import Process, Size
+
+if TYPE_CHECKING:
+    from hotdesk.api.e2b.envd.envd import Call
+
+SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
+NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
+KILL_SECONDS, KILL_INTERVAL = 5.0, 0.05
+"""Seconds a killed program may take to end before its caller is answered all the same, and between two looks."""
+NO_FOLDER = "working folder "
+"""What the guest's word begins with when a program's folder is not there."""
+
+
+async def start(call: Call) -> Response:
+    """Start a program and follow it."""
+    user, message = caller(call.request), await only(call.request)
+
+    async def tell(say: Say) -> None:
+        program = await begun(call, user, message)
+        with program.followed() as pieces:
+            call.tasks.start_soon(program.hear)
+            await tell_pieces(call, program, pieces, say)
+        if program.done is not None and program.done.timed_out:
+            raise RpcError("deadline_exceeded", "the time of this program was up, and it was killed")
+        await tell_end(call, program, say)
+
+    return call.stream(tell)
+
+
+async def begun(call: Call, user: User, message: Message) -> Program:
+    """Start a program; it goes on whether anyone follows it or not, until its time is up."""
+    asked = as_asked(message)
+    cwd = resolve(asked.cwd or "", user.home)
+    process = await call.sandbox.desk.start(
+        [asked.cmd, *asked.args],
+        env={**call.sandbox.env, **asked.envs},
+        cwd=cwd,
+        user=user.name,
+        timeout=deadline_of(call.request),
+        stdin=asked.stdin,
+        pty=as_size(message) if asked.terminal else None,
+    )
+    if not process.pid:
+        raise RpcError("invalid_argument", await why_not(process, asked.cmd, cwd))
+    program = Program(process, asked)
+    call.room.programs.add(program)
+    return program
+
+
+async def why_not(process: Process, cmd: str, cwd: str) -> str:
+    """Say why a program did not start."""
+    reason = (await process.wait()).reason
+    return f"cwd '{cwd}' does not exist" if reason.startswith(NO_FOLDER) else f"error starting process {cmd}: {reason}"
+
+
+async def connect(call: Call) -> Response:
+    """Follow a program from now on."""
+    message, seconds = await only(call.request), deadline_of(call.request)
+
+    async def tell(say: Say) -> None:
+        program = chosen(call, message, ended=True)
+        with program.followed() as pieces, anyio.move_on_after(seconds) as scope:
+            await tell_pieces(call, program, pieces, say)
+        if scope.cancelled_caught:
+            raise RpcError("deadline_exceeded", "the time of this call is up")
+        await tell_end(call, program, say)
+
+    return call.stream(tell)
+
+
+async def tell_pieces(call: Call, program: Program, pieces: MemoryObjectReceiveStream[Piece], say: Say) -> None:
+    """Tell what a program says until it ends; in long silence, that it lives."""
+    interval = keepalive_of(call.request)
+    await say({"event": {"start": {"pid": program.pid}}})
+    while True:
+        piece = None
+        with anyio.move_on_after(interval) as silence:
+            piece = await anext(pieces, None)
+        if silence.cancelled_caught:
+            await say({"event": {"keepalive": {}}})
+        elif piece is None:
+            return
+        else:
+            kind = "pty" if program.asked.terminal else piece[0]
+            await say({"event": {"data": {kind: base64.b64encode(piece[1]).decode()}}})
+
+
+async def tell_end(call: Call, program: Program, say: Say) -> None:
+    """Tell how a program ended; when nobody knows, the connection breaks."""
+    if program.done is None:
+        call.reset()
+        raise RpcError("unavailable", f"the program was lost: {program.lost}")
+    await say({"event": {"end": told_end(program.done)}})
+
+
+async def stream_input(call: Call) -> Response:
+    """Feed a program what the caller streams."""
+    program: Program | None = None
+    async for message in messages(call.request):
+        if (begin := field(message, "start", dict)) is not None:
+            program = chosen(call, begin)
+        elif (data := field(message, "data", dict)) is not None:
+            if program is None:
+                raise RpcError("invalid_argument", "the first message says which program is meant")
+            await feed(program, table(data, "input"))
+
+    async def tell(say: Say) -> None:
+        await say({})
+
+    return call.stream(tell)
+
+
+async def send_input(call: Call) -> Response:
+    """Feed a program."""
+    message = await unary(call.request)
+    await feed(chosen(call, message), table(message, "input"))
+    return answer({})
+
+
+async def feed(program: Program, told: Message) -> None:
+    """Write to a program's input what is meant for it."""
+    stdin, pty = octets(told, "stdin"), octets(told, "pty")
+    if program.asked.terminal and stdin is not None:
+        raise RpcError("internal", "error writing to stdin: this program has a terminal; its input goes to the pty")
+    if not program.asked.terminal and pty is not None:
+        raise RpcError("internal", "error writing to tty: this program has no terminal; its input goes to stdin")
+    if not program.asked.stdin or program.input_closed:
+        raise RpcError("internal", "error writing to stdin: stdin not enabled or closed")
+    await program.process.send(stdin or pty or b"")
+
+
+async def close_stdin(call: Call) -> Response:
+    """Let a program read end of file."""
+    program = chosen(call, await unary(call.request))
+    if program.asked.terminal:
+        raise RpcError("unknown", "cannot close stdin for PTY process; send Ctrl+D (0x04) instead")
+    program.input_closed = True
+    await program.process.close_stdin()
+    return answer({})
+
+
+async def send_signal(call: Call) -> Response:
+    """Signal a program: that one pid. Whoever kills one finds it gone afterwards."""
+    message = await unary(call.request)
+    program = chosen(call, message)
+    told = message.get("signal")
+    meant = SIGNALS.get(told) if isinstance(told, str) else NUMBERS.get(told) if isinstance(told, int) else None
+    if meant is None:
+        raise RpcError("unimplemented", "only SIGKILL and SIGTERM are sent here")
+    await program.process.signal(meant)
+    if meant == signal.SIGKILL:
+        await until_gone(program)
+    return answer({})
+
+
+async def until_gone(program: Program) -> None:
+    """Wait until a killed program has ended, as far as anybody hears of it."""
+    with anyio.move_on_after(KILL_SECONDS):
+        while not program.over:
+            with anyio.move_on_after(KILL_INTERVAL):
+                await program.gone.wait()
+            if program.stalled:
+                return
+
+
+async def update(call: Call) -> Response:
+    """Give a terminal another size."""
+    message = await unary(call.request)
+    program = chosen(call, message)
+    if message.get("pty") is not None:
+        if not program.asked.terminal:
+            raise RpcError("internal", "tty not assigned to process")
+        await program.process.resize(as_size(message))
+    return answer({})
+
+
+async def list_programs(call: Call) -> Response:
+    """List what runs."""
+    await unary(call.request)
+    return answer({"processes": [described(one) for one in call.room.programs.running()]})
+
+
+def described(program: Program) -> Message:
+    """Describe a program for a list."""
+    asked = program.asked
+    config: Message = {"cmd": asked.cmd, "args": asked.args, "envs": asked.envs}
+    if asked.cwd is not None:
+        config["cwd"] = asked.cwd
+    told: Message = {"config": config, "pid": program.pid}
+    return {**told, "tag": asked.tag} if asked.tag else told
+
+
+def chosen(call: Call, message: Message, *, ended: bool = False) -> Program:
+    """Give the program a caller means; one that ended only where that is wanted."""
+    selector = table(message, "process")
+    pid, tag = number(selector, "pid"), text(selector, "tag")
+    found = call.room.programs.find(pid, tag)
+    if found is None or (found.over and not ended):
+        meant = f"tag {tag[:100]}" if tag else f"pid {pid}"
+        raise RpcError("not_found", f"process with {meant} not found")
+    return found
+
+
+def as_asked(message: Message) -> Asked:
+    """Read what a caller wants to run."""
+    told = table(message, "process")
+    if not (cmd := text(told, "cmd")):
+        raise RpcError("invalid_argument", "no program is named")
+    wanted = field(message, "stdin", bool)
+    return Asked(
+        cmd,
+        tuple(texts(told, "args")),
+        named_texts(told, "envs"),
+        text(told, "cwd") if told.get("cwd") is not None else None,
+        text(message, "tag") or None,
+        wanted is not False or message.get("pty") is not None,
+        message.get("pty") is not None,
+    )
+
+
+def as_size(message: Message) -> Size:
+    """Read the size of a terminal."""
+    told = table(table(message, "pty"), "size")
+    return Size(number(told, "rows") or 24, number(told, "cols") or 80)
+
+
+METHODS: dict[str, Callable[[Call], Awaitable[Response]]] = {
+    "Start": start, "Connect": connect, "StreamInput": stream_input, "SendInput": send_input,
+    "CloseStdin": close_stdin, "SendSignal": send_signal, "Update": update, "List": list_programs,
+}  # fmt: skip

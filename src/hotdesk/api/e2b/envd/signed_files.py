@@ -1,0 +1,37 @@
+"""`/files` without a sandbox's id: the signature says whose file it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.e2b.envd import envd, files, signing
+from hotdesk.api.e2b.responses import Refusal, not_running
+from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.errors import HotdeskError
+
+
+@dataclass(frozen=True, slots=True)
+class SignedFiles:
+    """Answers `/files` where only the signature says whose it is."""
+
+    sandboxes: Sandboxes
+    tries: signing.Tries = field(default_factory=signing.Tries)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        address = request.client.host if request.client else ""
+        try:
+            with self.tries.counted(address):
+                told = signing.read(request.query_params, files.act_of(request))
+                sandbox = signing.find(told, [one for one in self.sandboxes.known.values() if one.state == "running"])
+            call = envd.Call(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+            response = await files.respond(call)
+        except HotdeskError:
+            response = not_running("").response()
+        except Refusal as e:
+            response = e.response()
+        await response(scope, receive, send)

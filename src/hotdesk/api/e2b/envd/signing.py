@@ -1,0 +1,125 @@
+"""Signed addresses of files: who has one may read or write one path, without a token."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeVar
+
+from hotdesk.api.e2b.responses import Refusal
+
+Act = Literal["read", "write"]
+TRIES, WINDOW = 20, 60.0
+"""Wrong signatures one address may show to one sandbox, or to all that it does not name, within so many seconds."""
+ADDRESSES = 4096
+"""Addresses whose tries are remembered."""
+
+
+class Held(Protocol):
+    """What has a token."""
+
+    @property
+    def token(self) -> str:
+        """Give it."""
+        ...
+
+
+Holder = TypeVar("Holder", bound=Held)
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What somebody shows instead of a token."""
+
+    path: str
+    act: Act
+    username: str
+    signature: str
+    expiration: str
+
+    def by(self, token: str) -> str:
+        """Give the signature it would have by this token."""
+        told = f"{self.path}:{self.act}:{self.username}:{token}"
+        told += f":{self.expiration}" if self.expiration else ""
+        digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        return "v1_" + base64.b64encode(digest).decode().rstrip("=")
+
+    def is_by(self, token: str) -> bool:
+        """Say whether a token signed it, in the same time whatever it shows."""
+        return bool(token) and hmac.compare_digest(self.by(token).encode(), self.signature.encode())
+
+
+def check_token(shown: str, token: str) -> None:
+    """Refuse whoever does not show the token."""
+    if not hmac.compare_digest(shown.encode(), token.encode()):
+        raise Refusal(401, "unauthorized access, please provide a valid access token")
+
+
+def read(query: Mapping[str, str], act: Act) -> Signed:
+    """Read what a request shows."""
+    told = Signed(
+        query.get("path", ""), act, query.get("username", ""), query.get("signature", ""),
+        query.get("signature_expiration", ""),
+    )  # fmt: skip
+    if not told.signature:
+        raise Refusal(401, "missing signature query parameter")
+    if ":" in told.username:
+        raise Refusal(400, "a username has no colon in it")
+    return told
+
+
+def find(told: Signed, holders: Iterable[Holder]) -> Holder:
+    """Give whoever signed; every one of them is tried, so that the time says nothing."""
+    found = [one for one in list(holders) if told.is_by(one.token)]
+    if not found:
+        raise Refusal(401, "invalid signature")
+    check_expiry(told)
+    return found[0]
+
+
+def check_expiry(told: Signed) -> None:
+    """Refuse what was good once."""
+    if not told.expiration:
+        return
+    digits = told.expiration
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
+        raise Refusal(401, "invalid signature")
+    if int(digits) < time.time():
+        raise Refusal(401, "signature is already expired")
+
+
+@dataclass(slots=True)
+class Tries:
+    """How often each address showed a wrong signature lately."""
+
+    known: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
+
+    def check(self, address: str) -> None:
+        """Refuse an address that guesses."""
+        recent = [when for when in self.known.get(address, ()) if when > time.monotonic() - WINDOW]
+        if len(recent) >= TRIES:
+            raise Refusal(429, "too many wrong signatures from this address; wait a minute")
+
+    @contextmanager
+    def counted(self, address: str) -> Iterator[None]:
+        """Refuse an address that guesses; a guess that fails counts."""
+        self.check(address)
+        try:
+            yield
+        except Refusal as e:
+            if e.status == 401:
+                self.note(address)
+            raise
+
+    def note(self, address: str) -> None:
+        """Remember a wrong one."""
+        recent = [when for when in self.known.pop(address, ()) if when > time.monotonic() - WINDOW]
+        self.known[address] = [*recent, time.monotonic()][-TRIES:]
+        while len(self.known) > ADDRESSES:
+            self.known.popitem(last=False)

@@ -1,0 +1,195 @@
+"""Files sent to a sandbox, as bytes or as a form: passed on as they come, never held in whole."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+
+from hotdesk.api.e2b.responses import Refusal
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
+PIECE = 1 << 16
+"""Bytes written together: a small file is one write, so that who watches hears of one."""
+SILENCE = 300.0
+"""Seconds a caller may send nothing."""
+HEAD = 8192
+"""Bytes of headers one part of a form may have."""
+FILES = 1000
+"""Files of one form."""
+PREFIX = "x-metadata-"
+KEY = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,246}")
+VALUE = re.compile(r"[\x20-\x7e]*")
+NOTES = 4096
+"""Bytes of all that is noted about a file."""
+
+Event: TypeAlias = tuple[str, bytes]
+
+
+async def body(request: Request) -> AsyncIterator[bytes]:
+    """Yield what a caller sends, unpacked."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "gzip", ""):
+        raise Refusal(400, "a file is sent as it is, or with gzip")
+    received = arriving(request)
+    async for data in unpacked(received) if coding == "gzip" else received:
+        yield data
+
+
+async def arriving(request: Request) -> AsyncIterator[bytes]:
+    """Yield bytes as they come; a caller that went or fell silent is no end of a file."""
+    stream = request.stream()
+    while True:
+        data = None
+        with anyio.move_on_after(SILENCE):
+            try:
+                data = await anext(stream, b"")
+            except ClientDisconnect:
+                raise Refusal(400, "the caller has gone") from None
+        if data is None:
+            raise Refusal(408, f"nothing came for {SILENCE:.0f} s")
+        if not data:
+            return
+        yield data
+
+
+async def unpacked(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield what gzip packed, a bounded piece at a time."""
+    unpacker = zlib.decompressobj(31)
+    try:
+        async for data in packed:
+            while data:
+                yield unpacker.decompress(data, PIECE)
+                data = unpacker.unconsumed_tail
+                if unpacker.eof and (data := unpacker.unused_data):
+                    unpacker = zlib.decompressobj(31)
+        while rest := unpacker.decompress(unpacker.unconsumed_tail, PIECE):
+            yield rest
+    except zlib.error:
+        raise Refusal(400, "the body is not what gzip makes") from None
+    if not unpacker.eof:
+        raise Refusal(400, "the body ends before gzip's end")
+
+
+async def in_pieces(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield bytes in pieces of a good size."""
+    held = bytearray()
+    async for part in data:
+        held += part
+        if len(held) >= PIECE:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
+
+
+class Form:
+    """A form as it comes: parts with a filename, one after the other."""
+
+    def __init__(self, content_type: str, data: AsyncIterator[bytes]) -> None:
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise Refusal(400, "files are sent as application/octet-stream or multipart/form-data")
+        self.data = data
+        self.events: list[Event] = []
+        names = ("part_begin", "header_end", "headers_finished", "part_end", "end")
+        calls: MultipartCallbacks = {f"on_{name}": self.noting(name) for name in names}  # type: ignore[assignment]
+        for name in ("header_field", "header_value", "part_data"):
+            calls[f"on_{name}"] = self.taking(name)  # type: ignore[literal-required]
+        try:
+            self.parser = MultipartParser(options[b"boundary"], calls)
+        except FormParserError as e:
+            raise Refusal(400, f"the form makes no sense: {e}") from None
+
+    def noting(self, name: str):  # type: ignore[no-untyped-def]
+        """Give what notes that something happened."""
+        return lambda: self.events.append((name, b""))
+
+    def taking(self, name: str):  # type: ignore[no-untyped-def]
+        """Give what notes that bytes came."""
+        return lambda data, start, end: self.events.append((name, data[start:end]))
+
+    async def happening(self) -> AsyncGenerator[Event]:
+        """Yield what the form says, to its end."""
+        async for data in self.data:
+            try:
+                self.parser.write(data)
+            except FormParserError as e:
+                raise Refusal(400, f"the form makes no sense: {e}") from None
+            events, self.events = self.events, []
+            for event in events:
+                yield event
+                if event[0] == "end":
+                    return
+        raise Refusal(400, "the form ends before its end")
+
+    async def parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
+        """Yield each part's field, its filename as it is written, and its bytes; read one before the next."""
+        happening = self.happening()
+        async for name, _ in happening:
+            if name == "part_begin":
+                field, filename = disposition(await head(happening))
+                data = content(happening)
+                yield field, filename, data
+                async for _ in data:
+                    pass
+
+
+async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
+    """Give a part's headers."""
+    found: dict[str, str] = {}
+    name = value = b""
+    size = 0
+    async for event, data in happening:
+        size += len(data)
+        if size > HEAD:
+            raise Refusal(400, "a part of the form has headers without end")
+        match event:
+            case "header_field":
+                name += data
+            case "header_value":
+                value += data
+            case "header_end":
+                found[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
+                name = value = b""
+            case "headers_finished":
+                return found
+    raise Refusal(400, "the form ends before its end")
+
+
+async def content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
+    """Yield a part's bytes."""
+    async for event, data in happening:
+        if event == "part_end":
+            return
+        yield data
+
+
+PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
+
+
+def disposition(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Give a part's field and filename; the filename whole, with the folders in it."""
+    told = headers.get("content-disposition", "")
+    found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in PARAMETER.findall(told)}
+    return found.get("name", ""), found.get("filename", "")
+
+
+def metadata(headers: Headers) -> dict[str, str]:
+    """Give what a caller wants noted about its files."""
+    found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
+    for key, value in found.items():
+        if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
+            raise Refusal(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
+    if sum(len(key) + len(value) for key, value in found.items()) > NOTES:
+        raise Refusal(400, f"metadata of more than {NOTES} bytes")
+    return found

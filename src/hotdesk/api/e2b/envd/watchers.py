@@ -1,0 +1,48 @@
+"""Watched folders of a sandbox, as E2B's callers hear of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hotdesk.api.e2b.envd.connect import Message
+from hotdesk.desk.seam import Change, Watch
+
+MOST = 64
+"""Watchers one sandbox may have."""
+TYPES = {
+    "create": "EVENT_TYPE_CREATE",
+    "write": "EVENT_TYPE_WRITE",
+    "remove": "EVENT_TYPE_REMOVE",
+    "rename": "EVENT_TYPE_RENAME",
+    "chmod": "EVENT_TYPE_CHMOD",
+}
+DESCRIBED = frozenset({"create", "write", "chmod"})
+"""What happens to something that is still there."""
+
+Describe: TypeAlias = Callable[[str], Awaitable[Message | None]]
+"""Describes a path; None when it is not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """One watched folder."""
+
+    watch: Watch
+    path: str
+    entries: bool
+    """Whether what happened comes with a description of where it happened."""
+
+    async def tell(self, changes: list[Change], describe: Describe) -> list[Message]:
+        """Say what happened, as E2B does; what could not be told in full is left out."""
+        return [await self.event(one, describe) for one in changes if one.kind in TYPES]
+
+    async def event(self, change: Change, describe: Describe) -> Message:
+        """Say one thing that happened."""
+        event: Message = {"name": change.path, "type": TYPES[change.kind]}
+        if self.entries and change.kind in DESCRIBED:
+            found = await describe(f"{self.path.rstrip('/')}/{change.path}")
+            if found is not None:
+                event["entry"] = found
+        return event

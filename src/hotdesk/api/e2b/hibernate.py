@@ -1,0 +1,280 @@
+"""Sandboxes that are left when a server ends, for the next one to go on with: files as images, all else as records.
+
+Each image is noted as a deleted snapshot's before it is made. So it is there for as long as a sandbox stands on it, and
+what a crash leaves of it is cleared like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hotdesk.api.caller import DEFAULT_TENANT
+from hotdesk.api.e2b import network
+from hotdesk.api.e2b.control.snapshots import PREFIX, Snapshots, new_word
+from hotdesk.api.e2b.responses import Refusal, log, not_found
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
+from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
+from hotdesk.api.log import LOG
+from hotdesk.api.metering import MeteredHost
+from hotdesk.api.quotas import QuotaError, Taken
+from hotdesk.api.tenants import Tenant, Tenants, settings_of
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.config import Config
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.errors import HostError, HotdeskError
+from hotdesk.linux import private_files
+
+FOLDER = "left"
+SECONDS = 60.0
+"""How long a server takes at most to leave its sandboxes; what is not left by then burns."""
+AT_ONCE = 4
+"""Sandboxes whose files are copied at once."""
+MOST = 10_000
+"""Records of one tenant that are read."""
+SAME = (
+    "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
+    "auto_pause_memory", "auto_resume", "network", "internet",
+)  # fmt: skip
+"""What a record has as its sandbox has it."""
+
+
+class Record(BaseModel):
+    """All of a sandbox but its files: what its program said, nothing that was made of it."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    id: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
+    image: Annotated[str, Field(pattern=f"^{SNAPSHOT_SHAPE.pattern}$")]
+    template: str
+    token: str
+    traffic_token: str | None
+    started: float
+    ends: float
+    until: float
+    metadata: dict[str, str]
+    env: dict[str, str]
+    timeout: float
+    auto_pause: bool
+    auto_pause_memory: bool
+    auto_resume: bool
+    network: dict[str, object] | None
+    internet: bool | None
+    headers: list[tuple[str, str, str]]
+    """Headers that go along, which are secrets: host, name, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of sandboxes, and what leaves them."""
+
+    sandboxes: Sandboxes
+    snapshots: Snapshots
+    tenants: Tenants
+    known: dict[str, tuple[Record, Taken]] = field(default_factory=dict)
+    """Sandboxes without a desk, and the disk they count for."""
+    seconds: float = SECONDS
+
+    @property
+    def longest(self) -> float:
+        """Give the seconds a sandbox lasts at most."""
+        return self.sandboxes.serving.longest
+
+    # -- at the start ---------------------------------------------------------------------------------------------
+
+    def find(self) -> None:
+        """Have every sandbox found that earlier servers left; what is over by now is forgotten."""
+        for name in names(self.tenants.settings):
+            try:
+                settings = settings_of(self.tenants.settings, name)
+                tenant = Tenant(name, settings, MeteredHost(settings, name, self.tenants.quotas))  # not up: none waits
+                self.find_of(tenant)
+                self.snapshots.all_of(tenant)
+            except (HotdeskError, OSError) as e:
+                log(e)
+        self.snapshots.deleted.set()
+
+    def find_of(self, tenant: Tenant) -> None:
+        """Have a tenant's sandboxes found; one that cannot be keeps no other from it."""
+        for record in read(folder(tenant)):
+            try:
+                self.take_up(tenant, record)
+            except HotdeskError as e:
+                log(e)
+
+    def take_up(self, tenant: Tenant, record: Record) -> None:
+        """Have one sandbox found, unless its time is up."""
+        until = min(record.until, record.started + self.longest)
+        if until <= time.time() or record.id in self.sandboxes.known:
+            private_files.remove(folder(tenant), file_of(record.id))
+            return
+        same = {**record.model_dump(include=set(SAME)), "until": until}
+        spec = self.sandboxes.spec(record.image, record.env)
+        sandbox = Sandbox(
+            None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", left=record.image, **same
+        )
+        self.count(sandbox, record)
+        self.sandboxes.add(sandbox)
+
+    def count(self, sandbox: Sandbox, record: Record) -> None:
+        """Count what a sandbox without a desk takes."""
+        taken = self.tenants.quotas.count(sandbox.tenant.name, disk=sandbox.spec.disk)
+        self.known[sandbox.id] = (record, taken)
+
+    # -- while it runs --------------------------------------------------------------------------------------------
+
+    async def open(self, sandbox: Sandbox) -> None:
+        """Give a sandbox a desk again, which begins with its files; nothing is left of it from then on."""
+        record, taken = self.known[sandbox.id]
+        scope = await self.find_scope(record)
+        tenant = await self.tenants.tenant(sandbox.tenant.name)
+        rest = max(1.0, sandbox.started + self.longest - time.time())
+        spec = replace(sandbox.spec, deadline=rest, idle=rest)
+        taken.free()
+        try:
+            desk = await tenant.host.open(spec, scope)
+            await self.sandboxes.begin(tenant, [desk], spec.image)
+        except QuotaError as e:
+            raise Refusal(429, str(e)) from None
+        finally:
+            if sandbox.id in self.known:
+                self.count(sandbox, record)
+        with anyio.CancelScope(shield=True):
+            if self.sandboxes.known.get(sandbox.id) is not sandbox:
+                await tenant.host.burn(desk.id)
+                raise not_found(sandbox.id)
+            sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope, sandbox.left = desk, tenant, spec, scope, ""
+            await self.forget(sandbox)
+
+    async def find_scope(self, record: Record) -> Scope:
+        """Give what a sandbox reaches: what its program said, as the operator has it now."""
+        if record.network is None and record.internet is None:
+            return self.sandboxes.defaults.scope
+        rules: dict[str, list[object]] = {}
+        for host, name, value in record.headers:
+            rules.setdefault(host, []).append({"transform": {"headers": {name: value}}})
+        told: Mapping[str, object] = {**(record.network or {}), "rules": rules}
+        return await network.find_scope(self.sandboxes.serving, told, record.internet)
+
+    async def forget(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox's record; its image goes when nothing stands on it."""
+        if (found := self.known.pop(sandbox.id, None)) is not None:
+            found[1].free()
+            await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), file_of(sandbox.id))
+        if sandbox.spec.image.startswith(PREFIX):
+            self.snapshots.deleted.set()
+
+    # -- in the end -----------------------------------------------------------------------------------------------
+
+    async def leave(self) -> None:
+        """Leave every sandbox as if paused without memory; what cannot be kept in time burns with its desk."""
+        here = [each for each in self.sandboxes.known.values() if each.opened is not None and not has_ended(each)]
+        if not here:
+            return
+        say(f"leaving {len(here)} sandboxes; asked to stop again, they burn")
+        for sandbox in here:
+            self.stop(sandbox)
+        kept: list[Sandbox] = []
+        with anyio.move_on_after(self.seconds):
+            async with anyio.create_task_group() as tasks:
+                places = anyio.CapacityLimiter(AT_ONCE)
+                for _, group in groupby(sorted(here, key=name_of), name_of):
+                    tasks.start_soon(self.keep_all, list(group), places, kept)
+        if burning := len(here) - len(kept):
+            say(f"{burning} sandboxes are not left: they burn")
+        say(f"left {len(kept)} sandboxes")
+
+    def stop(self, sandbox: Sandbox) -> None:
+        """Take a sandbox from its clock: one that ran and would have been killed is over when it would have been."""
+        killed = sandbox.state == "running" and not sandbox.auto_pause
+        sandbox.until = sandbox.ends if killed else sandbox.started + self.longest
+        if sandbox.state == "running":
+            sandbox.state, sandbox.ends = "paused", time.time()
+        sandbox.left = PREFIX + new_word()
+
+    async def keep_all(self, group: Sequence[Sandbox], places: anyio.CapacityLimiter, kept: list[Sandbox]) -> None:
+        """Keep a tenant's sandboxes."""
+        try:
+            await self.snapshots.expect(group[0].tenant, *(each.left for each in group))
+        except (HotdeskError, OSError) as e:
+            log(e)
+            return
+        async with anyio.create_task_group() as tasks:
+            for sandbox in group:
+                tasks.start_soon(self.keep, sandbox, places, kept)
+
+    async def keep(self, sandbox: Sandbox, places: anyio.CapacityLimiter, kept: list[Sandbox]) -> None:
+        """Keep a sandbox's files, and last its record."""
+        async with places, sandbox.turning:
+            try:
+                await sandbox.desk.pause(memory=False)
+                await sandbox.desk.save(sandbox.left)
+                data = record_of(sandbox).model_dump_json().encode()
+                await anyio.to_thread.run_sync(write, folder(sandbox.tenant), file_of(sandbox.id), data)
+            except (HotdeskError, OSError, ValueError) as e:
+                log(e)
+                return
+        kept.append(sandbox)
+
+
+def record_of(sandbox: Sandbox) -> Record:
+    """Write down what a sandbox is."""
+    values = sandbox.scope.values
+    grants = [each for each in sandbox.scope.grants if each.secret in values]
+    headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
+    return Record(image=sandbox.left, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
+
+
+def name_of(sandbox: Sandbox) -> str:
+    """Say whose a sandbox is."""
+    return sandbox.tenant.name
+
+
+def names(settings: Config) -> list[str]:
+    """Name the tenants there may be something of."""
+    return [DEFAULT_TENANT, *sorted(each.name for each in (settings.lib / "tenants").glob("*"))]
+
+
+def folder(tenant: Tenant) -> Path:
+    """Give where records of a tenant's sandboxes are."""
+    return tenant.settings.lib / "serve" / FOLDER
+
+
+def file_of(sandbox: str) -> str:
+    """Give the name of a sandbox's record."""
+    return f"{sandbox}.json"
+
+
+def read(place: Path) -> Iterator[Record]:
+    """Read records; what is none, or was not written to its end, is removed."""
+    for name in sorted(os.listdir(place))[:MOST] if place.is_dir() else []:
+        try:
+            record = Record.model_validate_json(private_files.read(place, name) or b"")
+            if name == file_of(record.id):
+                yield record
+                continue
+        except (HotdeskError, ValidationError):
+            pass
+        log(HostError(f"{place / name} is no record of a sandbox, or a damaged one; it is removed"))
+        with suppress(HotdeskError):
+            private_files.remove(place, name)
+
+
+def write(place: Path, name: str, data: bytes) -> None:
+    """Write a record."""
+    private_files.make_folder(place)
+    private_files.write(place, name, data)
+
+
+def say(line: str) -> None:
+    """Tell the operator how far it is."""
+    LOG.write("sandboxes", line)

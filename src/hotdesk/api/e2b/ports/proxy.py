@@ -1,0 +1,159 @@
+"""HTTP and WebSocket into a port of a desk: read here, written anew there, and the other way round.
+
+Nothing is passed on that was not understood: each side has one framing, which the other cannot choose. One connection
+inside is for one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.lowlevel
+from starlette.types import Receive, Send
+
+from hotdesk.api.e2b.ports.headers import Inward, outward, switched
+from hotdesk.door.http.framing import LAST, BodyReader, Broken, Response, chunk, find_end, parse_response
+from hotdesk.linux.sockets import receive, send
+
+READ = 64 << 10
+INTERIM = 16
+"""Answers before the answer (1xx) that are passed over."""
+HIGHEST = 599
+
+Take = Callable[[], tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+
+
+@dataclass(slots=True)
+class Passing:
+    """One request on its way in, and its answer on its way out."""
+
+    asked: Inward
+    sock: socket.socket
+    """Leads to the server inside."""
+    receive: Receive
+    send: Send
+    take: Take
+    reset: Callable[[], None]
+    """Cuts the caller's connection: what broke off must not look whole."""
+    begun: bool = False
+    """Whether the caller has got anything."""
+    rest: bytes = b""
+    """What was read behind the head of the answer."""
+    broken: list[str] = field(default_factory=list)
+
+    async def run(self) -> str:
+        """Pass it on; say why there was no answer, or nothing."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.feed, tasks.cancel_scope)
+            try:
+                await self.answer()
+            except Broken as e:
+                self.broken.append(e.reason)
+            except OSError as e:
+                self.broken.append(e.strerror or "its server hung up")
+            tasks.cancel_scope.cancel()
+        if self.begun and self.broken:
+            self.reset()
+        return "" if self.begun or not self.broken else self.broken[0]
+
+    # -- in ---------------------------------------------------------------------------------------------------
+
+    async def feed(self, scope: anyio.CancelScope) -> None:
+        """Pass the request in, then wait until the caller is gone; then nobody needs an answer."""
+        with suppress(OSError):  # a server may answer, and hang up, before it has heard everything
+            await send(self.sock, self.asked.head)
+            more = bool(self.asked.body)
+            while more:
+                message = await self.receive()
+                if message["type"] == "http.disconnect":
+                    scope.cancel()
+                    return
+                more = message.get("more_body", False)
+                await send(self.sock, self.framed(message.get("body", b"")))
+            await send(self.sock, LAST if self.asked.body == "chunked" else b"")
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    def framed(self, data: bytes) -> bytes:
+        """Write bytes of the body as its head says they come."""
+        return chunk(data) if self.asked.body == "chunked" else data
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    async def answer(self) -> None:
+        """Pass the answer out."""
+        response = await self.response()
+        if response.status == 101:
+            await self.switch(switched(response, self.asked.accept))
+            return
+        self.begun = True
+        await self.send({"type": "http.response.start", "status": response.status, "headers": outward(response)})
+        reader, data = BodyReader(response.body), self.rest
+        while not reader.done:
+            found, _ = reader.feed(data)
+            if found:
+                await self.send({"type": "http.response.body", "body": found, "more_body": True})
+            if not reader.done and not (data := await heard(self.sock)):
+                reader.eof()
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def response(self) -> Response:
+        """Read the head of the answer, behind those that only announce it."""
+        for _ in range(INTERIM):
+            response = parse_response(await self.head(), self.asked.method)
+            if response.status >= 200 or (response.status == 101 and self.asked.accept):
+                if response.status > HIGHEST:
+                    raise Broken(502, "its server's answer has no status")
+                return response
+        raise Broken(502, "its server announces an answer again and again")
+
+    async def head(self) -> bytes:
+        """Read one head."""
+        buffer, seen = bytearray(self.rest), 0
+        while (end := find_end(buffer, seen)) < 0:
+            seen = len(buffer)
+            if not (data := await heard(self.sock)):
+                raise Broken(502, "its server hung up without an answer")
+            buffer += data
+        self.rest = bytes(buffer[end:])
+        return bytes(buffer[:end])
+
+    async def switch(self, head: bytes) -> None:
+        """Pass bytes both ways from here on."""
+        reader, writer = self.take()
+        self.begun = True
+        try:
+            writer.write(head + self.rest)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.relay_in, reader, tasks.cancel_scope)
+                await self.relay_out(writer, tasks.cancel_scope)
+        finally:
+            writer.close()
+
+    async def relay_in(self, reader: asyncio.StreamReader, scope: anyio.CancelScope) -> None:
+        """Pass bytes in until either side ends; then both do."""
+        with suppress(OSError):
+            while data := await reader.read(READ):
+                await send(self.sock, data)
+                await anyio.lowlevel.checkpoint()
+        scope.cancel()
+
+    async def relay_out(self, writer: asyncio.StreamWriter, scope: anyio.CancelScope) -> None:
+        """Pass bytes out until either side ends; then both do."""
+        with suppress(OSError):
+            while data := await heard(self.sock):
+                writer.write(data)
+                await writer.drain()
+        scope.cancel()
+
+
+async def heard(sock: socket.socket) -> bytes:
+    """Read what is there, after everybody else had a turn: a server inside may never stop."""
+    await anyio.lowlevel.checkpoint()
+    return await receive(sock)

@@ -1,0 +1,207 @@
+"""What is for a sandbox: envd here, any other port inside its desk."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.e2b.envd import envd
+from hotdesk.api.e2b.envd.connect import RpcError
+from hotdesk.api.e2b.envd.signing import check_token as check_access
+from hotdesk.api.e2b.ports.headers import Inward, inward
+from hotdesk.api.e2b.ports.proxy import Passing
+from hotdesk.api.e2b.responses import Refusal, answer, log, not_running
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.e2b.templates import PLAIN, image_of
+from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
+from hotdesk.api.http.dispatch import Aim, name_of, own_names
+from hotdesk.api.quotas import QuotaError, Quotas
+from hotdesk.api.settings import Serving
+from hotdesk.desk.room.room import GATE
+from hotdesk.door.http.framing import Broken
+from hotdesk.errors import DeskError, DeskGone, HotdeskError
+
+TOKEN = "e2b-traffic-access-token"  # noqa: S105 - a header's name
+CLOSED = frozenset((0, GATE[1]))
+"""Ports nobody is let in at: behind the gate is the desk's own way out."""
+RUNS = frozenset({(49999, "execute"), (49999, "init")})
+"""Where a code interpreter runs code, or is told variables: for who may run commands, however open ports are."""
+AT_ONCE = 256
+"""Requests that may be under way into one sandbox: to envd, and to its ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Passes requests on to sandboxes."""
+
+    sandboxes: Sandboxes
+    quotas: Quotas = field(default_factory=Quotas)
+    under_way: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """Requests under way, by sandbox, and whether they are envd's."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        aim: Aim = scope["aim"]
+        with ExitStack() as counted:
+            try:
+                check_name(scope, self.sandboxes.serving)
+                sandbox = await self.find(aim, scope)
+                counted.enter_context(self.counted(sandbox, aim.port))
+                if aim.port != envd.PORT:
+                    await self.inside(sandbox, aim.port, scope, receive, send)
+                    return
+                self.count_call(sandbox, scope)
+                call = envd.Call(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+                response = await envd.respond(call)
+            except (Refusal, RpcError) as e:
+                response = e.response()
+            except QuotaError as e:
+                response = answer({"code": 429, "message": str(e)}, 429, e.headers)
+            await response(scope, receive, send)
+
+    async def find(self, aim: Aim, scope: Scope) -> Sandbox:
+        """Give the sandbox a request is for, awake; only who would be let in wakes one."""
+        sandbox = self.sandboxes.known.get(aim.sandbox)
+        if sandbox is None:
+            raise not_running(aim.sandbox)
+        if sandbox.state != "running":
+            if sandbox.auto_resume and aim.port == envd.PORT:
+                check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
+            elif sandbox.auto_resume:
+                check_token(scope, sandbox, self.sandboxes.serving)
+            try:
+                await self.sandboxes.awake(sandbox)
+            except HotdeskError as e:
+                if not isinstance(e, DeskGone):
+                    log(e)
+                raise not_running(sandbox.id) from None
+        return sandbox
+
+    @contextmanager
+    def counted(self, sandbox: Sandbox, port: int) -> Iterator[None]:
+        """Count a request as under way; envd's are counted apart, so that a busy port does not shut it."""
+        place = (sandbox.id, port == envd.PORT)
+        if self.under_way[place] >= AT_ONCE:
+            raise Refusal(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
+        self.under_way[place] += 1
+        try:
+            yield
+        finally:
+            self.under_way[place] -= 1
+            if not self.under_way[place]:
+                del self.under_way[place]
+
+    def count_call(self, sandbox: Sandbox, scope: Scope) -> None:
+        """Count a call of envd; who shows no token, or a wrong one, uses up nothing of the tenant's."""
+        shown = Headers(scope=scope).get("x-access-token", "")
+        if hmac.compare_digest(shown.encode(), sandbox.token.encode()):
+            self.quotas.ask(sandbox.tenant.name, "calls")
+
+    async def inside(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to a port inside."""
+        check_token(scope, sandbox, self.sandboxes.serving)
+        if (port, scope["path"].strip("/")) in RUNS:
+            check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
+        if port == INTERPRETER_PORT:
+            check_interpreter(Headers(scope=scope), sandbox)
+        try:
+            asked = inward(scope, masked(sandbox, port))
+        except Broken as e:
+            raise Refusal(e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}") from None
+        self.quotas.ask(sandbox.tenant.name, "calls")
+        if why := await passed(sandbox, port, asked, scope, receive, send):
+            raise Refusal(502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port))
+
+
+async def passed(sandbox: Sandbox, port: int, asked: Inward, scope: Scope, receive: Receive, send: Send) -> str:
+    """Pass one request on, by a connection of its own; say why there was no answer, or nothing."""
+    reset, take = envd.reset_of(scope), scope["extensions"]["hotdesk.take"]
+    sock = await dialled(sandbox, port)
+    sandbox.cuts.add(reset)
+    try:
+        return await Passing(asked, sock, receive, send, take, reset).run()
+    finally:
+        sandbox.cuts.discard(reset)
+        sock.close()
+
+
+async def dialled(sandbox: Sandbox, port: int) -> socket.socket:
+    """Connect to a port of a desk's own loopback: there is no other way in, and it leads nowhere else."""
+    if port in CLOSED or port > 65535:
+        raise not_open(sandbox, port)
+    try:
+        return await sandbox.desk.dial(port)
+    except DeskGone:
+        raise not_running(sandbox.id) from None
+    except DeskError:
+        raise not_open(sandbox, port) from None
+    except HotdeskError as e:
+        raise Refusal(502, str(e), **where(sandbox, port)) from None
+
+
+def not_open(sandbox: Sandbox, port: int) -> Refusal:
+    """Say that nobody listens; the SDKs know it by these words."""
+    return Refusal(502, "The sandbox is running but port is not open", **where(sandbox, port))
+
+
+def where(sandbox: Sandbox, port: int) -> dict[str, object]:
+    """Say which port of which sandbox."""
+    return {"sandboxId": sandbox.id, "port": port}
+
+
+def masked(sandbox: Sandbox, port: int) -> str | None:
+    """Give the name a server inside is told, if its program chose one."""
+    mask = (sandbox.network or {}).get("maskRequestHost")
+    return mask.replace("${PORT}", str(port)) if isinstance(mask, str) and mask else None
+
+
+# -- who may ------------------------------------------------------------------------------------------------------
+
+
+def check_name(scope: Scope, serving: Serving) -> None:
+    """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
+    name = name_of(Headers(scope=scope).get("host", ""))
+    if name not in own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
+        raise Refusal(421, "this server has another name")
+
+
+def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
+    """Refuse whoever shows no token, where one is needed: always, but on this machine for what is public."""
+    if sandbox.traffic_token is None and is_public(scope, serving):
+        return
+    shown = Headers(scope=scope).get(TOKEN, "")
+    if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
+        raise Refusal(
+            403, f"this sandbox is reached with its traffic token only: send it as {TOKEN}", sandboxId=sandbox.id
+        )
+
+
+def check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
+    """Refuse who shows neither the access token nor, as E2B's programs do for contexts, the traffic token."""
+    if image_of(sandbox.template) in PLAIN:
+        return
+    token, shown = sandbox.shown_traffic_token, headers.get(TOKEN, "")
+    if token is None or not hmac.compare_digest(shown.encode(), token.encode()):
+        check_access(headers.get("x-access-token", ""), sandbox.token)
+
+
+def is_public(scope: Scope, serving: Serving) -> bool:
+    """Say whether a request came over a listener that only this machine reaches."""
+    return is_loopback(serving.host) and is_loopback(str((scope.get("server") or ("",))[0]))
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address is this machine's own loopback."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,171 @@
+"""Which part of the server a request is for. Names are exact: what is addressed to another host goes nowhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hotdesk.api.http import body_limits
+from hotdesk.api.http.body_limits import BodyError
+from hotdesk.api.quotas import QuotaError, Quotas
+from hotdesk.api.web.content import content_name
+from hotdesk.desk.seam import ID_SHAPE
+
+if TYPE_CHECKING:
+    from hotdesk.api.keys import Keys
+    from hotdesk.api.native.access.browsers import Browsers
+    from hotdesk.api.settings import Serving
+
+FRAMING = ("host", "content-length", "transfer-encoding", "e2b-sandbox-id", "e2b-sandbox-port")
+SHOWN = ("authorization", "x-api-key")
+"""Headers that mean something here, each once."""
+DOTTED = frozenset({".", ".."})
+LABEL = re.compile(r"([0-9]{1,5})-(i[a-z0-9]{20})")
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The port of a sandbox that a request is for."""
+
+    sandbox: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Who answers what."""
+
+    control: ASGIApp
+    """E2B's control plane."""
+    traffic: ASGIApp
+    """What is for a sandbox; the scope has its `aim`."""
+    signed: ASGIApp
+    """`/files` with a signature, which says whose it is."""
+    native: ASGIApp
+    """`/api`, `/health`, `/ready`, `/metrics`."""
+    web: ASGIApp
+    """The page."""
+    mcp: ASGIApp
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The application a listener serves."""
+
+    serving: Serving
+    parts: Parts
+    keys: Keys
+    quotas: Quotas
+    browsers: Browsers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to whom it is for."""
+        headers = Headers(scope=scope)
+        part = scope["part"] = self.part(scope, headers)
+        if scope["type"] == "websocket" and part is not self.parts.native:
+            await send({"type": "websocket.close"})  # nobody else speaks it, nor has it in the log
+            return
+        if (why := odd(scope, headers)) is not None:
+            await refused(scope, 400, "request.odd", why)(scope, receive, send)
+            return
+        if part is None:
+            await refused(scope, 421, "request.host", "this server has another name")(scope, receive, send)
+            return
+        try:
+            known = "aim" not in scope and self.count(scope, headers, part)
+            if "aim" not in scope and part is not self.parts.signed and body_limits.is_whole(scope, headers):
+                receive = await body_limits.whole(receive, headers, body_limits.LARGEST if known else body_limits.SMALL)
+        except QuotaError as e:
+            await refused(scope, 429, e.code, str(e), e.headers)(scope, receive, send)
+            return
+        except BodyError as e:
+            await refused(scope, e.status, e.code, str(e))(scope, receive, send)
+            return
+        await part(scope, receive, send)
+
+    def count(self, scope: Scope, headers: Headers, part: ASGIApp) -> bool:
+        """Count a request of whoever is known, by whatever they show, and say whether one is.
+
+        `QuotaError` when they come too fast. What the page is made of is nobody's request; a sandbox counts its own.
+        """
+        shown = (headers.get("x-api-key", ""), headers.get("authorization", "").rpartition(" ")[2])
+        signed_in = self.browsers.find(HTTPConnection(scope)) if part is self.parts.native else None
+        tenants = {caller.tenant for caller in (*map(self.keys.find, shown), signed_in) if caller is not None}
+        for tenant in tenants:
+            self.quotas.ask(tenant)
+        return bool(tenants)
+
+    def part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        """Say who answers; None when the request is for no name of this server."""
+        name = name_of(headers.get("host", ""))
+        if (aim := aim_of(headers, name, self.serving.domain)) is not None:
+            scope["aim"] = aim
+            return self.parts.traffic
+        if name == content_name(self.serving.domain):
+            return self.parts.web
+        if name not in own_names(self.serving):
+            return None
+        path: str = scope["path"]
+        if path == "/files":
+            return self.parts.signed
+        if path.startswith("/api/") or path in ("/api", "/health", "/ready", "/metrics"):
+            return self.parts.native
+        if path == "/mcp":
+            return self.parts.mcp
+        if path == "/" or path.startswith("/web/"):
+            return self.parts.web
+        return self.parts.control
+
+
+def refused(scope: Scope, status: int, code: str, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Say why a request goes no further, as its part would; E2B's programs know numbers."""
+    told = code if scope["path"].startswith("/api/") else status
+    return JSONResponse({"code": told, "message": why}, status, headers)
+
+
+def odd(scope: Scope, headers: Headers) -> str | None:
+    """Say what is odd about a request that somebody before or behind us might read otherwise; None: nothing.
+
+    What is for a sandbox's port may have any path and any key: that is the desk's own matter.
+    """
+    aimed = "aim" in scope
+    for name in FRAMING if aimed else (*FRAMING, *SHOWN):
+        if len(headers.getlist(name)) > 1:
+            return f"the header {name} is there more than once"
+    if aimed:
+        return None
+    if b"%" in (scope.get("raw_path") or b"/").split(b"/", 2)[1]:
+        return "a path's first part says who answers: it has nothing encoded in it"
+    segments = scope["path"].split("/")
+    if DOTTED & set(segments) or "\\" in scope["path"] or not scope["path"].isprintable():
+        return "a path has no `.` or `..`, no backslash and nothing invisible in it"
+    return None
+
+
+def name_of(host: str) -> str:
+    """Give the name in a Host header, without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()
+
+
+def aim_of(headers: Headers, name: str, domain: str) -> Aim | None:
+    """Say which sandbox and port a request is for, by its headers or the name it is sent to."""
+    if (sandbox := headers.get("e2b-sandbox-id")) is not None:
+        port = headers.get("e2b-sandbox-port", "49983")
+        number = int(port) if port.isdecimal() and len(port) < 6 else 0
+        return Aim(sandbox if ID_SHAPE.fullmatch(sandbox) else "", number)
+    label, _, rest = name.partition(".")
+    if rest == domain and (found := LABEL.fullmatch(label)):
+        return Aim(found[2], int(found[1]))
+    return None
+
+
+def own_names(serving: Serving) -> frozenset[str]:
+    """List the names a server answers to."""
+    return frozenset({"127.0.0.1", "localhost", "[::1]", serving.host, *serving.names})

@@ -1,0 +1,76 @@
+"""Every request counted by who answers it and by its route: what stands in a number is ours, never a caller's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from starlette.types import Message, Receive, Scope, Send
+
+from hotdesk.api.e2b.envd import envd
+from hotdesk.api.e2b.routes import call_route, control_route
+from hotdesk.api.http.dispatch import Front, Parts
+from hotdesk.api.log import LOG, REFUSED
+from hotdesk.api.native.metrics import Measures, route_of
+
+Labels = tuple[str, str]
+"""A part of the server, and a route of its; none where there is none."""
+NOBODY: Labels = ("none", "")
+"""What is for another name."""
+PAGE = {"/web/": "/web/{file}", "/content/": "/content/{link}"}
+
+
+class Measured:
+    """The application a listener serves, with what counts its requests."""
+
+    def __init__(self, front: Front, measures: Measures) -> None:
+        self.front, self.measures = front, measures
+        self.labels = labels_of(front.parts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and take the time; status 0 is told of one that nobody answered."""
+        if scope["type"] != "http":
+            await self.front(scope, receive, send)
+            return
+        begun, status = time.monotonic(), 0
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.front(scope, receive, told)
+        except Exception:
+            status = status or 500
+            raise
+        finally:
+            found = self.labels.get(id(scope.get("part")))
+            part, route = NOBODY if found is None else found(scope)
+            if status in REFUSED:
+                LOG.refusal(status, part, str((scope.get("client") or ("",))[0]))
+            self.measures.count(part, scope["method"], route, status, time.monotonic() - begun)
+
+
+def labels_of(parts: Parts) -> Mapping[int, Callable[[Scope], Labels]]:
+    """Say how what each part answers is counted."""
+    return {
+        id(parts.control): lambda scope: ("e2b", control_route(scope)),
+        id(parts.traffic): of_traffic,
+        id(parts.signed): lambda scope: ("envd", call_route(scope)),
+        id(parts.native): lambda scope: ("native", route_of(scope)),
+        id(parts.web): lambda scope: ("page", page_route(scope)),
+        id(parts.mcp): lambda scope: ("mcp", "/mcp"),
+    }
+
+
+def of_traffic(scope: Scope) -> Labels:
+    """Say how a request into a sandbox is counted: a port's paths are the desk's own matter."""
+    return ("envd", call_route(scope)) if scope["aim"].port == envd.PORT else ("port", "")
+
+
+def page_route(scope: Scope) -> str:
+    """Give the route of a request for the page, or for what a desk wrote."""
+    path: str = scope["path"]
+    return path if path == "/" else next((route for above, route in PAGE.items() if path.startswith(above)), "")

@@ -1,0 +1,287 @@
+"""The starter's own side: the one privileged child of a server, which starts keepers and jobs and nothing else.
+
+It answers a fixed vocabulary over a socketpair and reads no byte a client or a desk wrote: names have a shape, paths
+are its own, and what a job is started with is a closed list. When the server is gone it stops its jobs where they can
+be resumed, waits for everything it started, and ends. Standard library only, so that it stays small.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.api.launch import job_command
+from hotdesk.config import Config, for_tenant
+from hotdesk.desk.keeper.spawn import MESSAGE, decode_settings, launch
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.ipc.child import SOURCE, send_now
+from hotdesk.linux import syscalls
+
+LINE = 3
+"""The descriptor at which the server speaks."""
+RUN = "import sys;sys.path.insert(0,sys.argv.pop(1));from hotdesk.cli import main;main()"
+STOPPING, BURNING = 20.0, 10.0
+"""Seconds jobs have to stop once the server is gone: by themselves, then with their desks burnt at once."""
+ERRANDS = ("secret", "unsecret", "unsave")
+MOST_ERRANDS = 64
+"""Errands at once: one waits for what it reads, and who sends that may never end."""
+SAID = 2000
+"""Bytes that are read of what an errand says."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SOCKET = "serve.sock"
+"""Where ordinary users of the machine reach the server, in its `run`."""
+PASSED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR", "HOTDESK_HOME", "HOTDESK_IMAGES", "HOTDESK_RUNTIME", "HOTDESK_DISK", "HOTDESK_DISK_FLOOR",
+    "HOTDESK_MEMORY_FLOOR", "HOTDESK_PIDS_FLOOR", "HOTDESK_SIGNERS", "HOTDESK_DEBUG", "HOTDESK_LINGER",
+    "HOTDESK_VAULT_PASSPHRASE_FILE",
+)  # fmt: skip
+"""Variables of this process that every command it starts gets: where things are. No other one is passed on."""
+PASSED_LIKE = (
+    "PIP_", "npm_config_", "NPM_CONFIG_", "SSL_CERT_", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+)  # fmt: skip
+"""How others begin: where this machine gets packages, and how it reaches the internet."""
+OF_MODELS = (
+    "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_API_KEY",
+    "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "HOTDESK_CHAT_KEY", "HOTDESK_CHAT_URL",
+    "HOTDESK_CHAT_WINDOW", "HOTDESK_LOOPBACK_MODELS",
+)  # fmt: skip
+"""What jobs get beside them: the providers' keys and addresses."""
+
+
+class Starting:
+    """Starts what a server asks for, until it is gone."""
+
+    def __init__(
+        self,
+        settings: Config,
+        templates: tuple[Path, ...],
+        line: socket.socket,
+        models: tuple[str, ...] = (),
+        socket_file: tuple[int, int] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.socket_file = socket_file
+        """Which file the server's own socket is: it is removed when the server is gone, another's is left."""
+        self.templates = templates
+        self.models = models
+        """Models the operator lists for jobs; none: a provider's own."""
+        self.line = line
+        self.jobs: dict[tuple[str, str], int] = {}
+        """Pids of jobs that run, by tenant and id."""
+        self.keepers: set[int] = set()
+        self.errands: dict[int, tuple[int, int]] = {}
+        """What is over soon, by pid: the request's number, and where it says what went wrong."""
+
+    def serve(self) -> None:
+        """Answer until the server is gone."""
+        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        ears = selectors.DefaultSelector()
+        ears.register(self.line, selectors.EVENT_READ)
+        ears.register(wake_r, selectors.EVENT_READ)
+        while True:
+            heard = {key.fd for key, _ in ears.select()}
+            if wake_r in heard:
+                os.read(wake_r, 4096)
+                self.reap()
+            if self.line.fileno() in heard and not self.receive():
+                break
+        self.close()
+
+    def receive(self) -> bool:
+        """Take one message; False when the server is gone."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.line, MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            message = json.loads(data)
+            if not isinstance(message, dict):
+                return False
+            self.answer(message, list(fds))
+        except (ValueError, RecursionError):
+            return False  # hung up, or no server of ours any more: both end here
+        finally:
+            for fd in fds:
+                with suppress(OSError):
+                    os.close(fd)
+        return True
+
+    def answer(self, message: Mapping[str, object], fds: list[int]) -> None:
+        """Do what a message asks for and say how that went."""
+        told: dict[str, object]
+        try:
+            told = {"ok": self.carry_out(message, fds)}
+            if message.get("ask") in ERRANDS:
+                return  # its end is the answer
+        except HotdeskError as e:
+            told = {"code": e.code, "error": str(e)}
+        except OSError as e:
+            told = {"code": "host", "error": f"it could not be started: {e.strerror}"}
+        self.tell({"re": message.get("number"), **told})
+
+    def carry_out(self, message: Mapping[str, object], fds: list[int]) -> int:
+        """Do what a message asks for; give the pid it concerns."""
+        match message:
+            case {"ask": "keeper", "tenant": str(tenant)} if len(fds) == 1:
+                return self.start_keeper(tenant, fds[0])
+            case {"ask": "work" | "resume" as act, "tenant": str(tenant), "job": str(job), "options": dict(options)}:
+                return self.start_job(act, tenant, job, options, fds)
+            case {"ask": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
+                return self.signal(tenant, job, number)
+            case {"ask": str(ask), "tenant": str(tenant), "number": int(number)} if ask in ERRANDS:
+                return self.run_errand(tenant, number, message, fds)
+        raise BriefError("the starter knows no such request")
+
+    def start_keeper(self, tenant: str, fd: int) -> int:
+        """Start a keeper for a tenant, with the server at the other end of a line it made."""
+        settings = for_tenant(self.settings, tenant)
+        for folder in (settings.run, settings.lib):
+            folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        with socket.socket(fileno=os.dup(fd)) as theirs:
+            pid = launch(settings, theirs)
+        self.keepers.add(pid)
+        return pid
+
+    def start_job(self, act: str, tenant: str, job: str, options: Mapping[str, object], fds: list[int]) -> int:
+        """Start a job of a tenant, or go on with one; it reads a model's key where one came with the request."""
+        if (tenant, job) in self.jobs:
+            raise BriefError(f"job {job[:40]} runs already")
+        settings = for_tenant(self.settings, tenant)
+        folder = job_command.folder_of(settings, job)
+        argv = job_command.command(act, folder, job, options, self.templates, self.models)
+        with job_command.outputs(folder) as (said, complained), open(os.devnull, "rb") as nothing:
+            places = (fds[0] if options.get("key") and fds else nothing.fileno(), said, complained)
+            pid = run(argv, tenant, job_command.requester(options), *places, passed=(*PASSED, *OF_MODELS))
+        self.jobs[tenant, job] = pid
+        return pid
+
+    def run_errand(self, tenant: str, number: int, message: Mapping[str, object], fds: list[int]) -> int:
+        """Run what is over soon; how it ends is the answer. What it needs to read came with the request."""
+        argv = job_command.errand(message)
+        for_tenant(self.settings, tenant)
+        if len(self.errands) >= MOST_ERRANDS:
+            raise BriefError(f"{MOST_ERRANDS} errands are under way; wait until some are over")
+        said = os.memfd_create("said", os.MFD_CLOEXEC)
+        with open(os.devnull, "rb") as nothing:
+            pid = run(argv, tenant, "", fds[0] if fds else nothing.fileno(), said, said)
+        self.errands[pid] = (number, said)
+        return pid
+
+    def signal(self, tenant: str, job: str, number: int) -> int:
+        """Ask a job to stop; a second time burns its desks."""
+        pid = self.jobs.get((tenant, job))
+        if pid is None:
+            raise BriefError(f"job {job[:40]} does not run")
+        if number not in SIGNALS:
+            raise BriefError("a job is asked to stop by SIGINT or SIGTERM, and by nothing else")
+        os.kill(pid, number)  # not reaped yet, so nobody else's
+        return pid
+
+    def reap(self) -> None:
+        """Take the exits there are, and tell of jobs'."""
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                self.keepers.discard(pid)
+                self.report(pid, os.waitstatus_to_exitcode(status))
+                for (tenant, job), known in list(self.jobs.items()):
+                    if known == pid:
+                        del self.jobs[tenant, job]
+                        code = os.waitstatus_to_exitcode(status)
+                        self.tell({"event": "ended", "tenant": tenant, "job": job, "code": code})
+
+    def report(self, pid: int, code: int) -> None:
+        """Answer with how an errand ended."""
+        if pid not in self.errands:
+            return
+        number, said = self.errands.pop(pid)
+        told: dict[str, object] = {"ok": pid}
+        if code:
+            words = os.pread(said, SAID, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
+            told = {"code": BriefError.code, "error": words or f"it ended with {code}"}
+        os.close(said)
+        self.tell({"re": number, **told})
+
+    def tell(self, message: Mapping[str, object]) -> None:
+        """Say something to the server; one that is gone needs none."""
+        with suppress(OSError):
+            send_now(self.line, json.dumps(message).encode(), [])
+
+    def close(self) -> None:
+        """Remove the server's socket, stop the jobs where they can be resumed, and wait for everything."""
+        self.line.close()
+        with suppress(OSError):
+            remove_file(self.settings.run / SOCKET, self.socket_file)
+        for seconds in (STOPPING, BURNING, BURNING):
+            for pid in self.jobs.values():
+                os.kill(pid, signal.SIGINT)
+            end = time.monotonic() + seconds
+            while (self.jobs or self.keepers) and time.monotonic() < end:
+                self.reap()
+                time.sleep(0.005)
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Give the device and number of a file; None where there is none."""
+    with suppress(OSError):
+        found = path.lstat()
+        return found.st_dev, found.st_ino
+    return None
+
+
+def remove_file(path: Path, made: tuple[int, int] | None) -> None:
+    """Remove a file if it is still the one that was made; a newer server may have put its own there."""
+    if made is not None and file_identity(path) == made:
+        path.unlink()
+
+
+def run(
+    argv: list[str],
+    tenant: str,
+    requester: str,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    *,
+    passed: tuple[str, ...] = PASSED,
+) -> int:
+    """Start `hotdesk` for a tenant, with those of this process's variables that are listed; give its pid."""
+    environment = {name: value for name, value in os.environ.items() if name in passed or name.startswith(PASSED_LIKE)}
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-c", RUN, str(SOURCE), *argv],
+        {**environment, "HOTDESK_TENANT": tenant, "HOTDESK_REQUESTER": requester},
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate((stdin, stdout, stderr))],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=SIGNALS,
+    )
+
+
+def main() -> None:
+    """Serve the server at descriptor 3."""
+    os.umask(0o022)
+    line = socket.socket(fileno=LINE)
+    line.set_inheritable(False)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+    told = json.loads(sys.argv[3])
+    templates = tuple(Path(each) for each in told["templates"])
+    socket_file = tuple(told["socket"]) if told["socket"] else None
+    models = tuple(told["models"])
+    Starting(decode_settings(told["settings"]), templates, line, models, socket_file).serve()

@@ -1,0 +1,122 @@
+"""Who asks, and for which tenant: a key in a header, or a browser that signed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request, Security, WebSocket
+from fastapi.security import APIKeyCookie, APIKeyHeader, HTTPBearer
+from starlette.requests import HTTPConnection
+
+from hotdesk.api.caller import DEFAULT_TENANT, Caller, Power
+from hotdesk.api.native.access.browsers import COOKIE, SAFE
+from hotdesk.api.native.context import Native
+from hotdesk.api.native.jobs.ledger import Ledger
+from hotdesk.api.native.problems import Problem
+from hotdesk.api.tenants import Tenant
+
+BEARER = HTTPBearer(auto_error=False, description="A key of `hotdesk key new`.")
+HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key.")
+BROWSER = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser that signed in; see `POST /session`.")
+UNKNOWN = "no key that is known here came along; `hotdesk key new` makes one: send it as `Authorization: Bearer KEY`"
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks, and the tenant they ask for."""
+
+    native: Native
+    caller: Caller
+    tenant: Tenant
+    by_page: bool = False
+    """Whether it is a person at the page, who came with a session instead of a key."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Give what is known of the tenant's jobs."""
+        return self.native.ledger(self.tenant)
+
+    def tenants_seen(self) -> list[Tenant]:
+        """List the tenants whose numbers the caller sees: the operator, an admin of the machine's own, sees all."""
+        operator = self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
+        known = self.native.tenants.open.values()
+        return sorted(known, key=lambda each: each.name) if operator else [self.tenant]
+
+    @property
+    def by(self) -> str:
+        """Name who asks, for the journal."""
+        return self.caller.described
+
+
+def native_of(connection: HTTPConnection) -> Native:
+    """Give what requests share."""
+    found = connection.app.state.native
+    assert isinstance(found, Native)
+    return found
+
+
+def caller_of(connection: HTTPConnection) -> Caller:
+    """Say who asks; a browser's changes need its token, and come from our own page."""
+    native = native_of(connection)
+    if (key := key_of(connection)) is not None:
+        caller = native.keys.find(key)
+    else:
+        caller = native.sessions.find(connection)
+        if caller is not None and (connection.scope["type"] == "websocket" or connection.scope["method"] not in SAFE):
+            native.sessions.check(connection)
+    if caller is None:
+        raise Problem(401, "key.unknown", UNKNOWN, CHALLENGE)
+    return caller
+
+
+def key_of(connection: HTTPConnection) -> str | None:
+    """Give the key a request came with, if it came with one."""
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return key.strip()
+    return connection.headers.get("x-api-key")
+
+
+async def asked_by(connection: HTTPConnection, power: Power | None) -> Asked:
+    """Say who asks, if they may; and have their tenant's machine up."""
+    caller = caller_of(connection)
+    if power is not None and not caller.may(power):
+        raise Problem(
+            403, "key.power", f"this key is not for {power}; `hotdesk key new --power {power}` makes one that is"
+        )
+    native = native_of(connection)
+    return Asked(native, caller, await native.tenants.tenant(caller.tenant), key_of(connection) is None)
+
+
+class Allowed:
+    """Asks for a power, or only for a key."""
+
+    def __init__(self, power: Power | None = None) -> None:
+        self.power = power
+
+    async def __call__(
+        self,
+        request: Request,
+        bearer: Annotated[object, Security(BEARER)],
+        header: Annotated[object, Security(HEADER)],
+        browser: Annotated[object, Security(BROWSER)],
+    ) -> Asked:
+        """Say who asks."""
+        return await asked_by(request, self.power)
+
+
+async def on_socket(socket: WebSocket, power: Power) -> Asked:
+    """Say who opens a WebSocket; a browser must come from our own page."""
+    return await asked_by(socket, power)
+
+
+Anybody = Annotated[Asked, Depends(Allowed())]
+ForDesks = Annotated[Asked, Depends(Allowed("desks"))]
+ForJobs = Annotated[Asked, Depends(Allowed("jobs"))]
+ForApproval = Annotated[Asked, Depends(Allowed("approve"))]
+ForDrive = Annotated[Asked, Depends(Allowed("drive"))]
+ForVault = Annotated[Asked, Depends(Allowed("vault"))]
+ForJournal = Annotated[Asked, Depends(Allowed("journal"))]
+ForAdmin = Annotated[Asked, Depends(Allowed("admin"))]

@@ -1,0 +1,92 @@
+"""Keys of a tenant: listed, made, revoked by whoever may."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from hotdesk.api.caller import Power
+from hotdesk.api.keys import Keys
+from hotdesk.api.native.access.auth import Asked, ForAdmin
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.schema import After, Limit, Model, Page, paged
+from hotdesk.desk.seam import new_id
+from hotdesk.event import KeyChanged
+
+router = APIRouter(prefix="/keys", tags=["keys"], responses=documented())
+KeyId = Annotated[str, Path(pattern="^[0-9a-f]{8}$")]
+
+
+class KeyOrder(Model):
+    """A key that is wanted."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="Approvals carry it.")]
+    powers: Annotated[list[Power], Field(min_length=1, max_length=8)]
+    seconds: Annotated[float, Field(gt=0, le=10 * 365 * 86400, description="How long it lasts.")] | None = None
+
+
+class KeyShown(Model):
+    """What is kept of a key."""
+
+    id: str
+    name: str
+    powers: list[str]
+    made: float
+    expires: float | None
+    revoked: float | None
+
+
+class KeyMade(KeyShown):
+    """A new key; this is the only time it is seen."""
+
+    key: str
+
+
+@router.get("", summary="Keys")
+async def list_keys(asked: ForAdmin, limit: Limit = 100, after: After = "") -> Page[KeyShown]:
+    """List the tenant's keys; never more of one than its id."""
+    some, more = paged(known(asked), lambda each: each.id, limit, after)
+    return Page(items=some, next=more)
+
+
+@router.post("", status_code=201, summary="Make a key")
+async def make(asked: ForAdmin, told: KeyOrder) -> KeyMade:
+    """Make a key for the caller's tenant, with powers the caller has."""
+    if beyond := sorted(set(told.powers) - asked.caller.powers):
+        raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
+    change = partial(apart(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
+    text = await anyio.to_thread.run_sync(change)
+    powers = tuple(sorted(told.powers))
+    asked.tenant.host.note(KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers))
+    [made] = [each for each in known(asked) if each.id == text[4:12]]
+    return KeyMade(**made.model_dump(), key=text)
+
+
+@router.delete("/{key}", status_code=204, summary="Revoke a key")
+async def revoke(asked: ForAdmin, key: KeyId) -> None:
+    """End a key at once."""
+    if key not in {each.id for each in known(asked)}:
+        raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
+    asked.tenant.host.note(KeyChanged(new_id(), key, "revoked", asked.by))
+    await anyio.to_thread.run_sync(apart(asked).revoke, key)
+
+
+def apart(asked: Asked) -> Keys:
+    """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
+    return Keys(asked.native.keys.path.parent)
+
+
+def known(asked: Asked) -> list[KeyShown]:
+    """Give the tenant's keys."""
+    keys = asked.native.keys
+    keys.refresh()
+    return [
+        KeyShown(id=each.id, name=each.name, powers=list(each.powers), made=each.made, expires=each.expires,
+                 revoked=each.revoked)
+        for each in keys.known.values()
+        if each.tenant == asked.tenant.name
+    ]  # fmt: skip

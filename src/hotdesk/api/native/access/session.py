@@ -1,0 +1,65 @@
+"""Who asks: a browser signs in with a key, and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+
+from hotdesk.api.caller import Caller
+from hotdesk.api.log import LOG
+from hotdesk.api.native.access.auth import Anybody, native_of
+from hotdesk.api.native.access.browsers import COOKIE
+from hotdesk.api.native.problems import documented
+from hotdesk.api.native.schema import Model
+
+router = APIRouter(prefix="/session", tags=["session"], responses=documented())
+
+
+class SignIn(Model):
+    """A key, to sign in with."""
+
+    key: Annotated[str, Field(max_length=200)]
+
+
+class Who(Model):
+    """Whoever asks."""
+
+    tenant: str
+    name: str
+    powers: list[str]
+    csrf: str = Field(description="What a browser sends as X-CSRF-Token with every change; empty for programs.")
+
+
+@router.post("", summary="Sign a browser in")
+async def begin(told: SignIn, request: Request, response: Response) -> Who:
+    """Give a browser a cookie for a key; the key itself is not kept there."""
+    if "origin" in request.headers:  # another page signs nobody in here
+        native_of(request).sessions.check_origin(request)
+    address = request.client.host if request.client is not None else ""
+    caller, cookie, csrf = native_of(request).sessions.begin(told.key, address)
+    response.set_cookie(COOKIE, cookie, secure=True, httponly=True, samesite="strict", path="/")
+    response.headers["cache-control"] = "no-store"
+    LOG.write("sign-in", name=caller.name, key=caller.key, tenant=caller.tenant, address=address)
+    return who(caller, csrf)
+
+
+@router.get("", summary="Who asks")
+async def show(asked: Anybody, request: Request, response: Response) -> Who:
+    """Say whose key this is, and what it may be used for."""
+    session = asked.native.sessions.session(request)
+    response.headers["cache-control"] = "no-store"
+    return who(asked.caller, session.csrf if session is not None else "")
+
+
+@router.delete("", status_code=204, summary="Sign a browser out")
+async def end(asked: Anybody, request: Request, response: Response) -> None:
+    """End this browser's session."""
+    asked.native.sessions.end(request)
+    response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
+
+
+def who(caller: Caller, csrf: str) -> Who:
+    """Say who a caller is."""
+    return Who(tenant=caller.tenant, name=caller.name, powers=sorted(caller.powers), csrf=csrf)

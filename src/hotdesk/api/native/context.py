@@ -1,0 +1,54 @@
+"""What requests share: keys, tenants, who signed in, jobs that run, what was uploaded, what was asked before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.api.keys import Keys
+from hotdesk.api.native.access.browsers import Browsers
+from hotdesk.api.native.desks.viewers import Viewers
+from hotdesk.api.native.jobs.delivered_checks import Checked
+from hotdesk.api.native.jobs.ledger import Ledger
+from hotdesk.api.native.jobs.requests import Jobs
+from hotdesk.api.native.jobs.story_cache import Stories
+from hotdesk.api.native.metrics import Measures
+from hotdesk.api.native.repeats import Repeats
+from hotdesk.api.settings import Serving
+from hotdesk.api.tenants import Tenant, Tenants
+from hotdesk.job.record.decisions import journal_of
+
+Offer = Callable[[str, bytes, str, bool], str]
+"""Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
+
+
+@dataclass(slots=True)
+class Native:
+    """One server's."""
+
+    serving: Serving
+    keys: Keys
+    tenants: Tenants
+    sessions: Browsers
+    jobs: Jobs
+    offer: Offer | None = None
+    templates: tuple[Path, ...] = ()
+    """Folders of templates, those that were installed first."""
+    streams: Counter[str] = field(default_factory=Counter)
+    """How many streams of events are open, by tenant."""
+    repeats: Repeats = field(default_factory=Repeats)
+    viewers: Viewers = field(default_factory=Viewers)
+    measures: Measures = field(default_factory=Measures)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    stories: Stories = field(default_factory=Stories)
+    checks: dict[str, Checked] = field(default_factory=dict)
+
+    def ledger(self, tenant: Tenant) -> Ledger:
+        """Give what is known of a tenant's jobs."""
+        return self.ledgers.setdefault(tenant.name, Ledger(tenant.settings))
+
+    def checked(self, tenant: Tenant) -> Checked:
+        """Give what is known of checks of a tenant's files."""
+        return self.checks.setdefault(tenant.name, Checked(journal_of(tenant.settings)))

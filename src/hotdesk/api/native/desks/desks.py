@@ -1,0 +1,304 @@
+"""Desks: opened, used, paused, kept as they are, burnt."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from hotdesk.api.native.access.auth import Asked, ForDesks
+from hotdesk.api.native.desks.egress_limits import require_public
+from hotdesk.api.native.desks.images import require_template
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.repeats import IdempotencyKey
+from hotdesk.api.native.schema import After, DeskName, Limit, Model, Page, clean, paged
+from hotdesk.api.scopes import in_thread
+from hotdesk.brief.data import CLOSED
+from hotdesk.config import GIB, parse_size
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, remote_runtime
+from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.errors import DeskGone
+from hotdesk.host import owner_path
+
+router = APIRouter(prefix="/desks", tags=["desks"], responses=documented(409, 502, 507))
+STOPPED = ("paused", "halting", "halted")
+SHOWN = ("open", "starting", *STOPPED)
+"""States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
+ALLOW = "Rules, as `GET https://erp.example.test/*`."
+FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
+LEAST = 10.0
+"""Seconds a desk lasts at least: with little of a processor it takes some to open."""
+OUTPUT = 1 << 20
+"""Bytes of a program's output that an answer holds, of each stream."""
+Text = Annotated[str, Field(max_length=1 << 16, pattern="^[^\\x00]*$")]
+Size = Annotated[str, Field(pattern="^[0-9]{1,15}(\\.[0-9]{1,3})?([KMGT](i?B)?)?$", examples=["2G"])]
+Snapshot = Annotated[str, Field(pattern="^[a-z0-9-]{1,64}$")]
+
+
+class DeskOrder(Model):
+    """The computer that is asked for. Where names lead, secrets and host paths are not for a client to say."""
+
+    image: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]{0,63}$")] = "base"
+    cpus: Annotated[float, Field(ge=0.01, le=1024)] = 2.0
+    memory: Size | Annotated[int, Field(ge=1 << 24, le=1 << 50)] = 2 * GIB
+    disk: Size | Annotated[int, Field(ge=1 << 20, le=1 << 50)] = 16 * GIB
+    deadline: Annotated[float, Field(ge=LEAST, le=86400, description="Seconds until it burns, come what may.")] = 3600
+    idle: Annotated[float, Field(ge=LEAST, le=86400, description="Seconds without a call until it is burnt.")] = 900
+    env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
+    allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]
+    root: Annotated[bool, Field(description="Whether programs may run as root inside.")] = False
+
+
+class DeskShown(Model):
+    """A desk that is open."""
+
+    id: str
+    image: str
+    state: str
+    opened: float
+    deadline: float
+    cpus: float
+    memory: int
+    job: str = Field(description="The job that works at it; empty: none.")
+
+
+class RunOrder(Model):
+    """A program to run to its end."""
+
+    argv: Annotated[list[Text], Field(min_length=1, max_length=1000)]
+    stdin: Annotated[str, Field(max_length=1 << 22)] = ""
+    env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
+    cwd: Text | None = None
+    user: Literal["user", "root"] | None = None
+    timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    encoding: Annotated[Literal["text", "base64"], Field(description="How `stdin` and output are written.")] = "text"
+
+
+class Ended(Model):
+    """How a program ended, and what it said: a result, never an error."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+    truncated: bool
+    signal: int | None
+    out_of_memory: bool
+    reason: str
+
+
+class UsageShown(Model):
+    """What a desk uses."""
+
+    cpu: float
+    memory: int
+    disk: int
+    pids: int
+    oom_kills: int
+    processes: int
+    outgoing: int
+
+
+class SnapshotShown(Model):
+    """A desk's files as they were."""
+
+    snapshot: str
+
+
+class RollbackOrder(Model):
+    """Which files to go back to."""
+
+    snapshot: Snapshot
+
+
+class ForkOrder(Model):
+    """How many desks like this one, and with which files."""
+
+    count: Annotated[int, Field(ge=1, le=16)] = 1
+    snapshot: Snapshot | None = None
+
+
+@router.get("", summary="Open desks")
+async def list_desks(asked: ForDesks, limit: Limit = 100, after: After = "") -> Page[DeskShown]:
+    """List the tenant's desks, those of its jobs and sandboxes among them, the oldest first."""
+    some, more = paged(await shown(asked), lambda each: each.id, limit, after)
+    return Page(items=some, next=more)
+
+
+@router.post("", status_code=201, summary="Open a desk")
+async def open_desk(asked: ForDesks, told: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
+    """Open a desk that lasts until it is burnt or its time is up."""
+    return await asked.native.repeats.once(asked.caller, "desks", again, told, lambda: opened(asked, told))
+
+
+async def opened(asked: Asked, told: DeskOrder) -> DeskShown:
+    """Open a desk for somebody."""
+    require_template(told.image)
+    spec = Spec(
+        image=told.image, cpus=told.cpus, memory=bytes_of(told.memory), disk=bytes_of(told.disk), env=told.env,
+        deadline=told.deadline, idle=told.idle, root=told.root, by=asked.by,
+    )  # fmt: skip
+    scope = await in_thread(scope_of, told.allow) if told.allow else CLOSED
+    require_public(scope.rules)
+    desk = await asked.tenant.host.open(spec, scope)
+    if asked.by_page:
+        asked.tenant.host.mark_personal(desk.id)
+    return await one(asked, desk.id)
+
+
+@router.get("/{desk}", summary="One desk")
+async def get_desk(asked: ForDesks, desk: DeskName) -> DeskShown:
+    """Say how a desk stands."""
+    return await one(asked, desk)
+
+
+@router.delete("/{desk}", status_code=204, summary="Burn a desk")
+async def burn_desk(asked: ForDesks, desk: DeskName) -> None:
+    """End a desk and everything of it."""
+    await one(asked, desk)
+    await burn(asked, DeskId(desk))
+
+
+@router.get("/{desk}/usage", summary="What a desk uses")
+async def usage(asked: ForDesks, desk: DeskName) -> UsageShown:
+    """Say what a desk uses, as its keeper reads it."""
+    async with at(asked, desk, stopped=True) as found:
+        return UsageShown(**asdict(await found.usage()))
+
+
+@router.post("/{desk}/run", summary="Run a program")
+async def run(asked: ForDesks, desk: DeskName, told: RunOrder) -> Ended:
+    """Run a program to its end; a missing one is a result: exit code 127."""
+    stdin = told.stdin.encode() if told.encoding == "text" else decoded(told.stdin)
+    async with at(asked, desk) as found:
+        done = await found.run(told.argv, stdin=stdin, env=told.env, cwd=told.cwd, user=told.user,
+                               timeout=told.timeout, output_limit=OUTPUT)  # fmt: skip
+    return ended(done, told.encoding)
+
+
+@router.post("/{desk}/pause", status_code=204, summary="Pause a desk")
+async def pause(asked: ForDesks, desk: DeskName) -> None:
+    """Stop every program where it is. Twice is no error."""
+    async with at(asked, desk, stopped=True) as found:
+        await found.pause()
+
+
+@router.post("/{desk}/resume", status_code=204, summary="Let a desk go on")
+async def resume(asked: ForDesks, desk: DeskName) -> None:
+    """Let everything go on."""
+    async with at(asked, desk, stopped=True) as found:
+        await found.resume()
+
+
+@router.post("/{desk}/snapshots", status_code=201, summary="Keep a desk's files as they are")
+async def snapshot(asked: ForDesks, desk: DeskName) -> SnapshotShown:
+    """Keep a desk's files as they are now, for as long as the desk lasts."""
+    async with at(asked, desk) as found:
+        return SnapshotShown(snapshot=await found.snapshot())
+
+
+@router.post("/{desk}/rollback", status_code=204, summary="Go back to a snapshot")
+async def rollback(asked: ForDesks, desk: DeskName, told: RollbackOrder) -> None:
+    """Have the files exactly as they were; every program ends."""
+    async with at(asked, desk) as found:
+        await found.rollback(SnapshotId(told.snapshot))
+
+
+@router.post("/{desk}/fork", status_code=201, summary="Open desks with the same files")
+async def fork(asked: ForDesks, desk: DeskName, told: ForkOrder) -> Page[DeskShown]:
+    """Open desks that begin with this one's files."""
+    async with at(asked, desk) as found:
+        forks = await asked.tenant.host.fork(found, told.count, SnapshotId(told.snapshot) if told.snapshot else None)
+    return Page(items=[await one(asked, each.id) for each in forks])
+
+
+async def shown(asked: Asked) -> list[DeskShown]:
+    """Give the tenant's desks."""
+    jobs = {desk: tale.job for tale in (await asked.ledger.known()).values() for desk in tale.desks if not tale.ended}
+    found = [told for told in state.desks(asked.tenant.settings) if told["kept"] and told["state"] in SHOWN]
+    return [as_shown(told, jobs.get(str(told["id"]), "")) for told in found]
+
+
+async def one(asked: Asked, desk: str) -> DeskShown:
+    """Give one of the tenant's desks; another's is as unknown as one that never was."""
+    for each in await shown(asked):
+        if each.id == desk:
+            return each
+    raise DeskGone(f"desk {desk} is not open here; GET /desks lists those that are")
+
+
+def as_shown(told: dict[str, object], job: str) -> DeskShown:
+    """Say of a desk what its folder says."""
+    return DeskShown.model_validate({**{name: told.get(name, 0) for name in FACTS}, "job": job}, strict=False)
+
+
+def bytes_of(size: str | int) -> int:
+    """Read a size."""
+    return parse_size(size) if isinstance(size, str) else size
+
+
+@asynccontextmanager
+async def owner_of(asked: Asked, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
+    """Give the process that keeps a desk; one that has just ended takes its desks along."""
+    try:
+        async with remote_runtime(owner_path(asked.tenant.settings, desk)) as owner:
+            yield owner
+    except Unanswered:
+        raise DeskGone(f"desk {desk} is gone, with whoever kept it; GET /desks lists those that are open") from None
+
+
+async def burn(asked: Asked, desk: DeskId) -> None:
+    """Burn one of the tenant's desks where it is kept: here, or by the process of a job or a command."""
+    try:
+        await asked.tenant.host.runtime.find(desk)
+    except DeskGone:
+        async with owner_of(asked, desk) as owner:
+            await owner.burn(desk)
+    else:
+        await asked.tenant.host.burn(desk)
+
+
+@asynccontextmanager
+async def at(asked: Asked, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
+    """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
+    told = await one(asked, name)
+    if told.state in STOPPED and not stopped:
+        raise Problem(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume lets it go on")
+    try:
+        own = await asked.tenant.host.runtime.find(DeskId(name))
+    except DeskGone:
+        own = None
+    if own is not None:
+        yield own
+        return
+    async with owner_of(asked, DeskId(name)) as owner:
+        yield await owner.find(DeskId(name))
+
+
+def ended(done: Done, encoding: str) -> Ended:
+    """Say how a program ended."""
+    write = (lambda data: base64.b64encode(data).decode()) if encoding == "base64" else as_text
+    return Ended(exit_code=done.exit_code, stdout=write(done.stdout), stderr=write(done.stderr), signal=done.signal,
+                 timed_out=done.timed_out, truncated=done.truncated, out_of_memory=done.out_of_memory,
+                 reason=clean(done.reason))  # fmt: skip
+
+
+def as_text(data: bytes) -> str:
+    """Read bytes as text, whatever they are."""
+    return data.decode("utf-8", "replace")
+
+
+def decoded(text: str) -> bytes:
+    """Read base64."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise Problem(422, "request.invalid", "stdin is not base64, as `encoding` says") from None

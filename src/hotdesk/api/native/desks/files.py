@@ -1,0 +1,98 @@
+"""Files inside desks: listed, read, written, removed. Bytes of a desk go out as what is saved, not shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+from starlette.background import BackgroundTask
+from starlette.responses import StreamingResponse
+
+from hotdesk.api.native.access.auth import ForDesks
+from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, bounded
+from hotdesk.api.native.desks.desks import at
+from hotdesk.api.native.problems import documented
+from hotdesk.api.native.schema import DeskName, Model, Page, clean
+from hotdesk.config import GIB
+from hotdesk.desk.seam import Entry
+from hotdesk.errors import FileError
+
+router = APIRouter(prefix="/desks/{desk}", tags=["files"], responses=documented(409, 413, 502, 507))
+LARGEST = 4 * GIB
+MOST = 10_000
+"""Entries of one listing."""
+FilePath = Annotated[
+    str, Query(max_length=4096, pattern="^[^\\x00]*$", description="A path inside; relative ones mean the home folder.")
+]
+Depth = Annotated[int, Query(ge=1, le=16)]
+
+
+class EntryShown(Model):
+    """One thing in a desk's file system; all of it is what the desk says."""
+
+    name: str
+    path: str
+    kind: str
+    size: int
+    mode: int
+    uid: int
+    gid: int
+    modified: float
+    target: str | None = Field(description="Where a symbolic link points, as written.")
+
+
+@router.get("/entries", summary="List a folder")
+async def entries(asked: ForDesks, desk: DeskName, path: FilePath = "", depth: Depth = 1) -> Page[EntryShown]:
+    """List a folder inside a desk, sorted by name."""
+    async with at(asked, desk) as found:
+        listed = await found.list(path or ".", depth=depth, limit=MOST)
+    return Page(items=[as_shown(each) for each in listed])
+
+
+@router.get("/file", summary="Read a file", response_class=Response, responses=GIVEN)
+async def read(asked: ForDesks, desk: DeskName, path: FilePath) -> Response:
+    """Give a file's bytes, to be saved."""
+    stack = AsyncExitStack()
+    try:
+        found = await stack.enter_async_context(at(asked, desk))
+        pieces = found.read_stream(path)
+        stack.push_async_callback(pieces.aclose)  # the client may hang up amid the file
+        first = await anext(pieces, b"")
+    except BaseException:
+        await stack.aclose()
+        raise
+
+    async def rest() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return StreamingResponse(rest(), 200, attachment(path), MEDIA, BackgroundTask(stack.aclose))
+
+
+@router.put("/file", status_code=204, summary="Write a file", openapi_extra=BYTES)
+async def write(asked: ForDesks, desk: DeskName, path: FilePath, request: Request) -> None:
+    """Write a file in place, making its folders."""
+    async with at(asked, desk) as found:
+        await found.write(path, bounded(request, LARGEST))
+
+
+@router.delete("/file", status_code=204, summary="Remove a file or folder")
+async def remove(asked: ForDesks, desk: DeskName, path: FilePath) -> None:
+    """Remove a path with all below it."""
+    if not path.strip("/."):
+        raise FileError("a desk's whole home or root is not removed so; burn the desk", "invalid")
+    async with at(asked, desk) as found:
+        await found.remove(path)
+
+
+def as_shown(entry: Entry) -> EntryShown:
+    """Tell of one thing in a desk."""
+    return EntryShown(
+        name=clean(entry.name), path=clean(entry.path), kind=entry.kind, size=entry.size, mode=entry.mode,
+        uid=entry.uid, gid=entry.gid, modified=entry.modified,
+        target=None if entry.target is None else clean(entry.target),
+    )  # fmt: skip

@@ -1,0 +1,247 @@
+"""Desks seen live: a terminal and the screen over WebSockets, and the wheel that a person takes."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Literal
+
+import anyio
+from fastapi import APIRouter, Query, WebSocket
+from pydantic import Field
+from starlette.websockets import WebSocketDisconnect
+
+from hotdesk.api.native.access.auth import Asked, ForDesks, native_of, on_socket
+from hotdesk.api.native.desks.desks import at, one, owner_of
+from hotdesk.api.native.desks.viewers import new_name
+from hotdesk.api.native.problems import Problem, documented, translated
+from hotdesk.api.native.schema import DeskName, Model
+from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
+from hotdesk.hands.screen.remote_screen import Far
+from hotdesk.linux.sockets import receive, send
+
+router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
+SHELL = ["/bin/bash", "-l"]
+NAMED = "^[a-z0-9]{0,32}$"
+VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
+KEEPING = 30.0
+"""Seconds between two words that a person still drives."""
+GONE, REFUSED = 4404, 4403
+"""How a WebSocket is closed where there is no such desk, and where it is not for whoever asks."""
+
+
+class WheelShown(Model):
+    """Who looks at a desk, and who drives it."""
+
+    viewers: int
+    paused: bool
+    holder: str = Field(description="Who drives, for the journal; empty: the worker.")
+    mine: bool = Field(description="Whether it is whoever asks.")
+    seconds: float
+    stopped: bool = Field(description="Whether the desk's programs are stopped meanwhile, but screen and browser.")
+    worker: bool = Field(description="Whether a worker uses the desk: taking over suspends it.")
+
+
+Viewer = Annotated[str, Field(pattern=NAMED, description=VIEWER)]
+
+
+class Turn(Model):
+    """What to do with the wheel."""
+
+    act: Literal["take", "give"]
+    viewer: Viewer = ""
+
+
+@router.get("/wheel", summary="Who drives")
+async def wheel(asked: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
+    """Say who looks at a desk and who drives it."""
+    async with owner(asked, desk) as far:
+        return shown(asked, desk, viewer, await far.wheel())
+
+
+@router.post("/wheel", summary="Take the wheel, or give it back")
+async def turn(asked: ForDesks, desk: DeskName, told: Turn) -> WheelShown:
+    """Drive a desk oneself, which suspends its worker, or let the worker go on.
+
+    Whoever drives must be connected to the screen. Where the desk is just being prepared or cleared between two steps,
+    the screen is disconnected for a moment: `wheel.blind` and `wheel.lost` mean to connect again and repeat.
+    """
+    await one(asked, desk)
+    name = asked.native.viewers.latest(asked.caller, desk, told.viewer)
+    if name is None:
+        raise Problem(409, "wheel.blind", "the screen is not connected: open it first, then take over")
+    act = "take" if told.act == "take" else "hand back"
+    async with owner(asked, desk) as far:
+        try:
+            return shown(asked, desk, told.viewer, await far.turn(act, name, ""))
+        except BriefError as e:
+            raise Problem(409, "wheel.taken", str(e)) from None
+        except DeskGone:
+            raise
+        except DeskError as e:
+            raise Problem(409, "wheel.lost", str(e)) from None
+
+
+def shown(asked: Asked, desk: str, viewer: str, told: object) -> WheelShown:
+    """Tell of a wheel."""
+    facts = told if isinstance(told, dict) else {}
+    name = asked.native.viewers.latest(asked.caller, desk, viewer) or "-"
+    driver = str(facts.get("driver", ""))
+    return WheelShown(
+        viewers=int(str(facts.get("viewers", 0))),
+        paused=bool(facts.get("paused")),
+        holder=str(facts.get("holder", "")),
+        mine=bool(driver) and name.startswith(driver),
+        seconds=float(str(facts.get("seconds", 0))),
+        stopped=bool(facts.get("stopped")),
+        worker=bool(facts.get("worker")),
+    )
+
+
+@asynccontextmanager
+async def owner(asked: Asked, desk: str) -> AsyncIterator[Far]:
+    """Give the owner of one of the tenant's desks: this server, or the process of a job."""
+    await one(asked, desk)
+    async with owner_of(asked, DeskId(desk)) as runtime:
+        yield Far(runtime, DeskId(desk), asked.by)
+
+
+@router.websocket("/screen")
+async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(pattern=NAMED)] = "") -> None:
+    """Show a desk's screen as RFB; nothing that is sent moves anything until its sender has the wheel."""
+    asked = await admitted(websocket, desk)
+    if asked is None:
+        return
+    name = new_name()
+    try:
+        async with owner(asked, desk) as far:
+            with await far.screen(name, True) as sock, asked.native.viewers.looking(asked.caller, desk, name, viewer):
+                await accept(websocket)
+                await joined(websocket, sock, far, name, asked)
+    except HotdeskError as e:
+        await close(websocket, GONE, str(e))
+
+
+async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: Asked) -> None:
+    """Carry bytes both ways until either side ends."""
+    async with anyio.create_task_group() as tasks:
+
+        async def up() -> None:
+            with suppress(WebSocketDisconnect, OSError, KeyError):
+                while True:
+                    await send(sock, await websocket.receive_bytes())
+            tasks.cancel_scope.cancel()
+
+        async def down() -> None:
+            with suppress(WebSocketDisconnect, OSError, RuntimeError):
+                while data := await receive(sock):
+                    await websocket.send_bytes(data)
+            tasks.cancel_scope.cancel()
+
+        async def keep() -> None:
+            while True:
+                await anyio.sleep(KEEPING)
+                with suppress(HotdeskError):
+                    await far.turn("keep", name, "")
+
+        for work in (up, down, keep):
+            tasks.start_soon(work)
+        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
+    await close(websocket, 1000, "")
+
+
+@router.websocket("/terminal")
+async def terminal(
+    websocket: WebSocket,
+    desk: str,
+    rows: Annotated[int, Query(ge=1, le=1000)] = 24,
+    columns: Annotated[int, Query(ge=1, le=1000)] = 80,
+) -> None:
+    """Give a terminal: binary messages are bytes both ways, a text is its new size."""
+    asked = await admitted(websocket, desk)
+    if asked is None:
+        return
+    try:
+        async with at(asked, desk) as found:
+            process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
+            await accept(websocket)
+            try:
+                await typed(websocket, process, asked)
+            finally:
+                with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
+                    await process.kill()
+    except Problem as e:
+        await close(websocket, GONE, str(e))
+    except HotdeskError as e:
+        await close(websocket, GONE, str(e))
+
+
+async def typed(websocket: WebSocket, process: Process, asked: Asked) -> None:
+    """Carry what is typed and what is said, until the shell ends or nobody looks."""
+    async with anyio.create_task_group() as tasks:
+
+        async def up() -> None:
+            with suppress(HotdeskError):  # its desk is gone
+                while (told := await websocket.receive())["type"] != "websocket.disconnect":
+                    if (data := told.get("bytes")) is not None:
+                        await process.send(data)
+                    elif (size := size_of(told.get("text"))) is not None:
+                        await process.resize(size)
+            tasks.cancel_scope.cancel()
+
+        async def down() -> None:
+            with suppress(WebSocketDisconnect, RuntimeError, HotdeskError):
+                async for _, data in process.output():
+                    await websocket.send_bytes(data)
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(up)
+        tasks.start_soon(down)
+        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
+    await close(websocket, 1000, "")
+
+
+async def while_admitted(asked: Asked, scope: anyio.CancelScope) -> None:
+    """End what somebody looks at or types into once their key is revoked or over."""
+    await asked.native.keys.ended(asked.caller.key)
+    scope.cancel()
+
+
+def size_of(text: object) -> Size | None:
+    """Read a terminal's new size; what is none is passed over."""
+    with suppress(ValueError, RecursionError, BriefError):
+        match json.loads(str(text)):
+            case {"rows": int(rows), "columns": int(columns)}:
+                return Size(rows, columns)
+    return None
+
+
+async def admitted(websocket: WebSocket, desk: str) -> Asked | None:
+    """Say who looks; whoever may not is told so, and None."""
+    native_of(websocket)
+    try:
+        asked = await on_socket(websocket, "desks")
+        if not ID_SHAPE.fullmatch(desk):
+            raise Problem(404, "desk.gone", "that is not a desk's id")
+        await one(asked, desk)
+        return asked
+    except Problem as e:
+        await close(websocket, REFUSED if e.status in (401, 403) else GONE, str(e))
+    except HotdeskError as e:
+        await close(websocket, GONE, str(translated(e)))
+    return None
+
+
+async def accept(websocket: WebSocket) -> None:
+    """Take a WebSocket, in the one language there is."""
+    offered = websocket.scope.get("subprotocols") or []
+    await websocket.accept(subprotocol="binary" if "binary" in offered else None)
+
+
+async def close(websocket: WebSocket, code: int, why: str) -> None:
+    """End a WebSocket; one that is gone is no error."""
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await websocket.close(code, why[:100])

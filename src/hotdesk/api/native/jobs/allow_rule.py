@@ -1,0 +1,66 @@
+"""One click in a job's door log: what was refused is let pass, for this job and as long as it lasts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from hotdesk.api.native.access.auth import Asked, ForApproval
+from hotdesk.api.native.desks.desks import owner_of
+from hotdesk.api.native.desks.desks import shown as open_desks
+from hotdesk.api.native.desks.egress_limits import require_public
+from hotdesk.api.native.jobs.approvals import require_other
+from hotdesk.api.native.jobs.jobs import find
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.schema import JobName, Model
+from hotdesk.brief.rules import parse_rule, rule_text
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import BriefError
+from hotdesk.job.record.summary import Tale
+
+router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=documented(409))
+
+
+class Allowance(Model):
+    """What shall be let pass."""
+
+    rule: Annotated[str, Field(min_length=1, max_length=4096, examples=["GET https://erp.example.test/orders"])]
+
+
+class Allowed(Model):
+    """What is let pass now, and from where."""
+
+    rule: str
+    desks: list[str]
+
+
+@router.post("/allow", summary="Let a job's desks reach something more")
+async def allow(asked: ForApproval, job: JobName, told: Allowance) -> Allowed:
+    """Add a rule for this job's desks, now and later; a deny of its brief and the operator's ceiling stand above it."""
+    tale = await find(asked, job)
+    rule = parse_rule(told.rule)
+    require_public([rule])
+    held = [each.id for each in await open_desks(asked) if each.job == job]
+    if not isinstance(tale, Tale) or not held:
+        why = "has no desk now for which anything could be allowed; ask again while it takes a step"
+        raise Problem(409, "job.still", f"job {job} {why}")
+    require_other(asked, tale)
+    return Allowed(rule=rule_text(rule), desks=await allowed_at(asked, held, rule_text(rule)))
+
+
+async def allowed_at(asked: Asked, desks: list[str], rule: str) -> list[str]:
+    """Have owners let a rule pass; give at which desks: one that verifies has no way out, and gets none."""
+    done: list[str] = []
+    why: BriefError | None = None
+    for desk in desks:
+        try:
+            async with owner_of(asked, DeskId(desk)) as owner:
+                await owner.allow(DeskId(desk), rule, asked.by)
+            done.append(desk)
+        except BriefError as e:
+            why = e
+    if why is not None and not done:
+        raise why
+    return done

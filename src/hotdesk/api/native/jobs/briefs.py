@@ -1,0 +1,102 @@
+"""Briefs from the network: what may stand in them, and the folder each is carried out from."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.api.native import uploads
+from hotdesk.api.native.access.auth import Asked
+from hotdesk.api.native.desks.egress_limits import require_public
+from hotdesk.api.native.desks.images import require_template
+from hotdesk.api.native.jobs.templates import Template
+from hotdesk.api.native.problems import Problem
+from hotdesk.brief.brief import Job
+from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.load import FILES, parse_job
+from hotdesk.brief.reserved import OPERATOR_ONLY
+from hotdesk.brief.value import Form
+from hotdesk.checks import find
+from hotdesk.checks.required import checks_of
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.drive.names import check_name
+
+LEFT = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
+"""What of a template's folder no job needs."""
+BESIDE = "inputs"
+"""What a client may name though only an operator else does: the folder is the job's own, and holds what it sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that comes with a brief."""
+
+    upload: str
+    name: str
+
+
+def lay_out(asked: Asked, folder: Path, text: str, form: Form, files: Sequence[Sent], template: Template | None) -> Job:
+    """Put a brief and its files into a folder of their own, and read it; what is wrong with it is told."""
+    (folder / f"brief.{form}").write_text(text, encoding="utf-8")
+    if template is not None:
+        bring(template, folder)
+    for each in files:
+        name = check_name(each.name)
+        if name.partition("/")[0] in FILES:
+            raise Problem(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
+        if template is not None:
+            require_wanted(template, name)
+        uploads.place(asked, each.upload, folder / name)
+    if template is None:
+        refuse_reserved(text)
+    try:
+        job = parse_job(text.encode(), folder, scope_of, form)
+    except ValueError as e:
+        raise Problem(400, "brief", f"the brief{e}") from None
+    if template is None:
+        require_public(job.scope.rules)
+    else:
+        require_own_checks(template, job, files)
+    require_template(job.image)
+    if job.wall == "local":
+        raise Problem(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
+    return admitted(job, asked.tenant.settings.limits)
+
+
+def refuse_reserved(text: str) -> None:
+    """Refuse what only whoever runs this machine may say."""
+    try:
+        told = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return  # it is told where it is read
+    for key, reserved in OPERATOR_ONLY.items():
+        if key != BESIDE and key in told and (reserved.always or reserved.when(told[key])):
+            raise Problem(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
+
+
+def require_wanted(template: Template, name: str) -> None:
+    """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
+    asked_for = [each.name for each in template.shown.files]
+    if (template.folder / name.partition("/")[0]).exists():
+        raise Problem(400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced")
+    if name not in asked_for and not template.shown.uploads:
+        wanted = f"it takes {', '.join(asked_for)}" if asked_for else "it takes no files"
+        raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {wanted}")
+
+
+def require_own_checks(template: Template, job: Job, files: Sequence[Sent]) -> None:
+    """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
+    listed = {each.name for each in template.shown.files}
+    needed = {name for item in job.deliverables for check in checks_of(item) for name in find(*check).beside}
+    for name in sorted({each.name for each in files} - listed):
+        if any(name == each or name.startswith(f"{each}/") for each in needed):
+            raise Problem(400, "brief.file", f"{name} is part of a check; only this server's operator can supply it")
+
+
+def bring(template: Template, folder: Path) -> None:
+    """Copy what lies beside a template's brief beside this one; what it lacks is for whoever starts it to send."""
+    left = shutil.ignore_patterns(*LEFT)
+    shutil.copytree(template.folder, folder, ignore=left, dirs_exist_ok=True)

@@ -1,0 +1,270 @@
+"""Jobs: asked for, looked at, stopped, gone on with, forgotten."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path as Place
+from typing import Annotated, Literal
+
+import anyio
+from fastapi import APIRouter, Path, Response
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from hotdesk.api.launch.job_command import folder_of
+from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
+from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.desks.desks import shown as open_desks
+from hotdesk.api.native.jobs import templates
+from hotdesk.api.native.jobs.briefs import Sent, lay_out
+from hotdesk.api.native.jobs.frames import frame
+from hotdesk.api.native.jobs.requests import Request, make_folder, takes
+from hotdesk.api.native.jobs.templates import Filled, Template
+from hotdesk.api.native.jobs.views import JobLine, JobShown, line, unborn, whole, whole_unborn
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.repeats import IdempotencyKey
+from hotdesk.api.native.schema import After, JobName, Limit, Model, Page, paged
+from hotdesk.api.native.uploads import UploadId
+from hotdesk.brief.brief import Job, Models
+from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.value import Form
+from hotdesk.desk.seam import new_id
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.forget import forget
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, tell
+
+router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
+KEY_SHAPE = re.compile(r"[!-~]+")
+ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
+"""Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
+
+
+class FileSent(Model):
+    """An upload, and what it is called beside the brief."""
+
+    upload: UploadId
+    name: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class Limits(Model):
+    """What holds instead of what the brief says; the operator's ceiling holds above both."""
+
+    seconds: Annotated[float, Field(gt=0, le=7 * 86400)] | None = None
+    tokens: Annotated[int, Field(ge=1, le=10**12)] | None = None
+    dollars: Annotated[float, Field(gt=0, le=10**6)] | None = None
+    acts: Annotated[int, Field(ge=1, le=10**6)] | None = None
+
+
+class JobOrder(Model):
+    """What shall be done: a brief, or a template that is filled in. Neither names scripts, walls or host paths."""
+
+    brief: Annotated[str, Field(max_length=1 << 20, description="A brief, as TOML.")] | None = None
+    template: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")] | None = None
+    values: Annotated[dict[str, Filled], Field(max_length=100, default_factory=dict)]
+    files: Annotated[list[FileSent], Field(max_length=1000, default_factory=list)]
+    models: Annotated[list[ModelName], Field(max_length=8, default_factory=list)]
+    approve: Literal["auto", "risky", "plan", "every"] | None = None
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def one_of_both(self) -> JobOrder:
+        """Refuse both, and neither."""
+        if (self.brief is None) == (self.template is None):
+            raise ValueError("a job has a brief, or a template that is filled in")
+        return self
+
+
+def require_key(told: SecretStr | None) -> SecretStr | None:
+    """Refuse what no header could hold."""
+    if told is not None and not KEY_SHAPE.fullmatch(told.get_secret_value()):
+        raise ValueError("a key is one word of plain characters")
+    return told
+
+
+class ResumeOrder(Model):
+    """What holds from now on instead of what held before."""
+
+    limits: Limits = Limits()
+    approve: Literal["auto", "risky", "plan", "every"] | None = None
+    models: Annotated[list[ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
+    key: Annotated[
+        SecretStr | None,
+        Field(max_length=500, description="A provider's key for the first of the models, for this process alone."),
+        AfterValidator(require_key),
+    ] = None
+
+
+class ModelsShown(Model):
+    """Models that jobs may use."""
+
+    items: list[str] = Field(description="Those the operator lists; empty: every one of the providers.")
+    default: str | None = Field(description="What is used where none is named; null: one must be named.")
+    providers: list[str] = Field(description="Whose models may be named where none is listed.")
+
+
+@router.get("/models", summary="Models for jobs")
+async def list_models(asked: ForJobs) -> ModelsShown:
+    """Say which models a job may name here."""
+    listed = asked.native.serving.models
+    return ModelsShown(items=list(listed), default=listed[0] if listed else None, providers=list(PROVIDERS))
+
+
+@router.post("", status_code=201, summary="Start a job")
+async def start(asked: ForJobs, told: JobOrder, again: IdempotencyKey = None) -> JobShown:
+    """Have a brief carried out, in a process of its own."""
+    return await asked.native.repeats.once(asked.caller, "jobs", again, told, lambda: started(asked, told))
+
+
+async def started(asked: Asked, told: JobOrder) -> JobShown:
+    """Lay a brief out, and have it carried out."""
+    job = new_id()
+    folder = make_folder(asked.tenant.settings, job)
+    jobs = asked.native.jobs
+    try:
+        request, scripted, models = await anyio.to_thread.run_sync(prepared, asked, told, job, folder)
+        await jobs.remember(asked.tenant.name, asked.tenant.settings, request)
+        options = {**told.limits.model_dump(exclude_none=True), "models": list(models), "approve": told.approve}
+        options |= {"template": told.template} if scripted else {}
+        take = partial(asked.tenant.host.take, **request.takes)
+        await jobs.starter.work(asked.tenant.name, job, take, requester=asked.caller.name, **options)
+    except BaseException:
+        jobs.forget(asked.tenant.name, asked.tenant.settings, job)
+        raise
+    return whole_unborn(asked, request)
+
+
+def prepared(asked: Asked, told: JobOrder, job: str, folder: Place) -> tuple[Request, bool, tuple[str, ...]]:
+    """Lay a brief out; give what is remembered of it, whether a template's script acts, and which models else."""
+    form: Form = "json" if told.template is not None else "toml"
+    template = templates.find(asked.native.templates, told.template) if told.template is not None else None
+    text = templates.filled(template, told.values) if template is not None else told.brief or ""
+    files = [Sent(each.upload, each.name) for each in told.files]
+    read = lay_out(asked, folder, text, form, files, template)
+    scripted = template is not None and template.shown.scripted and not told.models
+    models = () if scripted else chosen_models(asked, told, read, template)
+    amounts = takes(read.size, read.deliverables)
+    return Request(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted, models
+
+
+def chosen_models(asked: Asked, told: JobOrder, read: Job, template: Template | None) -> tuple[str, ...]:
+    """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
+    listed = asked.native.serving.models
+    own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
+    require_models((*told.models, *own), listed)
+    if not told.models and not read.models.plan and not listed:
+        raise Problem(
+            400,
+            "brief.models",
+            f"no model is chosen, and this server has no default; name one, as {EXAMPLES}, or have its operator set "
+            "`[serve] models`",
+        )
+    models = tuple(told.models) or (() if read.models.plan else listed[:1])
+    if models:
+        admitted(replace(read, models=Models(models, models)), asked.tenant.settings.limits)
+    return models
+
+
+def require_models(names: Iterable[str], listed: Sequence[str]) -> None:
+    """Refuse models that jobs of this server may not use."""
+    for name in names:
+        if why := refusal(name, listed):
+            raise Problem(400, "brief.models", why)
+
+
+@router.get("", summary="Jobs")
+async def list_jobs(asked: ForJobs, limit: Limit = 100, after: After = "") -> Page[JobLine]:
+    """List the tenant's jobs, the newest first."""
+    known = await asked.ledger.known()
+    requests = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings)
+    lines = [line(asked, tale) for tale in known.values()]
+    lines += [JobLine.model_validate(unborn(asked, each)) for each in requests.values() if each.job not in known]
+    lines.sort(key=lambda each: (each.begun or 0, each.id), reverse=True)
+    some, more = paged(lines, lambda each: each.id, limit, after)
+    return Page(items=some, next=more)
+
+
+@router.get("/{job}", summary="One job")
+async def get_job(asked: ForJobs, job: JobName) -> JobShown:
+    """Say how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
+    tale = await find(asked, job)
+    if isinstance(tale, Request):
+        return whole_unborn(asked, tale)
+    desks = [each.id for each in await open_desks(asked)]
+    return await anyio.to_thread.run_sync(whole, asked, tale, desks)
+
+
+@router.post("/{job}/stop", status_code=202, summary="Stop a job")
+async def stop(asked: ForJobs, job: JobName) -> JobShown:
+    """Have a job finish its act and stop, so that it can go on; a second time its desks burn at once."""
+    await find(asked, job)
+    if not asked.native.jobs.starter.is_running(asked.tenant.name, job):
+        raise Problem(409, "job.still", f"job {job} does not run here")
+    await asked.native.jobs.starter.signal(asked.tenant.name, job)
+    return await get_job(asked, job)
+
+
+@router.post("/{job}/resume", status_code=202, summary="Go on with a job")
+async def resume(asked: ForJobs, job: JobName, told: ResumeOrder | None = None) -> JobShown:
+    """Go on with a job that stopped, was killed, or used up a limit."""
+    tale = await find(asked, job)
+    if isinstance(tale, Request) or tale.ended is not None:
+        raise Problem(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
+    if tale.forgotten is not None or not (asked.tenant.settings.lib / JOBS / job).is_dir():
+        raise Problem(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
+    if asked.native.jobs.starter.is_running(asked.tenant.name, job) or is_held(asked.tenant.settings.lib / JOBS / job):
+        raise Problem(409, "job.running", f"somebody works at job {job} already")
+    if not folder_of(asked.tenant.settings, job).is_dir():
+        raise Problem(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
+    given = told or ResumeOrder(models=[])
+    require_models(given.models, asked.native.serving.models)
+    options = {**given.limits.model_dump(exclude_none=True), "approve": given.approve, "models": list(given.models)}
+    options["requester"] = asked.caller.name
+    request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(job)
+    take = partial(asked.tenant.host.take, **(request.takes if request is not None else takes()))
+    starter, key = asked.native.jobs.starter, given.key.get_secret_value().encode() if given.key else b""
+    if key:
+        await starter.resume_with_key(asked.tenant.name, job, take, key, **options)
+    else:
+        await starter.resume(asked.tenant.name, job, take, **options)
+    return await get_job(asked, job)
+
+
+@router.delete("/{job}", status_code=204, summary="Forget a job")
+async def forget_job(asked: ForJobs, job: JobName) -> None:
+    """Destroy what is kept of a job beside the journal; what it delivered stays in the drive."""
+    tale = await find(asked, job)
+    settings, kept = asked.tenant.settings, asked.tenant.settings.lib / JOBS / job
+    if asked.native.jobs.starter.is_running(asked.tenant.name, job) or is_held(kept):
+        raise Problem(409, "job.running", f"somebody works at job {job}; stop it first")
+    if isinstance(tale, Tale) and kept.is_dir():
+        noted = tale.forgotten is not None
+        forget(settings.lib / JOBS, job, asked.tenant.host.note, asked.by, noted=noted)
+    asked.native.stories.forget(asked.tenant.name, job)
+    await anyio.to_thread.run_sync(asked.native.jobs.forget, asked.tenant.name, settings, job)
+
+
+@router.get(
+    "/{job}/frames/{act}",
+    summary="A screenshot",
+    response_class=Response,
+    responses={200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def get_frame(asked: ForJobs, job: JobName, act: Annotated[int, Path(ge=1, le=10**6)]) -> Response:
+    """Give what an act saw of the screen, drawn anew here."""
+    await find(asked, job)
+    data = await anyio.to_thread.run_sync(frame, asked.tenant.settings, job, act)
+    return Response(data, 200, {"X-Content-Type-Options": "nosniff", "Cache-Control": "private"}, "image/jpeg")
+
+
+async def find(asked: Asked, job: str) -> Tale | Request:
+    """Give one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
+    if job in await asked.ledger.known():
+        return await anyio.to_thread.run_sync(tell, journal_of(asked.tenant.settings), job)
+    request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(job)
+    if request is None:
+        raise Problem(404, "job.missing", f"there is no job {job}; GET /jobs lists those there are")
+    return request

@@ -1,0 +1,85 @@
+"""How a kept file looks: the pages that a check drew of it in a clean desk, as pictures that are encoded here."""
+
+from __future__ import annotations
+
+import io
+
+from PIL import Image
+from pydantic import Field
+from starlette.responses import Response
+
+from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.schema import Model, clean
+from hotdesk.api.web.content import kind_of
+from hotdesk.checks.verdict_json import Picture
+from hotdesk.config import Config
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.journal import read
+from hotdesk.event import Verified
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.report.paper_text import Reading
+
+MOST_PAGES = 100
+WIDTH = 1280
+RULES = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Content-Disposition": "inline",
+    "Cache-Control": "private",
+}
+"""A file's author chooses what its pages show: a browser takes them for pictures, whatever it makes of them."""
+
+
+class PageShown(Model):
+    """One page of a file."""
+
+    page: int = Field(description="Give it as `page` to have the picture.")
+    width: int
+    height: int
+    check: str = Field(description="The check that drew it.")
+
+
+class PagesShown(Model):
+    """How a file can be looked at."""
+
+    inline: bool = Field(description="Whether POST /content shows the file itself: a picture, or text.")
+    items: list[PageShown] = Field(description="Empty: no check drew the file, or what it drew is no longer kept.")
+
+
+def pages_of(settings: Config, version: Version) -> PagesShown:
+    """Say which pages of a file there are."""
+    found = enumerate(drawn(settings, version), 1)
+    return PagesShown(
+        inline=kind_of(version.name, False)[1],
+        items=[PageShown(page=n, width=each.width, height=each.height, check=clean(by)) for n, (by, each) in found],
+    )
+
+
+def page_of(settings: Config, version: Version, number: int) -> Response:
+    """Give one page of a file as a picture."""
+    found = drawn(settings, version)
+    if not 1 <= number <= len(found):
+        raise Problem(404, "page.missing", f"{version.name}@{version.number} has no page {number} that is kept")
+    return Response(jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
+
+
+def drawn(settings: Config, version: Version) -> list[tuple[str, Picture]]:
+    """Give the pages that checks of its job drew of exactly these bytes, each with the check's name."""
+    journal, last = journal_of(settings), dict[str, str]()
+    for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():
+        match row.event():
+            case Verified(sha256=sha256, check=check, paper=paper) if sha256 == version.sha256:
+                last[check] = paper
+    reading = Reading(settings.lib / JOBS, version.job)
+    verdicts = ((check, reading.seen(paper)) for check, paper in last.items())
+    return [(check, each) for check, seen in verdicts if seen is not None for each in seen.pictures][:MOST_PAGES]
+
+
+def jpeg(picture: Picture) -> bytes:
+    """Encode a page anew, no wider than a screen."""
+    made = io.BytesIO()
+    with Image.open(io.BytesIO(picture.png), formats=["PNG"]) as image:
+        page = image.convert("RGB")
+    page.thumbnail((WIDTH, 2 * WIDTH))
+    page.save(made, "JPEG", quality=85)
+    return made.getvalue()

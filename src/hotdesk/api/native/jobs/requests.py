@@ -1,0 +1,106 @@
+"""What was asked for here: jobs, each with a folder of its own (`hotdesk.api.launch.job_command`) and a note of who wanted it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.api.launch.job_command import ORDERS, folder_of
+from hotdesk.api.launch.launcher_client import Starter
+from hotdesk.brief.brief import Deliverable, Size
+from hotdesk.config import Config
+from hotdesk.errors import printable
+from hotdesk.job.verify import most_at_once
+from hotdesk.linux import private_files
+
+BRIEF = "brief"
+REQUEST = "request.json"
+USUAL = Size()
+"""What a desk has of whose brief nothing is known any more."""
+TAIL = 2000
+"""Bytes of what a job said last that are read where it never began."""
+
+
+def takes(size: Size = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
+    """Say what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
+
+    One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which
+    what was made is looked at.
+    """
+    desks = 1 + max(1, most_at_once(deliverables))
+    sizes = {"cpus": desks * size.cpus, "memory": desks * size.memory, "disk": desks * size.disk}
+    return {"jobs": 1, "desks": desks, **sizes}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody asked for."""
+
+    job: str
+    task: str
+    by: str
+    at: float
+    """Seconds since 1970."""
+    template: str = ""
+    takes: Mapping[str, float] = field(default_factory=takes)
+    """What it has of the tenant's quota while it runs."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The jobs of a server."""
+
+    starter: Starter
+    known: dict[str, dict[str, Request]] = field(default_factory=dict)
+    """What was asked for, by tenant and job."""
+
+    def requests(self, tenant: str, settings: Config) -> dict[str, Request]:
+        """Give everything that was asked for here, read once."""
+        if tenant not in self.known:
+            found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
+            self.known[tenant] = {each.job: each for each in found if each is not None}
+        return self.known[tenant]
+
+    async def remember(self, tenant: str, settings: Config, request: Request) -> None:
+        """Write down what is asked for; in a thread, because the disk may take long."""
+        folder, text = folder_of(settings, request.job), json.dumps(asdict(request)).encode()
+        await anyio.to_thread.run_sync(private_files.write, folder, REQUEST, text, 0o600)
+        self.requests(tenant, settings)[request.job] = request
+
+    def forget(self, tenant: str, settings: Config, job: str) -> None:
+        """Remove a job's folder: its brief, what was uploaded for it, what it said."""
+        self.requests(tenant, settings).pop(job, None)
+        shutil.rmtree(folder_of(settings, job), ignore_errors=True)
+
+
+def read_request(path: Path) -> Request | None:
+    """Read what was asked for; None where that cannot be read."""
+    with suppress(OSError, ValueError, TypeError):
+        return Request(**json.loads(path.read_bytes()))
+    return None
+
+
+def make_folder(settings: Config, job: str) -> Path:
+    """Make a job's folder, and that of its brief; give the latter."""
+    folder = folder_of(settings, job)
+    for each in (folder.parent, folder, folder / BRIEF):
+        private_files.make_folder(each)
+    return folder / BRIEF
+
+
+def last_words(settings: Config, job: str) -> str:
+    """Give what a job said last, where it ended before it began."""
+    try:
+        with (folder_of(settings, job) / "stderr").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return printable(lines[-1])[:500] if lines else ""

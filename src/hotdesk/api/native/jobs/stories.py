@@ -1,0 +1,232 @@
+"""What happened in a job, as its report tells it: steps, what each act was used with and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+
+from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.jobs.jobs import find
+from hotdesk.api.native.jobs.story_cache import Remembered
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.schema import JobName, Model, clean
+from hotdesk.checks.seam import Fault
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.summary import Tale
+from hotdesk.job.report.facts import Act, Attempted, Moment
+from hotdesk.job.report.paper_text import Reading, decoded, output_of
+from hotdesk.job.report.story import Following, Story
+
+router = APIRouter(tags=["jobs"], responses=documented())
+PIECE = 500
+"""Things that are told at a time."""
+MOST_FAULTS, MOST_ARGUMENTS = 40, 32
+TITLE, TEXT, LONG = 300, 600, 1200
+ARGUMENT, OUTPUT = 4000, 16_000
+"""Characters: desks and models choose how long all of these are."""
+Since = Annotated[int, Query(ge=0, le=1 << 53, description="Only what changed after this place in the journal.")]
+ActNumber = Annotated[int, Path(ge=1, le=10**6)]
+
+
+class FaultShown(Model):
+    """Something a check found wrong."""
+
+    where: str
+    expected: str
+    found: str
+
+
+class MomentShown(Model):
+    """Something that happened."""
+
+    number: int = Field(description="Its place in the journal: what is told is ordered by it.")
+    at: float
+    title: str
+    text: str = Field(description="Untrusted.")
+    tone: str = Field(description="good, bad, wait, plain")
+    faults: list[FaultShown]
+
+
+class AttemptShown(Model):
+    """One attempt at a step."""
+
+    number: int
+    at: float
+    step: str
+    attempt: int
+    what: str = Field(description="Untrusted.")
+    model: str
+    ended: float | None
+    outcome: str = Field(description="done, failed, or empty: it is under way, or was broken off.")
+    note: str = Field(description="Of a failed one: why. Untrusted.")
+    leaves: str = Field(description="What the worker says of it. Untrusted.")
+    rolled_back: bool
+
+
+class ActLine(Model):
+    """One use of a tool, in short."""
+
+    act: int
+    attempt: int = Field(description="The number of the attempt it belongs to.")
+    at: float
+    tool: str
+    call: str = Field(description="What it was used with: a command, an address, a path. Untrusted.")
+    why: str = Field(description="What the worker said before it. Untrusted.")
+    outcome: str = Field(description="done, failed, or empty: nobody wrote it down.")
+    seconds: float
+    result: str = Field(description="What came of it; of a failed one, why it failed. Untrusted.")
+    picture: bool = Field(description="Whether GET /jobs/JOB/frames/ACT has the screen as it was then.")
+
+
+class StoryShown(Model):
+    """What happened, as far as it is new."""
+
+    moments: list[MomentShown]
+    steps: list[AttemptShown]
+    acts: list[ActLine]
+    last: int = Field(description="Give it as `after` to have what changes from here on.")
+    more: bool = Field(description="Whether there is more that can be had at once.")
+
+
+class ArgumentShown(Model):
+    """One argument of a tool."""
+
+    name: str
+    value: str = Field(description="Untrusted.")
+
+
+class ActShown(ActLine):
+    """One use of a tool, whole but for what is very long."""
+
+    arguments: list[ArgumentShown]
+    exit_code: int | None = Field(description="Of a program.")
+    output: str = Field(description="Untrusted; of what is long the beginning and the end.")
+
+
+@router.get("/jobs/{job}/story", summary="What happened in a job, in words")
+async def story(asked: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
+    """Tell what happened: steps, acts with what they were used with and what came of them, and everything else."""
+    found = await remembered(asked, job)
+    if found is None:
+        return StoryShown(moments=[], steps=[], acts=[], last=0, more=False)
+    async with found.reading:
+        return await anyio.to_thread.run_sync(read_on, asked, found.following, after)
+
+
+@router.get("/jobs/{job}/acts/{act}", summary="One act")
+async def get_act(asked: ForJobs, job: JobName, act: ActNumber) -> ActShown:
+    """Tell of one use of a tool: all its arguments, and what came of it."""
+    found = await remembered(asked, job)
+    if found is not None:
+        async with found.reading:
+            await anyio.to_thread.run_sync(found.following.read_on, journal_of(asked.tenant.settings))
+            known = found.following.story.acts.get(act)
+            if known is not None:
+                return await anyio.to_thread.run_sync(whole_act, found.following.story.reading, known)
+    raise Problem(404, "act.missing", f"job {job} has no act {act}; GET /jobs/{job}/story lists its acts")
+
+
+async def remembered(asked: Asked, job: str) -> Remembered | None:
+    """Give a job's story as far as it was read; None: the job has not begun."""
+    tale = await find(asked, job)
+    if not isinstance(tale, Tale):
+        return None
+
+    def begin() -> Following:
+        return Following(job, Story(Reading(asked.tenant.settings.lib / JOBS, job)))
+
+    if tale.forgotten is not None:  # its papers are destroyed, and what was remembered of them is dropped
+        asked.native.stories.forget(asked.tenant.name, job)
+        return Remembered(begin())
+    return asked.native.stories.find(asked.tenant.name, job, begin)
+
+
+def read_on(asked: Asked, following: Following, after: int) -> StoryShown:
+    """Read a story on, and tell what is new of it."""
+    following.read_on(journal_of(asked.tenant.settings))
+    return shown(following, after)
+
+
+def shown(following: Following, after: int) -> StoryShown:
+    """Tell what changed after a place in the journal: a piece of it, and what one event changed never in two."""
+    changed: list[Moment | Attempted | Act] = [*following.story.timeline, *following.story.acts.values()]
+    new = sorted((each for each in changed if each.changed > after), key=lambda each: each.changed)
+    more = len(new) > PIECE
+    if more:
+        new = [each for each in new if each.changed <= new[PIECE].changed]
+    return StoryShown(
+        moments=[moment_of(each) for each in new if isinstance(each, Moment)],
+        steps=[attempt_of(each) for each in new if isinstance(each, Attempted)],
+        acts=[ActLine.model_validate(line_of(each)) for each in new if isinstance(each, Act)],
+        last=new[-1].changed if more else max(following.last, after), more=more,
+    )  # fmt: skip
+
+
+def moment_of(moment: Moment) -> MomentShown:
+    """Tell of a moment."""
+    return MomentShown(
+        number=moment.number, at=moment.at / 1000, title=said(moment.title, TITLE), text=said(moment.text, TEXT),
+        tone=moment.tone, faults=faults_of(moment.faults[:MOST_FAULTS]),
+    )  # fmt: skip
+
+
+def faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
+    """Tell what is wrong with a file."""
+    return [
+        FaultShown(where=said(each.where, TITLE), expected=said(each.expected, TITLE), found=said(each.found, TITLE))
+        for each in faults
+    ]
+
+
+def attempt_of(each: Attempted) -> AttemptShown:
+    """Tell of an attempt at a step."""
+    return AttemptShown(
+        number=each.number, at=each.at / 1000, step=said(each.step, TITLE), attempt=each.attempt,
+        what=said(each.what, TEXT), model=said(each.model, TITLE), ended=each.ended / 1000 if each.ended else None,
+        outcome=each.outcome, note=said(each.note, LONG) if each.outcome == "failed" else "",
+        leaves=said(each.leaves, LONG), rolled_back=each.rolled_back,
+    )  # fmt: skip
+
+
+def line_of(act: Act) -> dict[str, object]:
+    """Tell of an act in short."""
+    return {
+        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": said(act.tool, TITLE),
+        "call": said(act.call, TEXT), "why": said(act.why, TEXT), "outcome": act.outcome, "seconds": act.ms / 1000,
+        "result": said(act.words or act.output, LONG), "picture": act.has_picture,
+    }  # fmt: skip
+
+
+def whole_act(reading: Reading, act: Act) -> ActShown:
+    """Tell all of an act."""
+    call, output = reading.told(act.call_paper).get("arguments"), output_of(reading.told(act.paper))
+    arguments = [
+        ArgumentShown(name=said(str(name), TITLE), value=said(value_of(str(name), value), ARGUMENT))
+        for name, value in list(call.items() if isinstance(call, dict) else ())[:MOST_ARGUMENTS]
+    ]
+    return ActShown.model_validate({
+        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": said(output.text, OUTPUT),
+    })  # fmt: skip
+
+
+def value_of(name: str, value: object) -> str:
+    """Write an argument; the bytes of a file as the text they are."""
+    if name == "data" and isinstance(value, str):
+        try:
+            return decoded(value)
+        except ValueError:
+            return value
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def said(text: str, longest: int) -> str:
+    """Give a text that can be written as UTF-8, of one that is long the beginning and the end."""
+    if len(text) > longest:
+        half = longest // 2
+        text = f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"
+    return clean(text)

@@ -1,0 +1,146 @@
+"""A template's brief with what somebody filled in: where a parameter may stand, and what its value may say there.
+
+What an operator wrote (a default, one of the choices) may stand anywhere. A client's own text may stand in the goal,
+in names of inputs and deliverables and in what a check expects; in a rule or grant it stands for one host or one part
+of a path, and the rule it makes must lead to the internet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hotdesk.api.native.desks.egress_limits import require_public
+from hotdesk.api.native.problems import Problem
+from hotdesk.brief.data import Rule
+from hotdesk.door.policy.scope import rules_of
+from hotdesk.errors import BriefError
+
+HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
+WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+"""One host, or one part of a path: nothing in it ends a word, begins a path, or stands for more than itself."""
+STAND_IN = "hotdesk-parameter"
+"""What stands in a rule for a parameter while it is found out where in the rule that is."""
+TEXTS = ("goal", "inputs", "deliverables")
+"""Fields in which a client's text may stand as it is."""
+RULES = ("egress", "grants")
+FIXED = ("check", "checks", "kind", "active", "file", "beside", "repository", "source", "sources", "image", "with",
+         "command", "argv", "tests")  # fmt: skip
+"""What of a deliverable says which check looks at it, and by which files and programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What is filled in."""
+
+    values: Mapping[str, str]
+    free: frozenset[str]
+    """Which of them a client wrote."""
+
+    def fill(self, value: object) -> object:
+        """Put values into every text."""
+        return put_in(value, self.values)
+
+    def free_in(self, value: object) -> list[str]:
+        """List the parameters in texts that a client wrote."""
+        return [name for text in texts(value) for name in HOLE.findall(text) if name in self.free]
+
+
+def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str, object]:
+    """Fill a template's brief in; `Problem` says what may not stand where."""
+    made: dict[str, object] = {}
+    for key, value in brief.items():
+        if key in RULES:
+            made[key] = [fill_rule(key, each, parameters) for each in value] if isinstance(value, list) else value
+            continue
+        if key not in TEXTS:
+            require_none(key, value, parameters)
+        elif key == "deliverables":
+            require_fixed(value, parameters)
+        made[key] = parameters.fill(value)
+    return made
+
+
+def fill_rule(key: str, told: object, parameters: Parameters) -> object:
+    """Fill one rule or grant in."""
+    filled, free = parameters.fill(told), parameters.free_in(told)
+    for name in free:
+        if not WORD.fullmatch(parameters.values[name]):
+            raise Problem(
+                400,
+                "template.value",
+                f"{name!r} is one host or one part of a path here: letters, digits, '.', '-' and '_' only",
+            )
+    if free and key == "egress":
+        require_one_host(told, parameters)
+        require_public(read_rules(filled))
+    return filled
+
+
+def require_one_host(told: object, parameters: Parameters) -> None:
+    """Refuse a value that makes another host of a rule than the operator meant: a whole one, or one label of one."""
+    for name in dict.fromkeys(parameters.free_in(told)):
+        stood_in = put_in(told, {**parameters.values, name: STAND_IN})
+        for rule in read_rules(stood_in):
+            if STAND_IN not in rule.host:
+                continue
+            whole, dotted = rule.host == STAND_IN, "." in parameters.values[name]
+            if whole != dotted or "*" in rule.host:
+                what = (
+                    "a host's full name, as shop.example.test" if whole else "one part of a host's name, without dots"
+                )
+                raise Problem(400, "template.value", f"{name!r} stands for {what}")
+
+
+def read_rules(told: object) -> tuple[Rule, ...]:
+    """Read a rule as it was filled in."""
+    if not isinstance(told, str | dict):
+        return ()  # it is refused where the brief is read
+    try:
+        return rules_of(told)
+    except BriefError as e:
+        raise Problem(400, "template.value", f"filled in, a rule of the template cannot be read: {e}") from None
+
+
+def require_fixed(told: object, parameters: Parameters) -> None:
+    """Refuse a client's text where it would say how a deliverable is checked."""
+    if isinstance(told, Mapping):
+        for key, value in told.items():
+            if key in FIXED:
+                require_none(key, value, parameters)
+            require_fixed(value, parameters)
+    elif isinstance(told, list):
+        for each in told:
+            require_fixed(each, parameters)
+
+
+def require_none(key: str, value: object, parameters: Parameters) -> None:
+    """Refuse a client's text in a field that is the operator's alone."""
+    for name in parameters.free_in(value):
+        raise Problem(
+            400,
+            "template.value",
+            f"{name!r} stands in {key}, which only this server's operator fills in; have the template list `choices`",
+        )
+
+
+def texts(value: object) -> Iterable[str]:
+    """List every text in something."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+
+
+def put_in(value: object, told: Mapping[str, str]) -> object:
+    """Put what was filled in into every text."""
+    if isinstance(value, dict):
+        return {key: put_in(each, told) for key, each in value.items()}
+    if isinstance(value, list):
+        return [put_in(each, told) for each in value]
+    return HOLE.sub(lambda hole: told.get(hole[1], hole[0]), value) if isinstance(value, str) else value

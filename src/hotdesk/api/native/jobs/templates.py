@@ -1,0 +1,141 @@
+"""Briefs that an operator installed, for people who fill in a form: folders with a `template.toml` beside the brief.
+
+title = "Audit invoices against the ERP"
+text = "Reads every invoice, looks each order up, and lists what differs."
+files = ["invoices.zip"]
+
+[[values]]
+name = "month"
+title = "Which month?"
+default = "June"
+
+What stands as `{month}` in the brief's texts is what was filled in; `filling` says where it may stand. A `brain.py`
+beside it acts where no model is named.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, Field, ValidationError
+
+from hotdesk.api.launch.job_command import NAME_SHAPE, SCRIPT
+from hotdesk.api.native.access.auth import ForJobs
+from hotdesk.api.native.jobs.template_values import Parameters, fill_brief
+from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.schema import After, Limit, Model, Page, paged
+from hotdesk.config import Config
+
+router = APIRouter(prefix="/templates", tags=["jobs"], responses=documented())
+FILE = "template.toml"
+Filled = Annotated[str, Field(max_length=10_000)] | bool | int | float
+Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+"""One paragraph, however its lines were broken in the file."""
+
+
+class Value(Model):
+    """One thing to fill in."""
+
+    name: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")]
+    title: str = ""
+    text: Prose = ""
+    kind: Literal["text", "long", "number", "boolean"] = "text"
+    choices: list[str] | None = None
+    default: Filled | None = None
+
+
+class Wanted(Model):
+    """A file the job needs."""
+
+    name: str
+    text: Prose = ""
+
+
+class TemplateShown(Model):
+    """A brief to fill in."""
+
+    name: str
+    title: str
+    text: Prose
+    values: list[Value]
+    files: list[Wanted]
+    uploads: bool = Field(description="Whether other files may come along.")
+    scripted: bool = Field(description="Whether it runs without a model.")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One that is installed."""
+
+    folder: Path
+    shown: TemplateShown
+
+
+@router.get("", summary="Templates")
+async def list_templates(asked: ForJobs, limit: Limit = 100, after: After = "") -> Page[TemplateShown]:
+    """List the briefs an operator installed, and those that come with hotdesk."""
+    found = [each.shown for each in installed(asked.native.templates)]
+    some, more = paged(found, lambda each: each.name, limit, after)
+    return Page(items=some, next=more)
+
+
+def places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Give where templates are looked for: what was installed, what a setting names, and our own examples."""
+    examples = Path(__file__).absolute().parents[4] / "examples"
+    return (settings.lib / "templates", *more, *([examples] if examples.is_dir() else []))
+
+
+def installed(folders: tuple[Path, ...]) -> list[Template]:
+    """Find what is installed; of two of one name, the first folder's."""
+    found: dict[str, Template] = {}
+    for folder in folders:
+        for template in in_folder(folder):
+            found.setdefault(template.shown.name, template)
+    return sorted(found.values(), key=lambda each: each.shown.name)
+
+
+def in_folder(folder: Path) -> Iterator[Template]:
+    """Read the templates of a folder; one that cannot be read is none."""
+    for file in sorted(folder.glob(f"*/{FILE}")):
+        name = file.parent.name
+        if NAME_SHAPE.fullmatch(name) and (file.parent / "brief.toml").is_file():
+            try:
+                told = tomllib.loads(file.read_text())
+                files = [{"name": each} if isinstance(each, str) else each for each in told.pop("files", [])]
+                script = (file.parent / SCRIPT).is_file()
+                own = {"title": name, "text": "", "values": [], "uploads": False, **told}
+                shown = TemplateShown.model_validate({**own, "name": name, "files": files, "scripted": script})
+            except (OSError, ValueError, ValidationError, TypeError):
+                continue
+            yield Template(file.parent, shown)
+
+
+def find(folders: tuple[Path, ...], name: str) -> Template:
+    """Give a template by its name."""
+    for each in installed(folders):
+        if each.shown.name == name:
+            return each
+    raise Problem(404, "template.missing", f"there is no template {name!r}; GET /templates lists those there are")
+
+
+def filled(template: Template, values: Mapping[str, Filled]) -> str:
+    """Give the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
+    known = {each.name: each for each in template.shown.values}
+    if unknown := sorted(set(values) - set(known)):
+        raise Problem(400, "template.value", f"{unknown[0]!r} is nothing that {template.shown.name} asks for")
+    told = {name: values.get(name, each.default) for name, each in known.items()}
+    for name, value in told.items():
+        if value is None:
+            raise Problem(400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`")
+        if (choices := known[name].choices) is not None and value not in choices:
+            raise Problem(400, "template.value", f"{name!r} takes one of {', '.join(choices)}")
+    free = {name for name, each in known.items() if each.choices is None and told[name] != each.default}
+    parameters = Parameters({name: str(value) for name, value in told.items()}, frozenset(free))
+    brief = tomllib.loads((template.folder / "brief.toml").read_text())
+    return json.dumps(fill_brief(brief, parameters))

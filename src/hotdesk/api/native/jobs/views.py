@@ -1,0 +1,229 @@
+"""What is told of a job: folded from its events, in words that stay the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from hotdesk.api.native.access.auth import Asked
+from hotdesk.api.native.jobs.requests import Request, last_words
+from hotdesk.api.native.schema import Model, clean
+from hotdesk.errors import HotdeskError
+from hotdesk.event import JobBurnt, Kept
+from hotdesk.job.people.draft import as_draft
+from hotdesk.job.record import papers
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.progress import Taken
+from hotdesk.job.record.summary import Tale, tell
+
+NOT_ASKED = "could not be asked"
+"""What is said of a model that did not answer: `brain.models.line`."""
+
+
+class JobLine(Model):
+    """A job in a list."""
+
+    id: str
+    task: str
+    state: str = Field(description="starting, running, waiting, paused, killed, done, failed, broken, interrupted")
+    live: bool = Field(description="Whether somebody works at it; one that is not over and not live can be resumed.")
+    why: str
+    needs_model: bool = Field(
+        description="Paused because its model could not be asked: resume it with another, or a key."
+    )
+    by: str
+    begun: float | None = Field(description="Seconds since 1970.")
+    ended: float | None
+    step: int
+    of: int
+    pending: list[str] = Field(description="Ids of what waits for a person.")
+    brain: str
+    cost: float | None = Field(description="Dollars; null: no price is known.")
+    tokens: int
+    acts: int
+    forgotten: bool
+
+
+class StepShown(Model):
+    """A step of the plan, and what came of it."""
+
+    name: str
+    intent: str
+    outcome: str = Field(description="Empty: nobody began it; begun, done, failed.")
+    attempts: int
+    seconds: float
+    acts: dict[str, int]
+    model: str
+    note: str
+    cost: float
+
+
+class DeliverableShown(Model):
+    """A file the job made, as far as it is."""
+
+    path: str
+    name: str | None = Field(description="Its name in the drive; null: it is not kept.")
+    size: int | None
+    sha256: str
+    verdict: str = Field(description="passed, failed, or empty: nothing was asked for.")
+    findings: list[str]
+    certificate: str = Field(description="SHA-256 of its certificate; empty: it has none.")
+
+
+class ReceiptShown(Model):
+    """What burning destroyed, kept on purpose, found left."""
+
+    destroyed: list[str]
+    kept: list[str]
+    left: list[str]
+
+
+class DeskOfJob(Model):
+    """A desk the job had."""
+
+    id: str
+    gone: bool
+    checking: bool = Field(description="Whether results are checked there: it is clean, and nobody may watch it.")
+
+
+class JobShown(JobLine):
+    """All of a job."""
+
+    plan: str = Field(description="The digest of the plan that holds.")
+    plan_text: str = Field(description="The plan as TOML, as a person may edit it; empty: none, or forgotten.")
+    steps: list[StepShown]
+    desks: list[DeskOfJob]
+    deliverables: list[DeliverableShown]
+    receipt: ReceiptShown | None
+
+
+def line(asked: Asked, tale: Tale) -> JobLine:
+    """Tell of a job in a line."""
+    return JobLine.model_validate(line_of(asked, latest(asked, tale)))
+
+
+def latest(asked: Asked, tale: Tale) -> Tale:
+    """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
+    state, _ = tale.state(is_live(asked, tale.job), int(time.time() * 1000))
+    return tell(journal_of(asked.tenant.settings), tale.job) if state == "killed" else tale
+
+
+def is_live(asked: Asked, job: str) -> bool:
+    """Say whether somebody works at a job: as long as its process is there it cannot be gone on with."""
+    here = asked.native.jobs.starter.is_running(asked.tenant.name, job)
+    return here or is_held(asked.tenant.settings.lib / JOBS / job)
+
+
+def line_of(asked: Asked, tale: Tale) -> dict[str, object]:
+    """Give what a line about a job says."""
+    settings, live = asked.tenant.settings, is_live(asked, tale.job)
+    state, why = tale.state(live, int(time.time() * 1000))
+    at, of = tale.place
+    cost = tale.cost
+    request = asked.native.jobs.requests(asked.tenant.name, settings).get(tale.job)
+    return {
+        "id": tale.job,
+        "task": clean(tale.goal),
+        "state": state,
+        "live": live,
+        "why": "" if state == "waiting" else clean(why),
+        "needs_model": state == "paused" and NOT_ASKED in why,
+        "by": request.by if request is not None else tale.by,
+        "begun": tale.begun / 1000,
+        "ended": tale.over / 1000 if tale.ended is not None else None,
+        "step": at,
+        "of": of,
+        "pending": [each.id for each in tale.waiting.open] if state == "waiting" else [],
+        "brain": clean(tale.brain),
+        "cost": None if cost.replies and cost.unpriced == cost.replies else cost.dollars,
+        "tokens": cost.tokens,
+        "acts": tale.course.acts,
+        "forgotten": tale.forgotten is not None,
+    }
+
+
+def unborn(asked: Asked, request: Request) -> dict[str, object]:
+    """Tell of a job that was asked for and has not begun; or never did."""
+    running = asked.native.jobs.starter.is_running(asked.tenant.name, request.job)
+    return {
+        "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
+        "state": "starting" if running else "broken", "live": running,
+        "why": "" if running else last_words(asked.tenant.settings, request.job) or "it ended before it began",
+        "needs_model": False,
+        "ended": None, "step": 0, "of": 0, "pending": [], "brain": "", "cost": 0.0, "tokens": 0, "acts": 0,
+        "forgotten": False,
+    }  # fmt: skip
+
+
+def whole(asked: Asked, tale: Tale, open_desks: Sequence[str]) -> JobShown:
+    """Tell all of a job."""
+    tale = latest(asked, tale)
+    return JobShown.model_validate({
+        **line_of(asked, tale),
+        "plan": tale.plan,
+        "plan_text": plan_text(asked, tale),
+        "steps": [step_of(each) for each in tale.checklist()],
+        "desks": [
+            DeskOfJob(id=each, gone=each not in open_desks, checking=each in tale.checking) for each in tale.desks
+        ],
+        "deliverables": deliverables(tale),
+        "receipt": receipt_of(tale.receipt),
+    })  # fmt: skip
+
+
+def whole_unborn(asked: Asked, request: Request) -> JobShown:
+    """Tell all there is of a job that has not begun."""
+    none: list[object] = []
+    rest = {"plan": "", "plan_text": "", "steps": none, "desks": none, "deliverables": none, "receipt": None}
+    return JobShown.model_validate({**unborn(asked, request), **rest})
+
+
+def plan_text(asked: Asked, tale: Tale) -> str:
+    """Read the plan as people edit it; nothing where it is gone."""
+    if not tale.plan_paper:
+        return ""
+    try:
+        return clean(as_draft(papers.find(asked.tenant.settings.lib / JOBS, tale.job).text(tale.plan_paper)))
+    except HotdeskError:
+        return ""
+
+
+def step_of(step: Taken) -> StepShown:
+    """Tell of a step."""
+    last = step.tries[-1] if step.tries else None
+    return StepShown(
+        name=clean(step.name), intent=clean(step.what), outcome=step.outcome, attempts=len(step.tries),
+        seconds=step.seconds, acts=dict(step.tools), model=clean(last.model) if last else "",
+        note=clean(last.note) if last else "", cost=step.cost.dollars,
+    )  # fmt: skip
+
+
+def deliverables(tale: Tale) -> list[DeliverableShown]:
+    """Tell of the files a job made: the last that was found out of each."""
+    kept: dict[str, Kept] = {each.path: each for each in tale.kept}
+    proofs = {each.path: each.certificate for each in tale.certified}
+    found: dict[str, DeliverableShown] = {}
+    for path in dict.fromkeys([*(each.path for each in tale.checks), *kept]):
+        looks = [each for each in tale.checks if each.path == path]
+        last = [each for each in looks if each.sha256 == looks[-1].sha256] if looks else []
+        verdict = ("passed" if all(each.outcome == "passed" for each in last) else "failed") if last else ""
+        file = kept.get(path)
+        found[path] = DeliverableShown(
+            path=clean(path), name=f"{tale.job}/{path}" if file is not None else None,
+            size=file.size if file is not None else None,
+            sha256=file.sha256 if file is not None else last[-1].sha256, verdict=verdict,
+            findings=[clean(one) for each in last for one in each.findings], certificate=proofs.get(path, ""),
+        )  # fmt: skip
+    return list(found.values())
+
+
+def receipt_of(told: JobBurnt | None) -> ReceiptShown | None:
+    """Tell of a receipt."""
+    if told is None:
+        return None
+    return ReceiptShown(
+        **{name: [clean(each) for each in getattr(told, name)] for name in ("destroyed", "kept", "left")}
+    )

@@ -1,0 +1,67 @@
+"""Settings and certificates of a running server, read again on SIGHUP; its desks, streams and listeners stay."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+import anyio
+import anyio.to_thread
+
+from hotdesk.api.log import LOG
+from hotdesk.api.settings import Serving
+from hotdesk.errors import HotdeskError
+
+LIVE = ("certificate", "private_key", "longest", "requester_may_approve", "shutdown", "quota")
+"""What holds from then on; the others take a restart."""
+
+
+class Reloading:
+    """Reads settings again when asked, and tells those who hold them."""
+
+    def __init__(self, serving: Serving, read: Callable[[], Serving] | None = None) -> None:
+        self.serving = serving
+        self.read = read or (lambda: serving)
+        self.asked = anyio.Event()
+        self.holders: list[Callable[[Serving], None]] = []
+
+    def ask(self) -> None:
+        """Have the settings read again."""
+        self.asked.set()
+
+    def add(self, holder: Callable[[Serving], None]) -> None:
+        """Tell somebody of new settings; `holder` may refuse them by raising."""
+        self.holders.append(holder)
+
+    async def run(self) -> None:
+        """Reload whenever asked."""
+        while True:
+            await self.asked.wait()
+            self.asked = anyio.Event()
+            await self.reload()
+
+    async def reload(self) -> None:
+        """Read the settings; ones that are wrong change nothing, and the log says why."""
+        try:
+            wanted = await anyio.to_thread.run_sync(self.read)
+            found = replace(self.serving, **{name: getattr(wanted, name) for name in LIVE})
+            for holder in self.holders:
+                holder(found)
+        except (HotdeskError, OSError, ssl.SSLError) as e:
+            LOG.write("reload", f"nothing was reloaded: {e}")
+            return
+        self.serving = found
+        others = (each.name for each in fields(wanted) if each.name not in (*LIVE, "port"))
+        later = ",".join(name for name in others if getattr(wanted, name) != getattr(found, name))
+        LOG.write("reload", "reloaded certificate and settings", needs_restart=later or "nothing")
+
+
+def certificate_holder(context: ssl.SSLContext) -> Callable[[Serving], None]:
+    """Give what has new connections use the certificate that settings name."""
+
+    def load(serving: Serving) -> None:
+        assert serving.certificate is not None
+        context.load_cert_chain(serving.certificate, serving.private_key)
+
+    return load

@@ -1,0 +1,35 @@
+"""`hotdesk fork`: desks that begin with another's files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from hotdesk.cli import options
+from hotdesk.cli.desks.pause import each
+from hotdesk.desk.link.handle import Outside
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", metavar="ID", help="the desk's id")
+    parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="how many (1)")
+    parser.add_argument("--snapshot", metavar="SNAPSHOT", help="as the files were then; as they are, if not given")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Open desks like one that is open, beginning with its files, and print their ids.
+
+    Each is a computer of its own: other name, other ways out, grants and placeholders of its own.
+    For example:
+
+      hotdesk fork $ID
+      for each in $(hotdesk fork $ID -n 4); do hotdesk exec $each -- ./try.sh; done
+    """
+
+    async def act(desk: Outside) -> None:
+        forks = [each.id for each in await desk.fork(arguments.snapshot or "", arguments.count)]
+        print(json.dumps(forks) if arguments.json else "\n".join(forks))
+
+    return each([arguments.desk], act)

@@ -1,0 +1,51 @@
+"""`hotdesk open`: a desk that stays, kept by a holder in the background."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import import_module
+
+from hotdesk import config
+from hotdesk.cli import holder, options
+from hotdesk.cli.parser import seconds
+from hotdesk.cli.terminal import run_interruptible
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_spec(parser)
+    options.add_scope(parser)
+    parser.add_argument(
+        "--deadline",
+        type=seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="burn it after this, whatever it is doing (3600)",
+    )
+    parser.add_argument(
+        "--idle", type=seconds, default=900.0, metavar="SECONDS", help="burn it after this without use (900)"
+    )
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Open a desk that stays, and print its id. It burns at its deadline, when idle, or by `hotdesk burn`.
+
+    For example:
+
+      ID=$(hotdesk open --memory 4G)
+      hotdesk exec $ID -- uname -a
+      hotdesk open --allow github-read --ask 'write api.test'
+    """
+    spec = options.make_spec(arguments, arguments.deadline, arguments.idle)
+    settings = config.load()
+    scope = options.make_scope(arguments)
+    key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
+
+    async def work() -> int:
+        desk = await holder.open_held(settings, spec, scope, key)
+        print(json.dumps({"id": desk}) if arguments.json else desk)
+        return 0
+
+    return run_interruptible(work)

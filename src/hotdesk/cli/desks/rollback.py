@@ -1,0 +1,23 @@
+"""`hotdesk rollback`: have a desk's files as they were."""
+
+from __future__ import annotations
+
+import argparse
+
+from hotdesk.cli.desks.pause import each
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", metavar="ID", help="the desk's id")
+    parser.add_argument("snapshot", metavar="SNAPSHOT", help="as `hotdesk snapshot` printed it")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Have a desk's files exactly as a snapshot has them. Every program in it ends, and it starts anew.
+
+    For example:
+
+      hotdesk rollback $ID 1
+    """
+    return each([arguments.desk], lambda desk: desk.boot(arguments.snapshot))

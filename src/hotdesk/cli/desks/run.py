@@ -1,0 +1,127 @@
+"""`hotdesk run`: a command on a fresh desk."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.brief.names import domain_first
+from hotdesk.cli import FAILED, options, prestart
+from hotdesk.cli.parser import MAX_SECONDS
+from hotdesk.cli.terminal import follow, run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.owner.transfer import get, put
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.event import Asked
+from hotdesk.host import Host, control_path
+from hotdesk.linux.landlock import confine
+
+DAY = 86400.0
+SHOWN = 200
+"""Characters of a question's target shown in a line."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_spec(parser)
+    options.add_scope(parser)
+    options.add_timeout(parser)
+    parser.add_argument(
+        "--in", action="append", dest="carried_in", metavar="LOCAL:REMOTE", help="copied in before; repeatable"
+    )
+    parser.add_argument("--out", action="append", metavar="REMOTE:LOCAL", help="copied out after; repeatable")
+    options.add_command(parser)
+
+
+async def bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
+    """Copy results out, each whatever happened to the others; say whether all came."""
+    failures = 0
+    for remote, local in pairs:
+        try:
+            await get(desk, remote, Path(local), complain)
+        except HotdeskError as e:
+            complain(printable(str(e)))
+            failures += 1
+    return failures == 0
+
+
+def complain(text: str) -> None:
+    """Say something beside the command's own words."""
+    print(f"hotdesk: {text}", file=sys.stderr, end="\r\n" if os.isatty(2) else "\n")  # a shell's terminal is raw
+
+
+def asks(scope: Scope) -> bool:
+    """Say whether a desk may come to wait for a person's answer."""
+    return scope.may_ask or any(rule.verdict == "ask" for rule in scope.rules)
+
+
+def show(asked: Asked) -> None:
+    """Tell whoever watches that something waits for them."""
+    what = domain_first(asked.host, f"{asked.method} {asked.host}{asked.path}")[:SHOWN]
+    complain(printable(f"desk {asked.desk} asks: {what}: hotdesk approve {asked.id}"))
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run a command on a fresh desk, then burn the desk.
+
+    Streams pass through. The exit code is the command's: 124 timeout, 125 hotdesk failed,
+    126 cannot run, 127 not found, 128+n ended by signal n. Files are copied out after a
+    failure, too. Options of hotdesk's own come before the command; what follows it is the command's.
+
+    For example:
+
+      hotdesk run -- python3 -c 'print(6*7)'
+      hotdesk run --in a.csv:a.csv --out b.csv:b.csv -- sh -c 'sort a.csv > b.csv'
+      hotdesk run --memory 512M --timeout 10 -- ./untrusted
+      hotdesk run --allow pypi -- pip download requests
+      hotdesk run --allow erp.test --grant erp-token@erp.test -- curl https://erp.test/orders
+    """
+    command = options.require_command(arguments.command, "hotdesk run uname -a")
+    lasting = min((arguments.timeout or DAY) + 300, MAX_SECONDS)
+    spec = options.make_spec(arguments, deadline=lasting, idle=lasting)
+    carried_in = [options.parse_pair(text, "--in") for text in arguments.carried_in or []]
+    carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
+    written = [Path(local) for _, local in carried_out]
+    scope = options.make_scope(arguments)
+    settings = prestart.settings()
+    key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
+
+    confine_to = partial(confine, any_owner=bool(carried_in or carried_out))
+
+    async def work() -> int:
+        async with fresh_desk(settings, spec, scope, key, lambda own: confine_to([*written, *own])) as desk:
+            for local, remote in carried_in:
+                await put(desk, Path(local), remote)
+            code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
+            brought = await bring_out(desk, carried_out)
+            return code if code or brought else FAILED
+
+    return run_interruptible(work)
+
+
+@asynccontextmanager
+async def fresh_desk(
+    settings: Config, spec: Spec, scope: Scope, key: str, confine_to: Callable[[list[Path]], None]
+) -> AsyncIterator[Desk]:
+    """Open a desk for the length of a block, with what it may reach.
+
+    `key` unlocks the vault. `confine_to` gives up this process's privileges, but for writing to the folders it gets.
+    An ordinary user's desk is a server's, and so are its door and the questions it asks.
+    """
+    own = os.geteuid() == 0 and scope != CLOSED
+    async with Host(settings, control=asks(scope), keeper=prestart.keeper()) as host:
+        confine_to([control_path(settings, 0).parent] if asks(scope) else [])
+        if own:
+            host.doors.asked = show
+        if own and key:
+            await host.doors.unlock(key)
+        async with host.open_desk(spec, scope) as desk:
+            yield desk

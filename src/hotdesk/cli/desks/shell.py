@@ -1,0 +1,177 @@
+"""`hotdesk shell`: a terminal at a desk."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from hotdesk import config
+from hotdesk.cli import options, unlock
+from hotdesk.cli.desks.run import fresh_desk
+from hotdesk.cli.ids import find_desk
+from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
+from hotdesk.desk.door_files import NO_EGRESS
+from hotdesk.desk.seam import Desk, Process, Size
+from hotdesk.errors import BriefError, printable
+from hotdesk.host import borrow
+from hotdesk.linux.landlock import confine
+
+DAY = 86400.0
+SCOPE = ("allow", "deny", "ask", "grant", "map", "no_ask")
+"""Options that say what a fresh desk may reach; an open one has its scope already."""
+GREETING = "This desk has no egress. Open it with --allow HOST."
+SHELL = ["/bin/sh", "-c", f'case $http_proxy in *{NO_EGRESS}*) echo "{GREETING}";; esac; exec /bin/bash -l']
+LEAVE = 0x1D
+"""Ctrl-]: three times within a second leaves a terminal whose desk no longer answers."""
+LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0
+WAITING = 64
+"""Reads of the keyboard that may wait for a desk."""
+PASSED = ("TERM", "COLORTERM")
+SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
+"""Takes back what a desk may have switched on: mouse reports, bracketed paste, the other screen, a hidden cursor."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", nargs="?", metavar="ID", help="an open desk; without one, a fresh desk is opened")
+    parser.add_argument("--user", choices=("user", "root"), default="user", help="who to be inside (user)")
+    options.add_spec(parser)
+    options.add_scope(parser)
+    options.add_command(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Open a terminal at a desk, with colours, resizing, Ctrl-C and job control.
+
+    Without an ID a fresh desk is opened, and burnt when the shell ends. What programs print
+    reaches your terminal as it is. If a desk no longer answers, Ctrl-] three times leaves.
+
+    For example:
+
+      hotdesk shell
+      hotdesk shell $ID
+      hotdesk shell $ID -- htop
+      hotdesk shell --root --user root
+      hotdesk shell --allow pypi --allow github-read
+    """
+    if arguments.desk and (given := [name for name in SCOPE if getattr(arguments, name)]):
+        option = given[0].replace("_", "-")
+        raise BriefError(f"--{option} is for a fresh desk; leave out the id, or give it to `hotdesk open`")
+    spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
+    scope = options.make_scope(arguments)
+    if not (os.isatty(0) and os.isatty(1)):
+        raise BriefError("a shell needs a terminal; without one use `hotdesk exec ID COMMAND` or `hotdesk run COMMAND`")
+    settings = config.load()
+    command = arguments.command or SHELL
+    chosen = find_desk(settings, arguments.desk) if arguments.desk else None
+    key = unlock.find(settings, scope) if scope.grants else ""
+
+    async def work() -> int:
+        if chosen is not None:
+            confine([])
+            async with borrow(settings, chosen) as desk:
+                return await sit(desk, command, arguments.user)
+        async with fresh_desk(settings, spec, scope, key, confine) as desk:
+            return await sit(desk, command, arguments.user)
+
+    return run_interruptible(work)
+
+
+async def sit(desk: Desk, command: list[str], user: str) -> int:
+    """Connect this terminal with one in the desk until its program ends; give that one's exit code."""
+    env = {"TERM": "xterm-256color", **{name: os.environ[name] for name in PASSED if name in os.environ}}
+    process = await desk.start(command, env=env, user=user, pty=window())
+    done = None
+    try:
+        with raw():
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(type_in, process, tasks.cancel_scope)
+                tasks.start_soon(keep_size, process)
+                async for _, data in process.output():
+                    if not write_all(1, data):
+                        break
+                else:
+                    done = await process.wait()
+                tasks.cancel_scope.cancel()
+    finally:
+        if done is None:
+            await process.kill()
+    if done is None:
+        return 128 + signal.SIGHUP
+    if done.reason:
+        print(f"hotdesk: {printable(done.reason)}", file=sys.stderr)
+    return done.exit_code
+
+
+def window() -> Size:
+    """Give the size of our own terminal; one that does not know is taken for the usual."""
+    with suppress(OSError, BriefError):
+        columns, rows = os.get_terminal_size(1)
+        return Size(rows, columns)
+    return Size()
+
+
+@contextmanager
+def raw() -> Iterator[None]:
+    """Pass every key on as it is; in the end the terminal is as it was, whatever the desk did to it."""
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        write_all(1, SOBER.encode())
+
+
+async def type_in(process: Process, scope: anyio.CancelScope) -> None:
+    """Give the desk what is typed, until the person leaves or the terminal is gone.
+
+    Keys are read even while the desk takes none, so that one can leave it; what it has no room for is lost, as at any
+    terminal.
+    """
+    presses: list[float] = []
+    keys, typed = anyio.create_memory_object_stream[bytes](WAITING)
+    async with anyio.create_task_group() as tasks, keys, typed:
+        tasks.start_soon(pass_on, typed, process)
+        while True:
+            await anyio.wait_readable(0)
+            data = os.read(0, CHUNK)
+            if not data or leaves(data, presses):
+                scope.cancel()
+                return
+            with suppress(anyio.WouldBlock):
+                keys.send_nowait(data)
+
+
+async def pass_on(typed: MemoryObjectReceiveStream[bytes], process: Process) -> None:
+    """Send keys as the desk takes them."""
+    async for data in typed:
+        await process.send(data)
+
+
+def leaves(data: bytes, presses: list[float]) -> bool:
+    """Say whether the keys that leave were pressed, often enough and fast enough."""
+    for key in data:
+        if key == LEAVE:
+            presses.append(time.monotonic())
+        else:
+            presses.clear()
+    recent = presses[-LEAVE_TIMES:]
+    return len(recent) == LEAVE_TIMES and recent[-1] - recent[0] <= LEAVE_SECONDS
+
+
+async def keep_size(process: Process) -> None:
+    """Tell the desk whenever our terminal changes its size."""
+    with anyio.open_signal_receiver(signal.SIGWINCH) as signals:
+        async for _ in signals:
+            await process.resize(window())

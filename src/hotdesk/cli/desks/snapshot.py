@@ -1,0 +1,65 @@
+"""`hotdesk snapshot`: keep a desk's files as they are, to go back to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.desks.pause import each
+from hotdesk.cli.ids import find_desk
+from hotdesk.desk.keeper import state
+from hotdesk.desk.link.handle import Outside
+from hotdesk.errors import DeskGone
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desk", metavar="ID", help="the desk's id")
+    acts = parser.add_mutually_exclusive_group()
+    acts.add_argument("--list", action="store_true", help="list its snapshots instead")
+    acts.add_argument("--forget", metavar="SNAPSHOT", help="delete one instead")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Keep a desk's files as they are, and print the snapshot's name. What runs in the desk goes on.
+
+    A snapshot lasts as long as its desk; what lies in memory (/run, /dev/shm) is not in it.
+    For example:
+
+      BEFORE=$(hotdesk snapshot $ID)
+      hotdesk exec $ID -- ./risky.sh || hotdesk rollback $ID $BEFORE
+      hotdesk snapshot --list $ID
+    """
+    if arguments.list:
+        show(known(arguments.desk), arguments.json)
+        return 0
+
+    async def act(desk: Outside) -> None:
+        if arguments.forget:
+            await desk.forget(arguments.forget)
+        else:
+            name = await desk.snapshot()
+            print(json.dumps({"snapshot": name}) if arguments.json else name)
+
+    return each([arguments.desk], act)
+
+
+def known(desk: str) -> list[str]:
+    """List the snapshots a desk's keeper wrote down."""
+    settings = config.load()
+    told = state.facts(settings.run / "desks" / find_desk(settings, desk))
+    if told is None:
+        raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
+    names = told.get("snapshots", [])
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def show(names: list[str], as_json: bool) -> None:
+    """Print snapshots."""
+    if as_json:
+        print(json.dumps(names))
+    elif names:
+        print("\n".join(names))

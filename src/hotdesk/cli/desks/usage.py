@@ -1,0 +1,84 @@
+"""`hotdesk usage`: what desks use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.desks.ps import find_all_desks
+from hotdesk.cli.ids import find_desk
+from hotdesk.cli.terminal import aligned, run_interruptible
+from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant
+from hotdesk.desk.seam import DeskId, Usage, as_id
+from hotdesk.errors import DeskGone, HostError
+from hotdesk.host import borrow
+from hotdesk.linux.landlock import confine
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("desks", nargs="*", metavar="ID", help="ids of desks; without one, every open desk")
+    parser.add_argument("--tenant", help="only this tenant's; root sees every tenant's of a server")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Say what desks use, as their keepers count it: processor time, memory, disk, processes.
+
+    For example:
+
+      hotdesk usage
+      hotdesk usage $ID --json
+    """
+
+    settings = config.load()
+    chosen = chosen_desks(settings, arguments.desks, arguments.tenant)
+
+    async def work() -> int:
+        confine([])
+        found: dict[tuple[str, str], Usage] = {}
+        for tenant, each in chosen:
+            try:
+                async with borrow(for_tenant(settings, tenant), each) as desk:
+                    found[tenant, each] = await desk.usage()
+            except (DeskGone, HostError):
+                if arguments.desks:
+                    raise  # otherwise it ended while we looked, or its owner lends it to nobody
+        show(found, as_json=arguments.json)
+        return 0
+
+    return run_interruptible(work)
+
+
+def chosen_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
+    """Give the desks that are meant, each with its tenant."""
+    if names:
+        of = tenant or DEFAULT_TENANT
+        return [(of, find_desk(for_tenant(settings, of), name)) for name in names]
+    found = find_all_desks(settings, tenant)
+    return [(str(told["tenant"]), as_id(str(told["id"]))) for told in found if told["kept"]]
+
+
+def show(found: dict[tuple[str, str], Usage], *, as_json: bool) -> None:
+    """Print what was found."""
+    if as_json:
+        told = [{"id": name, "tenant": tenant, **asdict(usage)} for (tenant, name), usage in found.items()]
+        print(json.dumps(told, indent=1))
+        return
+    rows = [("ID", "TENANT", "CPU", "MEMORY", "DISK", "PIDS", "OOM KILLS")]
+    rows += [
+        (
+            name,
+            tenant,
+            f"{usage.cpu:.2f}s",
+            f"{usage.memory / MIB:.1f}M",
+            f"{usage.disk / MIB:.1f}M",
+            str(usage.pids),
+            str(usage.oom_kills),
+        )
+        for (tenant, name), usage in found.items()
+    ]
+    print("\n".join(aligned(rows)))

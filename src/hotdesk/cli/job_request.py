@@ -1,0 +1,219 @@
+"""What `work`, `resume` and `replay` share: who thinks, where, and what a job is asked to stop by."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hotdesk.api.launch.job_command import SCRIPT
+from hotdesk.api.models import refusal
+from hotdesk.brain.adversaries.names import find_adversary
+from hotdesk.brain.brain import Brain
+from hotdesk.brain.models import names
+from hotdesk.brain.models.prices import Price, Prices
+from hotdesk.brain.models.record import Record
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import Model
+from hotdesk.brief.brief import Job, Models
+from hotdesk.brief.load import find_brief, parse_job, read_job
+from hotdesk.checks import find
+from hotdesk.checks.required import checks_of
+from hotdesk.cli import prestart, unlock
+from hotdesk.cli.desks.run import show
+from hotdesk.config import Config
+from hotdesk.desk.image import image, sterilize
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.drive.journal import FILE as JOURNAL
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import BriefError, printable
+from hotdesk.host import Host, control_path
+from hotdesk.job.local import local_machine
+from hotdesk.job.machine import Machine
+from hotdesk.job.record import papers
+from hotdesk.job.record.replay import harmless, replayed
+from hotdesk.job.verify import OFFICE
+from hotdesk.linux.landlock import confine
+
+APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
+PAUSED = 75
+"""Exit code of a job that stopped and can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is carried out and by whom: kept with the job, so that another process can go on with it."""
+
+    brief: str
+    """The brief's text."""
+    folder: str
+    form: str
+    """`toml` or `json`."""
+    plan: tuple[str, ...] = ()
+    """Models that plan, in the order they are tried."""
+    act: tuple[str, ...] = ()
+    script: str = ""
+    """The path of the script that acts."""
+    source: str = ""
+    """Its bytes, in base64."""
+    adversary: str = ""
+    replay: str = ""
+    """The job whose decisions are repeated."""
+    out: str = ""
+    limits: dict[str, Any] = field(default_factory=dict)
+    """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts."""
+
+    def as_bytes(self) -> bytes:
+        """Write it down."""
+        return json.dumps(asdict(self)).encode()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Say whether no model is asked."""
+        return bool(self.source or self.adversary or self.replay)
+
+    def job(self) -> Job:
+        """Give the job, as brief and command line have it."""
+        try:
+            job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
+        except ValueError as e:
+            raise BriefError(f"the brief{e}") from None
+        limits = {name: value for name, value in self.limits.items() if value is not None}
+        budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
+        changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
+        models = Models(self.plan or job.models.plan, self.act or job.models.act)
+        job = replace(job, budget=budget, models=models, given=job.given | {*limits, "models"}, **changed)
+        return harmless(job) if self.replay else job
+
+
+def read_chosen(data: bytes) -> Chosen:
+    """Read what was kept."""
+    told = json.loads(data)
+    return Chosen(**{**told, "plan": tuple(told["plan"]), "act": tuple(told["act"])})
+
+
+def require_ordered(kept: Chosen, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
+    """Refuse an order that a server could not have given; it may write what is kept of its jobs.
+
+    It says neither what runs on this machine, but for the script of an installed template, nor where results go, nor
+    which address is called: `listed` are the models its operator allows beside the providers' own.
+    """
+    scripts = {"", *(str(path) for each in installed for path in each.absolute().glob(f"*/{SCRIPT}"))}
+    source = Path(kept.script).read_bytes() if kept.script in scripts - {""} else b""
+    places = (str(folder.absolute() / "brief"), str(folder.absolute() / "out"))
+    right = kept.script in scripts and kept.source == base64.b64encode(source).decode()
+    if not right or kept.adversary or kept.replay or (kept.folder, kept.out) != places:
+        raise BriefError(f"what is kept of {folder.name} is not what was ordered here; start the job anew")
+    for name in (*kept.plan, *kept.act):
+        if why := refusal(name, listed):
+            raise BriefError(f"job {folder.name} cannot go on with its model: {why}")
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Ask for limits that hold instead of the brief's."""
+    parser.add_argument("--approve", choices=("auto", "plan", "risky", "every"), help=APPROVE)
+    parser.add_argument("--seconds", type=float, metavar="N", help="how long it may work")
+    parser.add_argument("--tokens", type=int, metavar="N", help="how many tokens models may read and write")
+    parser.add_argument("--dollars", type=float, metavar="X", help="what models may cost, where a price is known")
+    parser.add_argument("--acts", type=int, metavar="N", help="how often tools may be used")
+
+
+def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Give the limits of a command line."""
+    return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts")}
+
+
+def choose(arguments: argparse.Namespace) -> Chosen:
+    """Read what a command line asks for; the script is read here, once."""
+    read_job(arguments.brief, scope_of)  # it names the file where something is wrong with it
+    file = find_brief(arguments.brief)
+    text = file.read_text()
+    script = arguments.script
+    try:
+        source = base64.b64encode(script.read_bytes()).decode() if script else ""
+    except OSError as e:
+        raise BriefError(f"the script {printable(str(script))} cannot be read: {e.strerror}") from e
+    return Chosen(
+        brief=text,
+        folder=str(file.absolute().parent),
+        form="json" if file.suffix == ".json" else "toml",
+        plan=tuple(arguments.planner or arguments.model or ()),
+        act=tuple(arguments.model or ()),
+        script=str(script.absolute()) if script else "",
+        source=source,
+        adversary=arguments.adversary or "",
+        out=str(arguments.out.absolute()) if arguments.out else "",
+        limits=limits_of(arguments),
+    )
+
+
+def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None, key: str = "") -> Brain:
+    """Give who thinks; `key` is for the first model, and others at its address.
+
+    A script is run here: call it once this process has given up what a script shall not have.
+    """
+    if chosen.replay:
+        folder = papers.find(settings.lib / "jobs", chosen.replay)
+        again = replayed(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
+        return Brain(job, [again], [again])
+    script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
+    if chosen.adversary and job.wall == "local":
+        raise BriefError("an adversary needs a wall: without one it does to this machine what it would do to a desk")
+    turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
+    if (recorded := turned or script) is not None:
+        return Brain(job, [recorded], [recorded])
+    if not job.models.plan:
+        raise BriefError(
+            'No model is configured. Set `[models] plan = "anthropic:MODEL"` in the brief, pass --model, '
+            "or pass --script FILE to use a script instead of a model."
+        )
+    known: dict[str, Model] = {}
+    prices = Prices({name: Price(each.input, each.output, each.cached) for name, each in settings.prices.items()})
+    for name in (*job.models.plan, *job.models.act):
+        theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
+        found = names.find(name, prices=prices, **theirs)
+        known[name] = Record(found, record) if record is not None else found
+    planners = [known[name] for name in job.models.plan]
+    return Brain(job, planners, [known[name] for name in job.models.act] or planners)
+
+
+@asynccontextmanager
+async def machine_for(settings: Config, job: Job, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
+    """Give the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
+    if job.wall == "local":
+        async with local_machine(settings) as local:
+            yield local
+        return
+    key = unlock.find(settings, job.scope)
+    if os.geteuid() == 0:
+        office = any(each.name == OFFICE for each in image.ls(settings.images))
+        for name in {find(*each).image for item in job.deliverables for each in checks_of(item, office=office)}:
+            sterilize.make(settings.images, image.find(settings.images, name), say)
+    async with Host(settings, keeper=prestart.keeper()) as host:
+        confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)
+        host.doors.asked = show
+        if key:
+            await host.doors.unlock(key)
+        yield host
+
+
+def prepared(settings: Config, *more: Path) -> list[Path]:
+    """Make the folders results go to, before the right to make others is gone."""
+    Drive(settings.lib / "drive")
+    folders = [settings.lib / "drive", settings.lib / "jobs", *more]
+    for folder in folders:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folders
+
+
+def say(*lines: str) -> None:
+    """Tell a person, with nothing in it that could steer a terminal."""
+    for line in lines:
+        print(printable(line), file=sys.stderr, flush=True)

@@ -1,0 +1,207 @@
+"""Carries a job out on this terminal: shows it, asks here where somebody sits here, stops when asked to."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from hotdesk.brief.ceiling import admitted
+from hotdesk.cli.board import Board, JsonLines, Limits, receipt_lines
+from hotdesk.cli.job_request import PAUSED, Chosen, brain_of, machine_for, prepared, say
+from hotdesk.cli.prompt import ask, open_terminal
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.certificate import SUFFIX
+from hotdesk.drive.identity import OPERATOR, described
+from hotdesk.drive.journal import FILE as JOURNAL
+from hotdesk.drive.journal import read
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.event import Decided, Event, JobBegun, Pending
+from hotdesk.job import report
+from hotdesk.job.people.wait import Card, decide
+from hotdesk.job.record import papers
+from hotdesk.job.record.receipt import Receipt
+from hotdesk.job.results import Out
+from hotdesk.work import Order, work
+
+UNDONE = 1
+"""Exit code of a job whose work or check failed."""
+TICK = 0.5
+ANSWERS = {"approve": "approved", "refuse": "refused", "answer": "answered"}
+
+
+@dataclass(slots=True)
+class Run:
+    """One job on this terminal."""
+
+    settings: Config
+    chosen: Chosen
+    id: str
+    goes_on: bool = False
+    json: bool = False
+    record: Path | None = None
+    key: str = field(default="", repr=False)
+    """For its first model, where it is not this process's own."""
+    anew: bool = False
+    order: Order | None = None
+    board: Board | None = None
+    stream: JsonLines | None = None
+    terminal: int | None = None
+    report: bytes = b""
+    """What became of it, for people, once it is over."""
+    left: str = ""
+    """Where that was written to."""
+
+    def carry_out(self) -> int:
+        """Carry it out; give the exit code."""
+        code = run_interruptible(self.work, self.stop)
+        if code >= 128 and self.board is not None:
+            self.board.interrupted()
+        return code
+
+    async def work(self) -> int:
+        """Do the work where its wall stands, with results going where they were wanted."""
+        job = admitted(self.chosen.job(), self.settings.limits)
+        folder = Path(self.chosen.out or Path("out") / self.id)
+        writable = prepared(self.settings, *([self.record.absolute().parent] if self.record else []))
+        self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
+        self.show_on(Limits(job.seconds, job.budget))
+        exact = self.chosen.is_recorded
+        dials = bool(job.look) or not exact
+        names = [name for item in job.deliverables for name in (item.path, item.path + SUFFIX)]
+        page = report.name_beside(names)
+        with Out(folder, [*names, page]) as out:
+            try:
+                async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
+                    await machine.ready()
+                    brain = brain_of(self.chosen, job, self.settings, self.record, self.key)
+                    self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
+                    self.order.kept, self.order.by = self.chosen.as_bytes(), described()
+                    self.order.anew = self.anew
+                    try:
+                        async with anyio.create_task_group() as tasks:
+                            tasks.start_soon(self.tick)
+                            receipt = await work(self.order, brain)
+                            tasks.cancel_scope.cancel()
+                    finally:
+                        self.make_report()
+                        await brain.close()
+                self.leave_report(out, page)
+                return self.finish(receipt, out)
+            finally:
+                self.leave_report(out, page)
+                say(*([f"report   {self.left}"] if self.left else []))
+
+    def make_report(self) -> None:
+        """Make the job's report, however it ended, while its journal is open; none is no reason to fail the job."""
+        journal = self.settings.lib / "keys" / JOURNAL
+        try:
+            if any(read(journal, self.id, names=[JobBegun.__name__])):
+                self.report = report.make(journal, self.settings.lib / "jobs", self.id, beside=True)
+        except (HotdeskError, OSError) as e:
+            self.no_report(e)
+
+    def leave_report(self, out: Out, name: str) -> None:
+        """Write the report among the results, once."""
+        made, self.report = self.report, b""
+        try:
+            if made:
+                self.left = str(report.write(out, name, made))
+        except (HotdeskError, OSError) as e:
+            self.no_report(e)
+
+    def no_report(self, why: Exception) -> None:
+        """Say that there is no report, and how to have one."""
+        say(f"hotdesk: no report was written: {why}; `hotdesk report {self.id} --out FILE` writes one")
+
+    def show_on(self, limits: Limits) -> None:
+        """Have a board, which knows what happened before."""
+        self.board = Board(sys.stderr, None, time.time, limits)
+        if self.json:
+            self.stream = JsonLines(sys.stdout, time.time)
+        if self.goes_on:
+            journal = self.settings.lib / "keys" / JOURNAL
+            self.board.recall((row.at / 1000, row.event()) for row in read(journal, self.id))
+
+    def heard(self, event: Event) -> None:
+        """Show an event."""
+        assert self.board is not None
+        if self.board.state.papers is None:
+            self.board.state.papers = papers.find(self.settings.lib / "jobs", self.id)
+        if self.stream is not None:
+            self.stream.show(event)
+        self.board.show(event)
+
+    async def tick(self) -> None:
+        """Show how time passes."""
+        while True:
+            await anyio.sleep(TICK)
+            if self.board is not None and self.board.live:
+                self.board.tick()
+
+    async def prompt(self, pending: Pending, card: Card) -> Decided | None:
+        """Ask whoever sits here."""
+        if self.terminal is None or self.board is None:
+            return None
+        with self.board.aside():
+            said = await ask(self.terminal, card, pending, look=self.board.look)
+        if said.answer not in ANSWERS:
+            return None
+        folder = papers.find(self.settings.lib / "jobs", self.id)
+        return decide(pending, card, folder, ANSWERS[said.answer], f"{described()} here", words=said.words)
+
+    def stop(self) -> None:
+        """Ask the job to stop where it can be resumed."""
+        if self.order is None or self.order.log is None:
+            say("hotdesk: it has not begun; once more ends it")
+            return
+        self.order.log.halt()
+        say(
+            f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on",
+            "hotdesk: once more burns its desks at once",
+        )
+
+    def finish(self, receipt: Receipt, out: Out) -> int:
+        """Copy what was kept, print what became of the job; give the exit code."""
+        assert self.board is not None
+        drive = Drive(self.settings.lib / "drive")
+        paths: dict[str, str] = {}
+        proofs: dict[str, str] = {}
+        for item in receipt.kept:
+            version = drive.version(f"{receipt.job}/{item.path}", who=OPERATOR)
+            known = partial(drive.holds, who=OPERATOR)
+            paths[item.path] = str(out.copy(item.path, drive.blobs.read(version.sha256, version.size), known))
+            if version.certificate:
+                proofs[item.path] = str(out.copy(item.path + SUFFIX, [drive.certificate(version)], known))
+        self.board.close()
+        say(*receipt_lines(receipt))
+        if self.stream is not None:
+            self.stream.finish(receipt, paths, proofs, self.left)
+        else:
+            print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
+        return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)
+
+
+def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None, job: str | None = None) -> int:
+    """Carry out what was chosen."""
+    return Run(settings, chosen, job or new_id(), json=json, record=record).carry_out()
+
+
+def go_on(
+    settings: Config, kept: Chosen, job: str, limits: dict[str, Any], *, json: bool, key: str = "", anew: bool = False
+) -> int:
+    """Go on with a job, within other limits and with a key for its model where they are given.
+
+    `anew`: whether what is carried out has changed, and is kept so for whoever goes on next.
+    """
+    told = {name: value for name, value in limits.items() if value is not None}
+    chosen = replace(kept, limits={**kept.limits, **told})
+    return Run(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

@@ -1,0 +1,143 @@
+"""`hotdesk approve`: what desks and jobs ask for, and yes to it. `hotdesk refuse` is the same with no."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.brief.names import registrable
+from hotdesk.cli import options
+from hotdesk.cli.jobs import decision
+from hotdesk.cli.jobs.decision import Case
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.errors import BriefError, printable
+from hotdesk.event import Asked
+from hotdesk.job.people import questions
+from hotdesk.job.people.card_text import shown
+from hotdesk.job.people.questions import Waiting, chosen, everything
+from hotdesk.job.people.wait import WORDS
+from hotdesk.linux.landlock import confine
+
+NOTHING = "nothing waits for an answer"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("question", nargs="?", metavar="ID", help="which; without it, what waits is listed")
+    parser.add_argument("--digest", metavar="DIGEST", default="", help="only if it is still about this")
+    parser.add_argument("--edit", action="store_true", help="change a plan first, in $VISUAL or $EDITOR")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Let a desk or a job do what it asks for, just that, once. Without an id: list what waits.
+
+    For example:
+
+      hotdesk approve
+      hotdesk approve 1a2b3c4d
+      hotdesk approve 1a2b3c4d --edit
+      hotdesk approve --json | jq -r .[].id
+    """
+    return decide(arguments, approved=True)
+
+
+def decide(arguments: argparse.Namespace, approved: bool) -> int:
+    """List what waits, or decide one thing: a job's by the journal, a desk's at its owner."""
+    settings = config.load()
+    if arguments.question is None:
+        return list_all(settings, arguments.json)
+    case = decision.find_case(settings, arguments.question)
+    if case is not None:
+        return decide_case(settings, case, arguments, approved)
+    if getattr(arguments, "edit", False) or getattr(arguments, "reason", ""):
+        raise BriefError(f"no job waits under {arguments.question!r}; `hotdesk approve` lists what does")
+    return decide_question(settings, arguments, approved)
+
+
+def list_all(settings: Config, as_data: bool) -> int:
+    """List what desks and jobs wait for, in one list, the most urgent first."""
+    now = int(time.time() * 1000)
+    cases = decision.open_cases(settings, now)
+
+    async def work() -> int:
+        confine([])
+        found = [(each.asked.seconds, each) for each in await everything(settings, complain)]
+        mixed: list[tuple[float, Waiting | Case]] = [*found, *(((c.pending.until - now) / 1000, c) for c in cases)]
+        every = [each for _, each in sorted(mixed, key=lambda one: one[0])]
+        if as_data:
+            print(json.dumps([as_dict(each) for each in every], indent=1))
+        else:
+            print("\n\n".join(text_of(each, now) for each in every) or NOTHING)
+        return 0
+
+    return run_interruptible(work)
+
+
+def as_dict(each: Waiting | Case) -> dict[str, object]:
+    """Give what waits as plain data."""
+    return each.as_dict() if isinstance(each, Case) else {"kind": "door", **asdict(each.asked)}
+
+
+def text_of(each: Waiting | Case, now: int) -> str:
+    """Lay out what waits."""
+    return each.text(now) if isinstance(each, Case) else card(each.asked)
+
+
+def decide_case(settings: Config, case: Case, arguments: argparse.Namespace, approved: bool) -> int:
+    """Decide what a job waits for."""
+    if not approved:
+        return decision.settle(settings, case, "refused", arguments.digest, words=arguments.reason, json=arguments.json)
+    if case.pending.kind == "question":
+        raise BriefError(f"{case.pending.id} is a question: `hotdesk answer {case.pending.id} TEXT`")
+    case.require_open(arguments.digest)
+    edited = decision.edit(case) if arguments.edit else ""
+    return decision.settle(settings, case, "approved", arguments.digest, edited=edited, json=arguments.json)
+
+
+def decide_question(settings: Config, arguments: argparse.Namespace, approved: bool) -> int:
+    """Answer what a desk asks, at its owner."""
+
+    async def work() -> int:
+        confine([])
+        waiting = chosen(await everything(settings, complain), arguments.question, arguments.digest)
+        done = await questions.answer(waiting, approved)
+        answer = "approved" if approved else "refused"
+        print(json.dumps({"answer": answer, **asdict(done)}) if arguments.json else f"{answer}:\n{card(done)}")
+        return 0
+
+    return run_interruptible(work)
+
+
+def complain(owner: Path, why: str) -> None:
+    """Say that an owner cannot be asked."""
+    print(f"hotdesk: the owner at {owner} cannot be asked: {printable(why)}", file=sys.stderr)
+
+
+def listing(found: list[Waiting]) -> str:
+    """Lay out what waits."""
+    return "\n\n".join(card(each.asked) for each in found) or NOTHING
+
+
+def card(asked: Asked) -> str:
+    """Lay one question out: first what the door saw, last what the desk says."""
+    facts = {
+        "domain": registrable(asked.host),
+        "host": asked.host,
+        "method": asked.method,
+        "path": asked.path,
+        **({} if asked.size == -1 else {"bytes": f"{asked.size:,}" if asked.size >= 0 else "it does not say how many"}),
+        "adds": asked.rule,
+        "digest": asked.digest[:16],
+        "desk": asked.desk,
+        "left": f"{asked.seconds:.0f} s",
+    }
+    lines = [f"  {name:8}{shown(value)}" for name, value in facts.items()]
+    words = printable(asked.reason[:WORDS]).replace('"', "'")
+    return "\n".join([asked.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])

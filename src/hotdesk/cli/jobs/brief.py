@@ -1,0 +1,170 @@
+"""`hotdesk brief`: what a brief means, before anything starts, and how to begin one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.brief import parse_rule
+from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.load import find_brief, read_job
+from hotdesk.checks import find
+from hotdesk.checks.required import checks_of
+from hotdesk.cli import options
+from hotdesk.cli.brief_summary import as_json, shown
+from hotdesk.cli.parser import add_acts
+from hotdesk.cli.shipped import shipped
+from hotdesk.cli.terminal import aligned
+from hotdesk.config import Config
+from hotdesk.door.policy.policy import beyond
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.errors import BriefError, printable
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.set_defaults(command=None)
+    parser.epilog = f"Every field of a brief is explained in {shipped('brief.md')}"
+    add_acts(parser, ACTS, ARGUMENTS)
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Describe what `check` takes."""
+    parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
+    options.add_json(parser)
+
+
+def add_new(parser: argparse.ArgumentParser) -> None:
+    """Describe what `new` takes."""
+    parser.add_argument("template", nargs="?", help="a template's name; without one, the templates are listed")
+    parser.add_argument("folder", nargs="?", type=Path, help="where to put it (a new folder of the template's name)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Check a brief before anything starts, or begin one from a template.
+
+    A brief says what is wanted, and inside which limits.
+
+    For example:
+
+      hotdesk brief new report
+      hotdesk brief check report
+      hotdesk work report
+    """
+    arguments.main(arguments)
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Read a brief, hold it against the operator's ceiling, and say what it means. Nothing is started.
+
+    Exit code 0 means that it can be carried out as it is shown, 125 that it cannot; then the line, the reason and
+    the remedy are on standard error. Limits the brief does not set are shown as they will be.
+
+      hotdesk brief check brief.toml
+      hotdesk brief check examples/invoices-small
+      hotdesk brief check brief.json --json | jq .budget
+    """
+    job = checked(arguments.brief, config.load())
+    print(json.dumps(as_json(job), indent=1) if arguments.json else "\n".join(shown(job)))
+
+
+def new(arguments: argparse.Namespace) -> None:
+    """Begin a brief from a template, in a folder; nothing that is there is overwritten.
+
+    hotdesk brief new
+    hotdesk brief new report
+    hotdesk brief new web ./portal
+    """
+    if arguments.template is None:
+        print("\n".join(aligned([(name, first_line(told)) for name, told in templates().items()])))
+        return
+    if arguments.template not in templates():
+        raise BriefError(f"there is no template {arguments.template!r}; there are {', '.join(templates())}")
+    folder = arguments.folder or Path(arguments.template)
+    copy(templates()[arguments.template], folder)
+    where = printable(str(folder))
+    print(f"made {where}/brief.toml; change it, then `hotdesk brief check {where}`")
+
+
+ACTS = {"check": check, "new": new}
+ARGUMENTS = {"check": add_check, "new": add_new}
+
+
+# -- checking -------------------------------------------------------------------------------------------------
+
+
+def checked(path: Path, settings: Config) -> Job:
+    """Give a job as it may be done here; `BriefError` says why it may not."""
+    job, file = read_job(path, scope_of), printable(str(find_brief(path)))
+    try:
+        for item in job.deliverables:
+            for name, expect in checks_of(item):
+                find_check(item, name, expect)
+        check_hosts(job, settings)
+        return admitted(job, settings.limits)
+    except BriefError as e:
+        raise BriefError(f"{file}: {e}") from None
+
+
+def find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> None:
+    """Refuse a check that is not there, or cannot expect that."""
+    try:
+        find(name, expect)
+    except BriefError as e:
+        raise BriefError(f"deliverable {item.path!r}: {e}; for no check at all write checks = []") from None
+
+
+def check_hosts(job: Job, settings: Config) -> None:
+    """Hold the way out against the operator's, as the door will."""
+    if not settings.ceiling:
+        return
+    if outside := beyond(job.scope, tuple(map(parse_rule, settings.ceiling))):
+        raise BriefError(f"{'; '.join(outside)}; leave it out, or ask the operator")
+    if job.scope.names:
+        raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
+
+
+# -- templates ------------------------------------------------------------------------------------------------
+
+
+def templates() -> dict[str, Traversable]:
+    """Give the templates by name."""
+    found = (files("hotdesk.brief") / "templates").iterdir()
+    return {each.name: each for each in sorted(found, key=lambda each: each.name) if each.is_dir()}
+
+
+def first_line(template: Traversable) -> str:
+    """Give what a template is for."""
+    return (template / "brief.toml").read_text().splitlines()[0].removeprefix("# ")
+
+
+def copy(template: Traversable, folder: Path) -> None:
+    """Write a template's files, unless one of them is there already."""
+    found = dict(walk(template, folder))
+    for path in (*found, folder / "brief.json"):
+        if os.path.lexists(path):
+            raise BriefError(f"{printable(str(path))} is there already; name another folder")
+    try:
+        for path, data in found.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.write(data)
+    except OSError as e:
+        raise BriefError(f"{printable(str(folder))} cannot be written: {e.strerror}; name another folder") from e
+
+
+def walk(template: Traversable, folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Give each file of a template, and where it goes."""
+    for each in template.iterdir():
+        if each.is_dir() and each.name != "__pycache__":
+            yield from walk(each, folder / each.name)
+        elif each.is_file():
+            yield folder / each.name, each.read_bytes()

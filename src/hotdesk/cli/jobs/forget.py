@@ -1,0 +1,73 @@
+"""`hotdesk forget`: destroy what is kept of a job beside the journal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from hotdesk import config
+from hotdesk.cli.jobs.decision import JOBS, decider, journal_of
+from hotdesk.cli.jobs.jobs import cut
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.errors import BriefError, HostError
+from hotdesk.host import Host
+from hotdesk.job.record.forget import forget
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, find_job, tell
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("job", metavar="JOB", help="which; `hotdesk jobs` lists them")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Destroy a job's key, papers and checkpoint. What was kept in the drive stays, and so does the journal, whole.
+
+    A job that is not over cannot go on afterwards.
+
+    For example:
+
+      hotdesk forget $JOB
+    """
+    settings = config.load()
+    if os.geteuid() != 0:
+        raise HostError("what is kept of jobs is root's: run as root")
+    tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
+    folder = settings.lib / JOBS / tale.job
+    if not folder.is_dir():
+        raise BriefError(f"nothing is kept of job {tale.job} beside the journal: it was forgotten, or never had any")
+    if is_held(folder):
+        raise BriefError(f"somebody works at job {tale.job}; wait for it, or stop it with Ctrl-C there")
+    if not arguments.yes:
+        confirm(tale)
+    forget_all(settings, [tale])
+    print(f"forgotten: {tale.job}")
+    return 0
+
+
+def confirm(tale: Tale) -> None:
+    """Ask a person whether they mean it."""
+    if not sys.stdin.isatty():
+        raise BriefError(f"forgetting {tale.job} cannot be undone; say --yes")
+    going = "" if tale.ended else ", which is not over and could not go on,"
+    if input(f"forget {tale.job}{going} ({cut(tale.goal)})? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise BriefError("nothing is forgotten")
+
+
+def forget_all(settings: Config, jobs: list[Tale], why: str = "") -> None:
+    """Forget jobs, each once that is written down by a host of our own."""
+
+    async def work() -> int:
+        async with Host(settings, control=False) as host:
+            await host.ready()
+            for tale in jobs:
+                noted = tale.forgotten is not None
+                forget(settings.lib / JOBS, tale.job, host.note, decider(), why, noted=noted)
+        return 0
+
+    if code := run_interruptible(work):
+        raise SystemExit(code)

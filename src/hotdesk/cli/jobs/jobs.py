@@ -1,0 +1,96 @@
+"""`hotdesk jobs`: every job, and how it stands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.terminal import aligned
+from hotdesk.config import Config
+from hotdesk.errors import printable
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, tales
+
+GOAL = 60
+"""Characters shown of a goal."""
+REASON = 32
+"""Characters shown of why it paused; `hotdesk show` has the rest."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """List every job the journal knows, the newest last. One that is `killed` or paused goes on by `hotdesk resume`.
+
+    For example:
+
+      hotdesk jobs
+      hotdesk jobs --json | jq -r '.[] | select(.state == "waiting") | .waits'
+    """
+    settings = config.load()
+    found = tales(journal_of(settings))
+    now = int(time.time() * 1000)
+    if arguments.json:
+        print(json.dumps([as_dict(settings, tale, now) for tale in found], indent=1))
+        return 0
+    rows = [("ID", "STATE", "STEP", "STARTED", "COST", "BRAIN", "GOAL")]
+    rows += [line(settings, tale, now) for tale in found]
+    print("\n".join(aligned(rows)))
+    return 0
+
+
+def line(settings: Config, tale: Tale, now: int) -> tuple[str, str, str, str, str, str, str]:
+    """Write a job as one line."""
+    at, of = tale.place
+    started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
+    step = f"{at} of {of}" if of else "-"
+    return tale.job, state_text(settings, tale, now), step, started, str(tale.cost), tale.brain or "-", cut(tale.goal)
+
+
+def state_text(settings: Config, tale: Tale, now: int) -> str:
+    """Write how a job stands."""
+    state, why = state_of(settings, tale, now)
+    match state:
+        case "waiting":
+            return f"waiting for {why}"
+        case "paused" if why:
+            return f"paused: {cut(why, REASON)}"
+    return str(state)
+
+
+def state_of(settings: Config, tale: Tale, now: int) -> tuple[str, str]:
+    """Say how a job stands, and why."""
+    return tale.state(is_held(settings.lib / JOBS / tale.job), now)
+
+
+def cut(text: str, most: int = GOAL) -> str:
+    """Write a text in one short line."""
+    shown = printable(" ".join(text.split()))
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def as_dict(settings: Config, tale: Tale, now: int) -> dict[str, object]:
+    """Give a job's line as plain data."""
+    state, why = state_of(settings, tale, now)
+    at, of = tale.place
+    return {
+        "id": tale.job,
+        "state": state,
+        "why": "" if state == "waiting" else why,
+        "waits": [each.id for each in tale.waiting.open] if state == "waiting" else [],
+        "step": at,
+        "steps": of,
+        "started": tale.begun / 1000,
+        "cost": asdict(tale.cost),
+        "brain": tale.brain,
+        "goal": tale.goal,
+        "forgotten": tale.forgotten is not None,
+    }

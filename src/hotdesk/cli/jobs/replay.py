@@ -1,0 +1,41 @@
+"""`hotdesk replay`: repeat a job's recorded decisions at a fresh desk."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.job_request import read_chosen
+from hotdesk.cli.job_runner import Run
+from hotdesk.cli.jobs.resume import found
+from hotdesk.desk.seam import new_id
+from hotdesk.job.record import papers
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("job", metavar="JOB", help="a job whose papers are kept")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was made there (./out/JOB)")
+    options.add_json(parser, options.STREAM)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Repeat what was decided in a job at a fresh desk: the same plan, the same acts, nobody is asked anew.
+
+    It is a job of its own, with reads only and without any grant: what the first one changed outside is not changed
+    again, and what it fetched with a secret cannot be. So it can end otherwise; what it shows is what was done.
+
+    For example:
+
+      hotdesk replay $JOB
+      hotdesk replay $JOB --out ./again
+    """
+    settings = config.load()
+    job = next(iter(found(settings.lib / "jobs", arguments.job)), arguments.job)
+    chosen = read_chosen(papers.find(settings.lib / "jobs", job).order())
+    out = str(arguments.out.absolute()) if arguments.out else ""
+    again = replace(chosen, replay=job, out=out)
+    return Run(settings, again, new_id(), json=arguments.json).carry_out()

@@ -1,0 +1,55 @@
+"""`hotdesk report`: one job as a page for people, in one file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.job import report
+from hotdesk.job.record.summary import find_job
+from hotdesk.job.results import Out
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("job", metavar="JOB", help="which; the beginning of its id is enough")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="where to; - is standard output (report.html)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Write a job's report: goal, outcome, plan, approvals, what happened, what left, what was made, what it cost.
+
+    `hotdesk work` leaves one with its results; `hotdesk jobs` lists the jobs. It is one file without scripts that loads
+    nothing, and may hold private data: what a worker did, and what its screen showed.
+
+    For example:
+
+      hotdesk report $JOB
+      hotdesk report $JOB --out june.html
+      hotdesk report $JOB --out - | less
+    """
+    settings = config.load()
+    journal = journal_of(settings)
+    if not journal.exists():
+        raise BriefError("there is no journal yet, and so no job")
+    if os.geteuid() != 0:
+        raise HostError("what a job did and saw is root's: run as root")
+    job = find_job(journal, arguments.job)
+    if str(arguments.out) == "-":
+        sys.stdout.buffer.write(report.make(journal, settings.lib / JOBS, job))
+        return 0
+    with Out(arguments.out.parent, [arguments.out.name]) as out:
+        path = report.write(out, arguments.out.name, report.make(journal, settings.lib / JOBS, job))
+    print(printable(str(path)))
+    return 0

@@ -1,0 +1,103 @@
+"""`hotdesk resume`: let paused desks go on, and jobs that stopped."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.brain.models import names
+from hotdesk.cli import options
+from hotdesk.cli.desks.pause import each
+from hotdesk.cli.ids import MIN_PREFIX, begin_with
+from hotdesk.cli.job_request import Chosen, add_limits, limits_of, read_chosen, require_ordered
+from hotdesk.cli.job_runner import go_on
+from hotdesk.config import Config
+from hotdesk.desk.seam import ID_SHAPE
+from hotdesk.errors import BriefError, printable
+from hotdesk.job.record import papers
+
+LONGEST_KEY = 500
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("ids", nargs="+", metavar="ID", help="desks, or one job")
+    parser.add_argument("--ordered", type=Path, help=argparse.SUPPRESS)  # a server's job: only what a server may order
+    parser.add_argument("--installed", type=Path, action="append", default=[], help=argparse.SUPPRESS)
+    model = "go on with this model instead, as anthropic:MODEL; again: a fallback"
+    parser.add_argument("--model", action="append", metavar="NAME", help=model)
+    parser.add_argument("--key-stdin", action="store_true", help="read the model's key from standard input")
+    parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
+    add_limits(parser)
+    options.add_json(parser, options.STREAM)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Let paused desks go on, or one job that stopped, was killed, or used up a limit.
+
+    A desk paused without its memory starts anew. A job goes on after its last finished step, or amid one where its
+    workspace was kept; finished steps are not taken again, and what has an unknown outcome is told, not repeated.
+
+    For example:
+
+      hotdesk resume $DESK
+      hotdesk resume $JOB
+      hotdesk resume $JOB --acts 200
+      hotdesk resume $JOB --model anthropic:claude-sonnet-5
+      hotdesk resume $JOB --key-stdin < key.txt
+    """
+    settings = config.load()
+    jobs = [each for name in arguments.ids for each in found(settings.lib / "jobs", name)]
+    if not jobs:
+        require_desks(settings, arguments.ids)
+        return each(arguments.ids, lambda desk: desk.pause(False))
+    if len(arguments.ids) > 1:
+        raise BriefError("one job at a time: `hotdesk resume JOB`")
+    kept = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
+    if arguments.model:
+        kept = with_models(kept, arguments.model)
+    if arguments.ordered is not None:
+        require_ordered(kept, arguments.ordered, arguments.installed, arguments.listed)
+    key = read_key() if arguments.key_stdin else ""
+    return go_on(
+        settings, kept, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
+    )
+
+
+def with_models(kept: Chosen, models: list[str]) -> Chosen:
+    """Give what is kept of a job with other models."""
+    if kept.is_recorded:
+        raise BriefError("a script carries this job out, and asks no model; resume it without --model")
+    for name in models:
+        names.parts(name)
+    return replace(kept, plan=tuple(models), act=tuple(models))
+
+
+def read_key() -> str:
+    """Read a provider's key: one line, and nothing that a header could not hold."""
+    key = sys.stdin.readline(LONGEST_KEY + 1).strip()
+    if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+        raise BriefError("standard input holds no key: one line of plain characters")
+    return key
+
+
+def found(jobs: Path, name: str) -> list[str]:
+    """Give the job whose id begins so and of which something is kept; none: it may be a desk's."""
+    if len(name) < MIN_PREFIX:
+        return []
+    kept = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
+    if len(kept) > 1:
+        raise BriefError(f"several jobs begin with {name!r}: {', '.join(sorted(kept))}")
+    return kept
+
+
+def require_desks(settings: Config, names: list[str]) -> None:
+    """Refuse what names neither a job nor an open desk."""
+    for name in names:
+        if not ID_SHAPE.fullmatch(name) and not begin_with(settings, name):
+            raise BriefError(
+                f"{printable(name[:40])!r} is neither a job nor an open desk; `hotdesk jobs` and `hotdesk ps` list them"
+            )

@@ -1,0 +1,167 @@
+"""`hotdesk show`: one job, from its plan to its ashes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.jobs.jobs import state_of
+from hotdesk.cli.jobs.show_page import as_dict, page
+from hotdesk.cli.machine import door, journal
+from hotdesk.config import Config
+from hotdesk.drive.chain import Row
+from hotdesk.drive.journal import follow, read
+from hotdesk.errors import BriefError, HostError
+from hotdesk.event import Answered, Asked, Event, Exchange, StepBegun, Verified
+from hotdesk.job.record import papers
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import Tale, find_job, tell
+from hotdesk.job.record.transcript import transcript
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("job", metavar="JOB", help="which; the beginning of its id is enough")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--door", action="store_true", help="what its desks asked of the door, and what came of it")
+    chosen.add_argument("--journal", action="store_true", help="its events and those of its desks, one a line")
+    chosen.add_argument(
+        "--papers", "--transcript", action="store_true", help="what was thought, done and seen: may hold private data"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on with what happens, while somebody works at it")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Show a job: its plan as a checklist, approvals, what left through the door, checks, what was kept and destroyed.
+
+    For example:
+
+      hotdesk show $JOB
+      hotdesk show $JOB --door
+      hotdesk show $JOB --journal --follow
+      hotdesk show $JOB --json | jq .kept
+    """
+    settings = config.load()
+    if not journal_of(settings).exists():
+        raise BriefError("there is no journal yet, and so no job")
+    tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
+    if arguments.papers:
+        return journal.print_all(papers_of(settings, tale))
+    if arguments.door or arguments.journal or arguments.follow:
+        return journal.stream(rows_of(settings, tale, arguments.follow), writers(arguments)[arguments.json])
+    return show(settings, tale, arguments.json)
+
+
+def writers(arguments: argparse.Namespace) -> tuple[Callable[[Row], str | None], Callable[[Row], str | None]]:
+    """Give what writes an event for people, and what writes it as JSON."""
+    if not arguments.door:
+        return journal.as_line, journal.as_json
+    return (
+        lambda row: None if is_trial(row) else door.as_line(row),
+        lambda row: None if is_trial(row) else door.as_shown_json(row),
+    )
+
+
+def is_trial(row: Row) -> bool:
+    """Say whether a desk only tried its own way out, as before its first step; `hotdesk door log` has that."""
+    with suppress(ValueError, RecursionError):
+        event = row.event()
+        return isinstance(event, Exchange) and not event.step
+    return False
+
+
+def show(settings: Config, tale: Tale, as_data: bool) -> int:
+    """Show all of it on one page."""
+    now = int(time.time() * 1000)
+    state = state_of(settings, tale, now)
+    exchanges = list(exchanges_of(journal_of(settings), tale))
+    if as_data:
+        print(json.dumps(as_dict(tale, state, exchanges), indent=1))
+    else:
+        tell_why(settings, tale)
+        asked = asked_of(journal_of(settings), tale)
+        print("\n".join(page(tale, state, exchanges, intents(settings, tale), now, asked)))
+    return 0
+
+
+def exchanges_of(path: Path, tale: Tale) -> Iterator[Exchange]:
+    """Give what its desks asked of the door while a step was taken."""
+    for event in of_desks(path, tale, Exchange):
+        if isinstance(event, Exchange) and event.step:  # before its first step a desk only tries its own way out
+            yield event
+
+
+def asked_of(path: Path, tale: Tale) -> list[tuple[Asked, Answered | None]]:
+    """Give what its desks asked people for at the door, each with what was said."""
+    events = list(of_desks(path, tale, Asked, Answered))
+    said = {event.id: event for event in events if isinstance(event, Answered)}
+    return [(event, said.get(event.id)) for event in events if isinstance(event, Asked)]
+
+
+def of_desks(path: Path, tale: Tale, *kinds: type[Event]) -> Iterator[Event]:
+    """Give the events of some kinds of a job's desks; those of a later version are passed over."""
+    for row in read(path, list(tale.desks), names=[kind.__name__ for kind in kinds]):
+        with suppress(ValueError, RecursionError):
+            yield row.event()
+
+
+def intents(settings: Config, tale: Tale) -> dict[str, str]:
+    """Read from the plan what steps are for that nobody began; nothing when it is gone."""
+    try:
+        told = json.loads(papers.find(settings.lib / JOBS, tale.job).text(tale.plan_paper))
+        return {str(step["name"]): str(step["intent"]) for step in told["steps"]}
+    except (BriefError, HostError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def tell_why(settings: Config, tale: Tale) -> None:
+    """Read why workers failed, in their words, where that is still kept."""
+    for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
+        with suppress(BriefError, HostError):
+            words = papers.find(settings.lib / JOBS, tale.job).text(attempt.paper)
+            attempt.note = f"{attempt.note}, and says: {words}".removeprefix(", and ")
+
+
+def papers_of(settings: Config, tale: Tale) -> Iterator[str]:
+    """Give what the job's papers say; they are for whoever runs this machine."""
+    if os.geteuid() != 0:
+        raise HostError("what a job thought and saw is root's: run as root")
+    return transcript(read(journal_of(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
+
+
+def rows_of(settings: Config, tale: Tale, going_on: bool) -> Generator[Row | None, None, None]:
+    """Give the events of a job and its desks; with those that come, as long as somebody works at it."""
+    path, chains = journal_of(settings), {tale.job, *tale.desks}
+    if not going_on:
+        yield from read(path, chains)
+        return
+    coming, last = follow(path, limit=0), 0
+    next(coming)
+    for row in read(path, chains):
+        last = row.id
+        yield row
+    for each in coming:
+        if each is None:
+            yield None
+            if not is_held(settings.lib / JOBS / tale.job):
+                return
+        elif each.id > last and each.chain in chains:
+            chains |= desks_in(each)
+            yield each
+
+
+def desks_in(row: Row) -> set[str]:
+    """Give the desk an event of a job names."""
+    if row.name not in (StepBegun.__name__, Verified.__name__):
+        return set()
+    told = json.loads(row.data)
+    return {str(told.get("desk", ""))} if isinstance(told, dict) else set()

@@ -1,0 +1,193 @@
+"""A job on one page: what a person wants to know of it, in the order they ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from hotdesk.cli.board.receipt import certificate_of
+from hotdesk.cli.jobs.jobs import cut
+from hotdesk.cli.machine.journal import moment
+from hotdesk.errors import printable
+from hotdesk.event import Answered, Asked, Exchange, Kept
+from hotdesk.job.people.card_text import KINDS, left
+from hotdesk.job.record.progress import Taken, step_dict
+from hotdesk.job.record.summary import Tale
+
+MARKS = {"": " ", "begun": ">", "done": "x", "failed": "!"}
+LONGEST = 200
+REFUSED = 20
+"""Refusals that are listed one by one."""
+
+
+def page(
+    tale: Tale,
+    state: tuple[str, str],
+    exchanges: Sequence[Exchange],
+    intents: Mapping[str, str],
+    now: int,
+    asked: Sequence[tuple[Asked, Answered | None]] = (),
+) -> list[str]:
+    """Lay a job out; nothing in it can steer a terminal."""
+    parts = [
+        head(tale, state),
+        checklist(tale, intents),
+        [*decisions(tale, now), *at_the_door(asked)],
+        passed(exchanges),
+        [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
+        [line for each in tale.kept for line in told_kept(each, tale)],
+        receipt(tale),
+    ]
+    titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
+    lines: list[str] = []
+    for title, part in zip(titles, parts, strict=True):
+        lines += [*(["", title] if title and part else []), *part]
+    return [printable(line) for line in lines]
+
+
+def told_kept(kept: Kept, tale: Tale) -> list[str]:
+    """Say what was kept, and whether it has a certificate."""
+    told = f"  {kept.path}, version {kept.version}, {kept.size} bytes, sha256 {kept.sha256}"
+    return [told, f"    {certificate_of(kept, tale.certified)}"]
+
+
+def head(tale: Tale, state: tuple[str, str]) -> list[str]:
+    """Say what job it is and how it stands."""
+    how, why = state
+    told = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, LONGEST)}" if why else how
+    took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
+    facts = {
+        "goal": cut(tale.goal, LONGEST),
+        "begun": f"{moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
+        "brain": tale.brain,
+        "took": f"{span(took / 1000)}, {acts} acts, {cost.replies} replies of models",
+        "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
+        "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
+        "preflight": "" if tale.preflight is None else preflight(tale),
+        "papers": forgotten(tale),
+        "passed over": f"{tale.strange} events of a later version" if tale.strange else "",
+    }
+    return [f"job {tale.job}  {told}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
+
+
+def preflight(tale: Tale) -> str:
+    """Say what was tried beforehand."""
+    assert tale.preflight is not None
+    failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
+    return f"{len(tale.preflight.held)} held{failed}"
+
+
+def forgotten(tale: Tale) -> str:
+    """Say that papers are gone, and by whom."""
+    if tale.forgotten is None:
+        return ""
+    return f"forgotten by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
+
+
+def checklist(tale: Tale, intents: Mapping[str, str]) -> list[str]:
+    """Give the plan's steps, each with what became of it."""
+    lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
+    for number, step in enumerate(tale.checklist(), 1):
+        intent = cut(step.what or intents.get(step.name, ""), LONGEST)
+        lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
+        if step.tries:
+            lines.append(f"        {effort(step)}")
+        lines += [
+            f"        attempt {place} failed{', rolled back' if each.rolled_back else ''}: {cut(each.note, LONGEST)}"
+            for place, each in enumerate(step.tries, 1)
+            if each.outcome == "failed"
+        ]
+        if step.unknown:
+            lines.append(f"        OUTCOME UNKNOWN of acts {', '.join(map(str, sorted(step.unknown)))}")
+    return lines
+
+
+def effort(step: Taken) -> str:
+    """Say what a step took."""
+    count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
+    failed = f"; {step.failed} failed" if step.failed else ""
+    models = ", ".join(dict.fromkeys(each.model for each in step.tries if each.model))
+    parts = [
+        f"{count} attempt{'s' if count > 1 else ''}",
+        f"{step.acts} acts" + (f" ({tools}{failed})" if tools else ""),
+        span(step.seconds),
+        models,
+        str(step.cost) if step.cost.replies else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def decisions(tale: Tale, now: int) -> list[str]:
+    """Give what was asked of people, what they said, who and when."""
+    lines = []
+    for number, (kind, step) in tale.waiting.asked.items():
+        told = tale.waiting.decided.get(number)
+        of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
+        if told is not None:
+            by, at = told.by or "nobody: its time was up", moment(tale.waiting.decided_at[number])
+            lines.append(f"  {number}  {of}: {told.answer} by {by} at {at}, digest {told.digest[:16]}")
+        elif number in tale.waiting.pending:
+            lines.append(f"  {number}  {of}: WAITS, {left(tale.waiting.pending[number], now)}")
+        else:
+            lines.append(f"  {number}  {of}: nobody decided")
+    return lines
+
+
+def at_the_door(asked: Sequence[tuple[Asked, Answered | None]]) -> list[str]:
+    """Give what desks asked for at the door, and what people said."""
+    lines = []
+    for each, told in asked:
+        said = "nobody decided" if told is None else f"{told.answer}{f' by {told.by}' if told.by else ''}"
+        lines.append(
+            f"  {each.id}  {each.method} {each.host}{cut(each.path, LONGEST)}: {said}, digest {each.digest[:16]}"
+        )
+    return lines
+
+
+def passed(exchanges: Sequence[Exchange]) -> list[str]:
+    """Count what went through the door, and list what did not."""
+    counted = Counter((each.verdict, each.method, each.host, each.grants) for each in exchanges)
+    lines = []
+    for (verdict, method, host, grants), count in sorted(counted.items()):
+        lines.append(f"  {count} x {verdict} {method} {host}{' with ' * bool(grants)}{', '.join(grants)}")
+    refused = [each for each in exchanges if each.verdict in ("deny", "broken")]
+    for each in refused[:REFUSED]:
+        lines.append(f"  refused {each.method} {each.host}{cut(each.path, LONGEST)}: {each.rule}")
+    rest = len(refused) - REFUSED
+    return [*lines, f"  … and {rest} refusals more: see --door"] if rest > 0 else lines
+
+
+def receipt(tale: Tale) -> list[str]:
+    """Say what burning destroyed, kept on purpose, found left."""
+    if tale.receipt is None:
+        return []
+    lines = [f"  destroyed  {each}" for each in tale.receipt.destroyed]
+    lines += [f"  kept       {each}" for each in tale.receipt.kept]
+    return [*lines, *(f"  LEFT       {each}" for each in tale.receipt.left)]
+
+
+def span(seconds: float) -> str:
+    """Write how long something took."""
+    if seconds < 120:
+        return f"{max(seconds, 0.0):.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def as_dict(tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
+    """Give all of it as plain data."""
+    told = asdict(tale)
+    waiting = told.pop("waiting")
+    del told["course"]
+    return {
+        **told,
+        "checking": sorted(tale.checking),
+        "state": state[0],
+        "why": state[1],
+        "cost": asdict(tale.cost),
+        "steps": [step_dict(step) for step in tale.checklist()],
+        "desks": list(tale.desks),
+        "pending": [asdict(each) for each in tale.waiting.open],
+        "decided": list(waiting["decided"].values()),
+        "door": [asdict(each) for each in exchanges],
+    }

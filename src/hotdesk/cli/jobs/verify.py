@@ -1,0 +1,155 @@
+"""`hotdesk verify`: whether a file is the one its certificate is of, offline and on any machine."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.jobs.verify_page import page, short
+from hotdesk.drive.certificate import LARGEST, SUFFIX, Told, read
+from hotdesk.drive.signing import fingerprint, load_public, public_of
+from hotdesk.errors import BriefError, HotdeskError, printable
+
+INTERMIXED = True
+FAILED = 1
+UNKNOWN = 3
+"""Exit code when all holds, and nobody said that they trust who signed."""
+FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+CHUNK = 1 << 20
+OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of it."""
+
+    verdict: Literal["verified", "failed", "unknown signer"]
+    why: str = ""
+    signer: str = ""
+    """The fingerprint of the key that signed."""
+    trusted: str = ""
+    """Who said that this key is to be believed."""
+    told: Told | None = None
+    """What the certificate says, where all of it holds: nobody is told what a stranger wrote."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("file", type=Path, help="the file; it is only hashed, never opened as what it is")
+    parser.add_argument("certificate", nargs="?", type=Path, help=f"its certificate (FILE{SUFFIX})")
+    parser.add_argument(
+        "--signer",
+        action="append",
+        metavar="KEY",
+        help="who is believed: a fingerprint, or a file with a public key; repeatable, and then nobody else is",
+    )
+    parser.add_argument("--all", action="store_true", help="say all of it: values, pages, tools, digests, the plan")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Say whether a file is the one its certificate is of, what was checked, what was not, and who signed.
+
+    It needs no network, no root and no state directory. Whom you believe you say: with --signer, in `[verify] signers`
+    of the settings, in HOTDESK_SIGNERS; what this machine signed itself is believed without. `hotdesk key show` prints
+    a machine's fingerprint.
+
+    Exit code 0 means verified, 1 that file or certificate is not what it was, 3 that nobody you believe signed.
+
+    For example:
+
+      hotdesk verify Report.xlsx
+      hotdesk verify Report.xlsx --all
+      hotdesk verify Report.xlsx copy.certificate.json --signer 0123456789abcdef0123456789abcdef
+      hotdesk verify Report.xlsx --signer signer.pub --json | jq .certificate.checks
+    """
+    proof = arguments.certificate or arguments.file.with_name(arguments.file.name + SUFFIX)
+    judged = judge(arguments.file, proof, believed(arguments.signer))
+    if arguments.json:
+        print(json.dumps(as_json(judged), indent=1).replace("\x7f", "\\u007f"))
+    else:
+        print("\n".join(lines(arguments.file, judged, whole=arguments.all)))
+    return {"verified": 0, "failed": FAILED, "unknown signer": UNKNOWN}[judged.verdict]
+
+
+def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
+    """Hold a file against its certificate, and that against whom one believes: fingerprints, and who named them."""
+    with opened(file), opened(proof) as source:  # the file first: without it no certificate helps
+        data = source.read(LARGEST + 1)
+    size, sha256 = hashed(file)
+    try:
+        told, public = read(data)
+    except BriefError as e:
+        return Judged("failed", f"{proof}: {e}")
+    signer = fingerprint(public)
+    if (size, sha256) != (told["file"]["size"], told["file"]["sha256"]):
+        return Judged("failed", f"it is not the file that was certified: its SHA-256 is {sha256}", signer)
+    if signer not in signers:
+        why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
+        return Judged("unknown signer", why, signer)
+    return Judged("verified", "", signer, signers[signer], told)
+
+
+def believed(named: Iterable[str] | None) -> dict[str, str]:
+    """Give the fingerprints of who is believed, and who says so."""
+    if named:
+        return {key_of(each): "as --signer says" for each in named}
+    settings = config.load()
+    found = {key_of(each): "as the settings say" for each in settings.signers}
+    with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
+        found[fingerprint(public_of(settings.lib / "keys"))] = "this machine's own"
+    return found
+
+
+def key_of(text: str) -> str:
+    """Give the fingerprint that a pin stands for."""
+    return text if FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain file."""
+    try:
+        fd = os.open(path, OPEN)
+    except OSError as e:
+        raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise BriefError(f"{printable(str(path))} is no plain file")
+        yield file
+
+
+def hashed(path: Path) -> tuple[int, str]:
+    """Give a file's size and SHA-256; nothing else of it is looked at."""
+    digest, size = hashlib.sha256(), 0
+    with opened(path) as file:
+        while data := file.read(CHUNK):
+            digest.update(data)
+            size += len(data)
+    return size, digest.hexdigest()
+
+
+def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
+    """Write it for people, in short or whole."""
+    head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
+    if judged.told is None:
+        return [printable(head)]
+    told = (page if whole else short)(judged.told, file.name, judged.signer, judged.trusted)
+    return [printable(each) for each in (head, *told)]
+
+
+def as_json(judged: Judged) -> dict[str, object]:
+    """Give it as JSON has it."""
+    told = {name: getattr(judged, name) for name in ("verdict", "why", "signer", "trusted")}
+    return {**told, "certificate": judged.told}

@@ -1,0 +1,47 @@
+"""`hotdesk work`: carry out a brief."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hotdesk.cli import options, prestart
+from hotdesk.cli.job_request import add_limits, choose
+from hotdesk.cli.job_runner import begin
+from hotdesk.desk.seam import as_id
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--model", action="append", metavar="NAME", help="who acts, as anthropic:MODEL; again: a fallback")
+    who.add_argument("--script", type=Path, metavar="FILE", help="a script that acts; it runs with your rights")
+    parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, if that is another")
+    turned = "have a turned brain at the desk; with --script, behind that script's plan"
+    parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was kept there (./out/JOB)")
+    parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
+    add_limits(parser)
+    options.add_json(parser, options.STREAM)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Carry out a brief: think, have the plan approved, act at a desk, check the result in a second one, keep, burn.
+
+    Progress goes to standard error, the path of each result to standard output; beside it lie its certificate and
+    report.html, the job for people. The last line of --json names all three. Exit code 0 means that every check
+    passed, 1 that the work or a check failed, 75 that it stopped and can be resumed, 125 that hotdesk failed.
+    Ctrl-C once finishes the act and stops so that `hotdesk resume` goes on; twice burns the desks at once.
+
+    A script runs on this machine with your rights, as every program you start: look at it before you run it.
+
+    For example:
+
+      hotdesk work brief.toml --model anthropic:claude-sonnet-5
+      hotdesk work brief.toml --planner anthropic:claude-opus-5 --model ollama:qwen3 --approve plan
+      hotdesk work examples/invoices-small --script examples/invoices-small/brain.py --out ./results
+      hotdesk work brief.toml --json | jq 'select(.event == "Receipt").data | .paths, .certificates, .report'
+    """
+    return begin(prestart.settings(), choose(arguments), json=arguments.json, record=arguments.record, job=arguments.id)

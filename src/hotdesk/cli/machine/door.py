@@ -1,0 +1,104 @@
+"""`hotdesk door`: what went through the door, and what did not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from hotdesk.cli import options
+from hotdesk.cli.machine.journal import as_json, cell, chosen_rows, moment, pairs, stream, whole
+from hotdesk.cli.parser import add_acts
+from hotdesk.drive.chain import Row
+from hotdesk.errors import printable
+from hotdesk.event import Alarm, Answered, Asked, Event, Exchange, Rescoped, Revoked
+
+SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, Rescoped, Revoked))
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    add_acts(parser, {"log": log}, {"log": add_log})
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Describe what `log` takes."""
+    parser.set_defaults(chain=None)
+    parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
+    parser.add_argument("--desk", metavar="ID", help="only this desk's")
+    parser.add_argument("--limit", type=whole, metavar="N", help="look at the newest N events only")
+    parser.add_argument("--self-tests", action="store_true", help="also the self-test every desk's door goes through")
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Read what went through the door.
+
+    For example:
+
+      hotdesk door log --follow
+    """
+    code: int = arguments.main(arguments)
+    return code
+
+
+def log(arguments: argparse.Namespace) -> int:
+    """Show requests, alarms, asks and answers, one a line, as the journal has them.
+
+    hotdesk door log --follow
+    hotdesk door log --desk $ID --json | jq -r .data.host
+    """
+    written = as_shown_json if arguments.json else as_line
+    everything = arguments.self_tests
+    return stream(chosen_rows(arguments), lambda row: written(row) if everything or not is_self_test(row) else None)
+
+
+def is_self_test(row: Row) -> bool:
+    """Say whether a request is of the self-test before hand-over."""
+    try:
+        return row.name == Exchange.__name__ and json.loads(row.data).get("test") is True
+    except (ValueError, RecursionError, AttributeError):
+        return False  # of a later version, or damaged
+
+
+def as_shown_json(row: Row) -> str | None:
+    """Write what concerns the door as JSON."""
+    return as_json(row) if row.name in SHOWN else None
+
+
+def as_line(row: Row) -> str | None:
+    """Write what concerns the door as a line of an access log."""
+    if row.name not in SHOWN:
+        return None
+    try:
+        desk, what = described(row.event())
+    except (ValueError, RecursionError):
+        desk, what = row.chain, f"{row.name} {row.data}"  # of a later version, or damaged: shown as it is
+    return printable(f"{moment(row.at)}  {desk}  {what}")
+
+
+def described(event: Event) -> tuple[str, str]:
+    """Say in a line what an event is."""
+    match event:
+        case Exchange():
+            return event.desk, exchange(event)
+        case Alarm(desk, what, secret, host, note):
+            return desk, f"ALARM   {what} {pairs({'secret': secret, 'host': host, 'note': note})}"
+        case Asked(desk, id=number, rule=rule, reason=reason):
+            return desk, f"asked   {pairs({'id': number, 'rule': rule, 'reason': reason})}"
+        case Answered(desk, number, _, answer, by):
+            return desk, f"{answer:7} {pairs({'id': number, 'by': by})}"
+        case Rescoped(desk, _, rules, grants, by):
+            return desk, f"scope   {pairs({'rules': rules, 'grants': grants, 'by': by})}"
+        case Revoked(desk, grant, why):
+            return desk, f"revoked {pairs({'grant': grant, 'why': why})}"
+        case _:
+            raise ValueError(type(event).__name__)
+
+
+def exchange(event: Exchange) -> str:
+    """Write a request as access logs do, and then why."""
+    url = f"{event.scheme}://{event.host}:{event.port}{event.path}".replace(" ", "%20")
+    sizes = f"up={event.up} down={event.down} {event.ms}ms"
+    note = "self-test" if event.test else event.note
+    rest = {"step": event.step, "rule": event.rule, "grants": event.grants, "note": note}
+    return f"{event.verdict:7} {cell(event.method or '-')} {url} {event.status or '-'} {sizes} {pairs(rest)}".rstrip()

@@ -1,0 +1,99 @@
+"""`hotdesk gc`: clear away what killed processes, replaced images and old jobs left."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from hotdesk import config
+from hotdesk.cli import options
+from hotdesk.cli.jobs.decision import JOBS, journal_of
+from hotdesk.cli.jobs.forget import forget_all
+from hotdesk.cli.machine.image import say
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.image import store
+from hotdesk.desk.image.build import require_root
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.runtime import bury as bury_orphans
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import HostError
+from hotdesk.job.record.forget import destroy, due, strays
+from hotdesk.job.record.summary import tales
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_json(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Clear away what killed processes, replaced images and old jobs left.
+
+    Desks whose keeper was killed are buried; layers no image uses, stale bytecode and what no name in the drive leads
+    to are removed. A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30).
+
+    For example:
+
+      hotdesk gc
+      hotdesk gc --json | jq .bytes
+    """
+    settings = config.load()
+    require_root()
+    buried = bury(settings)
+    swept = store.sweep(settings.images, say)
+    forgotten = forget_old(settings)
+    unnamed = Drive(settings.lib / "drive").sweep() if (settings.lib / "drive").exists() else 0
+    layers = [each for each in swept if each.kind == "layer"]
+    size = sum(each.size for each in swept)
+    if arguments.json:
+        told = {
+            "desks": buried,
+            "layers": [each.name for each in layers],
+            "copies": [each.name for each in swept if each.kind == "copy"],
+            "guest": [each.name for each in swept if each.kind == "guest"],
+            "jobs": forgotten,
+            "drive": unnamed,
+            "bytes": size,
+        }
+        print(json.dumps(told, indent=1))
+        return 0
+    print(f"desks: {len(buried)} buried")
+    print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
+    copies = [each for each in swept if each.kind == "copy"]
+    print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
+    print(f"guest bytecode: {len(swept) - len(layers) - len(copies)} stale removed")
+    print(f"jobs: {len(forgotten)} forgotten")
+    print(f"drive: {unnamed / 1e6:.0f} MB that no name leads to removed")
+    return 0
+
+
+def forget_old(settings: Config) -> list[str]:
+    """Forget the jobs whose time is up; give their ids."""
+    days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
+    known = tales(journal_of(settings))
+    found = due(known, jobs, now, days)
+    if found:
+        forget_all(settings, found, f"nothing was heard of it for {days:g} days")
+    stray = strays((tale.job for tale in known), jobs, now, days)
+    for folder in stray:
+        destroy(folder)
+    return [*(tale.job for tale in found), *(folder.name for folder in stray)]
+
+
+def bury(settings: Config) -> list[str]:
+    """Have a keeper bury the desks no keeper holds; give their ids."""
+    orphaned = state.orphans(settings)
+    if not orphaned:
+        return []
+
+    async def work() -> int:
+        await bury_orphans(settings)
+        return 0
+
+    if code := run_interruptible(work):
+        raise SystemExit(code)
+    if left := set(orphaned) & set(state.orphans(settings)):
+        raise HostError(f"desks {', '.join(sorted(left))} resist burying; `hotdesk gc --debug` says why")
+    return orphaned

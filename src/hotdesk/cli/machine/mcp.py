@@ -1,0 +1,79 @@
+"""`hotdesk mcp`: a computer for an MCP client, over standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.api.mcp.policy import IDLE, LASTING, Policy
+from hotdesk.cli import options, unlock
+from hotdesk.cli.desks.run import asks, show
+from hotdesk.cli.job_request import say
+from hotdesk.cli.parser import seconds
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.image import image, sterilize
+from hotdesk.drive.identity import described, me
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import ImageError
+from hotdesk.host import Host, control_path
+from hotdesk.linux.landlock import confine
+
+SESSION, STDIO = "hotdesk.api.mcp.session", "hotdesk.api.mcp.stdio"
+"""What speaks MCP; imported once it is used, for its packages are an extra that `--help` does not need."""
+CHECKED_IN = ("base", "office")
+"""Images in which delivered files are looked at."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    options.add_spec(parser)
+    parser.set_defaults(image="desktop")
+    options.add_scope(parser)
+    parser.add_argument("--idle", type=seconds, default=IDLE, metavar="N", help="seconds until an unused desk burns")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Give an MCP client a computer: shell, files, browser, screen, packages, and a way to deliver.
+
+    The desk is opened when a tool is first used, and burnt when the client hangs up. What it may be and reach is said
+    here, and nowhere else.
+
+    For example:
+
+      hotdesk mcp
+      hotdesk mcp --image desktop --allow pypi --memory 2G
+    """
+    make_session, serve = import_module(SESSION).Session, import_module(STDIO).serve
+    spec = options.make_spec(arguments, deadline=LASTING, idle=arguments.idle)
+    scope = options.make_scope(arguments)
+    settings = config.load()
+    key = unlock.find(settings, scope) if scope.grants else ""
+    writable = prepared(settings) if os.geteuid() == 0 else []
+
+    async def work() -> int:
+        async with Host(settings) as host:
+            confine(writable)
+            if os.geteuid() == 0:
+                await host.ready()
+                if asks(scope):
+                    host.doors.asked = show
+                if key:
+                    await host.doors.unlock(key)
+            await serve(make_session(host, Policy(spec, scope), me(), f"{described()} mcp"))
+        return 0
+
+    return run_interruptible(work)
+
+
+def prepared(settings: Config) -> list[Path]:
+    """Make what is written, or looked at files in, before the right to make others is gone."""
+    Drive(settings.lib / "drive")
+    for name in CHECKED_IN:
+        with suppress(ImageError):
+            sterilize.make(settings.images, image.find(settings.images, name), say)
+    return [settings.lib / "drive", control_path(settings, 0).parent]

@@ -1,0 +1,198 @@
+"""`hotdesk serve`: this machine for a team."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+
+import anyio
+
+from hotdesk import config
+from hotdesk.api import settings as settings_of
+from hotdesk.api.settings import PORT, SETTINGS, Serving
+from hotdesk.cli.shipped import shipped
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.image import image
+from hotdesk.desk.keeper import state
+from hotdesk.errors import BriefError, HostError, printable
+
+LOOPBACK = "127.0.0.1"
+SERVER, KEYS, RELOADING = "hotdesk.api.server", "hotdesk.api.keys", "hotdesk.api.reload"
+TEMPLATES = "hotdesk.api.e2b.templates"
+"""What serves, who may use it, and from what; imported once the settings are known to be right."""
+OPTIONS = {
+    "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
+    "domain": "domain", "egress": "egress", "name": "names",
+}  # fmt: skip
+"""Options, and the settings of `[serve]` they stand for."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("--host", metavar="ADDRESS", help="where to listen with TLS (127.0.0.1)")
+    parser.add_argument("--port", type=int, metavar="N", help=f"where to listen on loopback, without TLS ({PORT})")
+    parser.add_argument("--tls-port", type=int, metavar="N", help="where to listen with TLS; none without it")
+    parser.add_argument("--certificate", metavar="FILE", help="certificates in PEM: for each --name and for *.DOMAIN")
+    parser.add_argument("--key-file", metavar="FILE", help="the certificate's private key, in PEM")
+    parser.add_argument("--name", action="append", metavar="NAME", help="a name it answers to; may be repeated")
+    parser.add_argument("--domain", metavar="NAME", help="what sandboxes' ports are reached below (localhost)")
+    parser.add_argument("--egress", metavar="WHAT", help="what sandboxes reach: deny, packages (default) or open")
+    parser.add_argument(
+        "--ready", action="append", metavar="TEMPLATE=N", help="desks kept ready for each tenant (base=2); repeatable"
+    )
+    parser.add_argument("--json", action="store_true", help="print where it listens as JSON, too")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Serve this machine's desks and jobs to programs and people.
+
+    For example:
+
+      hotdesk key new --name ci
+      hotdesk serve
+      hotdesk serve --host 0.0.0.0 --tls-port 443 --certificate chain.pem --key-file key.pem \\
+          --name desk.example.test --domain box.example.test --ready base=8
+
+    Settings of [serve] in config.toml hold unless an option says otherwise. Without TLS it listens on loopback only;
+    beyond it needs TLS and a key. When it ends, so do its desks. SIGHUP has it read certificate and settings again.
+    """
+    settings = config.load()
+    serving = chosen(settings, arguments)
+    require_certificate(serving)
+    require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
+    require_desks(settings)
+    has_keys = any_key(settings)
+    serving = settings_of.check(serving, has_keys)
+    import_module(SERVER)  # now that the settings are right: it takes seconds
+    plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
+    tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
+    serving = replace(serving, port=plain.getsockname()[1])
+    announce(serving, as_json=arguments.json, has_keys=has_keys)
+    return run(settings, serving, plain, tls, lambda: checked(arguments, has_keys=True))
+
+
+def any_key(settings: Config) -> bool:
+    """Say whether anybody has a key that is valid now."""
+    module = import_module(KEYS)
+    keys = module.Keys(settings.lib / "serve")
+    keys.refresh()
+    return any(module.is_valid(key, time.time()) for key in keys.known.values())
+
+
+def require_certificate(serving: Serving) -> None:
+    """Refuse files that are missing, or that are no certificate with its private key."""
+    files = [path for path in (serving.certificate, serving.private_key) if path is not None]
+    for path in files:
+        try:
+            path.open("rb").close()
+        except OSError as e:
+            raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+    if serving.certificate is not None and serving.private_key is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(serving.certificate, serving.private_key)
+        except (ssl.SSLError, ValueError) as e:
+            names = " and ".join(printable(str(path)) for path in files)
+            raise BriefError(f"{names} are not a certificate and its private key in PEM: {e}") from e
+
+
+def require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
+    """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
+    if not named:
+        return
+    there = sorted(each.name for each in image.ls(settings.images) if not each.name.startswith("snapshot-"))
+    for template in serving.ready:
+        if import_module(TEMPLATES).image_of(template) not in there:
+            raise BriefError(
+                f"there is no template {printable(template[:64])!r} to keep ready; there are {', '.join(there)}"
+            )
+
+
+def require_desks(settings: Config) -> None:
+    """Refuse to serve where no desk can ever be opened."""
+    if os.geteuid() != 0:
+        raise HostError(
+            "serving desks needs root (mounts, namespaces, cgroups); use sudo, or install the "
+            f"systemd unit {shipped('hotdesk.service')}"
+        )
+    state.prepare(settings)
+
+
+def checked(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
+    """Read the settings again, and refuse ones that cannot hold."""
+    serving = chosen(config.load(), arguments)
+    require_certificate(serving)
+    return settings_of.check(serving, has_keys)
+
+
+def run(
+    settings: Config,
+    serving: Serving,
+    plain: socket.socket,
+    tls: socket.socket | None,
+    read: Callable[[], Serving],
+) -> int:
+    """Serve until a signal: the first ends it gently, the second at once; SIGHUP has settings read again."""
+    stopping = anyio.Event()
+    reloading = import_module(RELOADING).Reloading(serving, read)
+
+    async def work() -> int:
+        await import_module(SERVER).serve(settings, reloading, plain, tls, stopping)
+        return 0
+
+    return run_interruptible(work, stopping.set, reloading.ask)
+
+
+def chosen(settings: Config, arguments: argparse.Namespace) -> Serving:
+    """Give the settings that hold: options over the file."""
+    told = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
+    table = {**settings.serve, **{name: value for name, value in told.items() if value is not None}}
+    if arguments.ready:
+        table["ready"] = dict(counted(each) for each in arguments.ready)
+    return settings_of.read(table)
+
+
+def counted(text: str) -> tuple[str, int]:
+    """Read how many desks of a template are kept ready."""
+    name, _, count = text.partition("=")
+    if not name or not count.isascii() or not count.isdecimal():
+        raise BriefError(f"--ready takes a template and a number, as in base=4, not {text[:80]!r}")
+    return name, int(count[:9])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen somewhere."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        made = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as e:
+        raise HostError(f"cannot listen on {host} port {port}: {e.strerror}; choose another with --port") from e
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer's body waits 40 ms for its head's ACK
+    return made
+
+
+def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
+    """Say where the server is, and what is missing for anybody to use it."""
+    host = serving.host if serving.is_local else LOOPBACK
+    url = f"http://{f'[{host}]' if ':' in host else host}:{serving.port}"
+    name = (*serving.names, serving.host)[0]
+    tls = f"https://{name}:{serving.tls_port}" if serving.tls_port else None
+    print(url, file=sys.stderr)
+    if tls:
+        print(tls, file=sys.stderr)
+    if not has_keys:
+        print("hotdesk: nobody has a key yet: `hotdesk key new --name NAME` makes one", file=sys.stderr)
+    sys.stderr.flush()
+    if as_json:
+        print(json.dumps({"url": url, "tls": tls, "domain": serving.reached}), flush=True)
+
+
+assert set(OPTIONS.values()) <= SETTINGS.keys()

@@ -1,0 +1,113 @@
+"""What a server leaves of its sandboxes when some of them cannot be kept."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from hotdesk.api.e2b.defaults import Defaults
+from hotdesk.api.e2b.hibernate import Left, folder, read, record_of
+from hotdesk.api.e2b.network import scope_for
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.settings import Serving
+from hotdesk.brief.data import CLOSED
+from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.errors import HostError
+
+pytestmark = pytest.mark.anyio
+IDS = ["i" + letter * 20 for letter in "abc"]
+
+
+@dataclass
+class Computer:
+    """A desk that is saved, or not."""
+
+    id: DeskId
+    fails: str = ""
+
+    async def pause(self, *, memory: bool) -> None:
+        """Stop for good."""
+        assert not memory
+
+    async def save(self, name: str) -> None:
+        """Take as long as it takes."""
+        if self.fails == "hangs":
+            await anyio.sleep_forever()
+        if self.fails:
+            raise HostError("the disk is full")
+
+
+@dataclass
+class Noted:
+    """Snapshots that only note what is about to be made."""
+
+    images: list[str] = field(default_factory=list)
+
+    async def expect(self, tenant: object, *images: str) -> None:
+        """Note images."""
+        self.images += images
+
+
+def tenant_in(lib: Path) -> Any:
+    """Give a tenant that has only a folder."""
+    return SimpleNamespace(name="default", settings=SimpleNamespace(lib=lib), host=SimpleNamespace(runtime=None))
+
+
+def sandbox_of(tenant: Any, desk: Computer, **more: Any) -> Sandbox:
+    """Give a sandbox."""
+    now = time.time()
+    return Sandbox(cast(Any, desk), tenant, "base", Spec(), CLOSED, "token", now, now + 60, **more)
+
+
+async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tenant, noted = tenant_in(tmp_path), Noted()
+    desks = [Computer(DeskId(name), fails) for name, fails in zip(IDS, ("", "full", "hangs"), strict=True)]
+    async with anyio.create_task_group() as tasks:
+        sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
+        for desk in desks:
+            sandboxes.add(sandbox_of(tenant, desk))
+        left = Left(sandboxes, cast(Any, noted), cast(Any, None), seconds=1.0)
+        with anyio.fail_after(30):
+            await left.leave()
+    assert [each.id for each in read(folder(tenant))] == IDS[:1]
+    assert sorted(noted.images) == sorted(each.left for each in sandboxes.known.values())
+    said = capsys.readouterr().err
+    assert "leaving 3 sandboxes" in said
+    assert "the disk is full" in said
+    assert "2 sandboxes are not left: they burn" in said
+
+
+async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
+    tenant = tenant_in(tmp_path)
+    rules = {"api.example.test": [{"transform": {"headers": {"X-Pass": "k\xe9y", "x-other": "2"}}}]}
+    told = {"denyOut": ["0.0.0.0/0"], "allowOut": ["api.example.test"], "rules": rules}
+    sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, left="snapshot-" + "x" * 20)
+    sandbox.scope = scope_for(Serving(), told)
+    async with anyio.create_task_group() as tasks:
+        left = Left(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))
+        left.stop(sandbox)
+        again = await left.find_scope(record_of(sandbox))
+    assert (again, again.values) == (sandbox.scope, sandbox.scope.values)
+    assert sandbox.state == "paused"
+
+
+@pytest.mark.parametrize(
+    ("state", "auto_pause", "whole"), [("running", False, False), ("running", True, True), ("paused", False, True)]
+)
+async def test_who_would_have_been_killed_lasts_until_then_and_others_as_long_as_any(
+    tmp_path: Path, state: Any, auto_pause: bool, whole: bool
+) -> None:
+    sandbox = sandbox_of(tenant_in(tmp_path), Computer(DeskId(IDS[0])), state=state, auto_pause=auto_pause)
+    ends = sandbox.ends
+    async with anyio.create_task_group() as tasks:
+        serving = Serving(longest=1000.0)
+        Left(Sandboxes(serving, tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None)).stop(sandbox)
+    assert sandbox.until == (sandbox.started + 1000.0 if whole else ends)

@@ -1,0 +1,68 @@
+"""Callbacks that hold an event loop up are found, on a busy machine, too; and only those."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from hotdesk.api.http.stalls import Stall, watched
+
+pytestmark = pytest.mark.anyio
+LIMIT = 0.05
+
+
+def compute(seconds: float) -> None:
+    """Use a processor for so long."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Have other processes use every processor."""
+    line = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+    crowd = [subprocess.Popen([sys.executable, "-c", line]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in crowd:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        pytest.param(lambda: time.sleep(0.2), "sleep", id="waiting"),
+        pytest.param(lambda: compute(0.2), "compute", id="computing"),
+        pytest.param(lambda: threading.Event().wait(0.2), "wait", id="a lock"),
+        pytest.param(lambda: subprocess.run(["sleep", "0.2"], check=True), "run", id="a program"),
+    ],
+)
+async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Callable[[], object], name: str) -> None:
+    found: list[Stall] = []
+    with watched(LIMIT, found.append):
+        await anyio.sleep(0.03)
+        block()
+        await anyio.sleep(0.03)
+    assert [each for each in found if name in each.stack and "test_stalls.py" in each.stack], found
+
+
+async def test_a_busy_machine_is_no_stall() -> None:
+    found: list[Stall] = []
+    with busy(6), watched(LIMIT, found.append):
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            compute(0.015)
+            await anyio.sleep(0.001)
+            await anyio.to_thread.run_sync(compute, 0.015)
+    assert found == []

@@ -1,0 +1,46 @@
+"""What is typed after a tool's name, read as the tool wants it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.cli.desks.use import values
+from hotdesk.errors import BriefError
+from hotdesk.tool import Parameter, Tool
+
+KINDS = (
+    Parameter("x", "integer", "a place"),
+    Parameter("scale", "number", "a scale"),
+    Parameter("full", "flag", "whether"),
+    Parameter("text", "text", "a text"),
+    Parameter("names", "texts", "some"),
+    Parameter("region", "integers", "a box"),
+)
+TOOL = {"input_schema": Tool("try", "Try.", KINDS).schema()}
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("x=640", {"x": 640}),
+        ("x=six", {"x": "six"}),
+        ("scale=0.5", {"scale": 0.5}),
+        ("full=true", {"full": True}),
+        ("full=No", {"full": False}),
+        ("full=perhaps", {"full": "perhaps"}),
+        ("text=a=b, c", {"text": "a=b, c"}),
+        ("text=", {"text": ""}),
+        ("names=a,b", {"names": ["a", "b"]}),
+        ("names=", {"names": []}),
+        ("region=1,2,3,4", {"region": [1, 2, 3, 4]}),
+        ("region=1,two", {"region": [1, "two"]}),
+        ("other=7", {"other": "7"}),
+    ],
+)
+def test_what_is_typed_is_read_as_the_tool_wants_it(typed: str, read: dict[str, object]) -> None:
+    assert values([typed], TOOL) == read
+
+
+def test_what_is_no_pair_is_refused_with_an_example() -> None:
+    with pytest.raises(BriefError, match="'640' is not NAME=VALUE; write for example x=640"):
+        values(["640"], TOOL)

@@ -1,0 +1,83 @@
+"""What a person reads before they say yes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.cli.jobs.approve import card, listing
+from hotdesk.errors import BriefError
+from hotdesk.event import Asked
+from hotdesk.job.people.questions import Waiting, chosen
+
+ASKED = Asked(
+    "i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET xn--80ak6aa92e.com/x", "GET", "xn--80ak6aa92e.com", "/x", 41.6,
+    "I need it",
+)  # fmt: skip
+
+
+def test_a_card_shows_facts_first_and_the_desks_words_last() -> None:
+    assert card(ASKED).splitlines() == [
+        "1a2b3c4d",
+        "  domain  xn--80ak6aa92e.com",
+        "  host    xn--80ak6aa92e.com",
+        "  method  GET",
+        "  path    /x",
+        "  adds    GET xn--80ak6aa92e.com/x",
+        "  digest  f0f0f0f0f0f0f0f0",
+        f"  desk    {ASKED.desk}",
+        "  left    42 s",
+        '  the desk says: "I need it"',
+    ]
+
+
+def test_a_desk_without_words_gets_no_line_for_them() -> None:
+    assert "says" not in card(replace(ASKED, reason=""))
+
+
+@pytest.mark.parametrize("field", ["method", "host", "path", "rule", "reason"])
+def test_nothing_a_desk_wrote_adds_a_line_or_steers_a_terminal(field: str) -> None:
+    hostile = Asked(**{**asdict(ASKED), field: 'x\n  host    good.test\r\x1b[2J\u202e"'})
+    shown = card(hostile)
+    assert len(shown.splitlines()) == len(card(ASKED).splitlines())
+    assert all(character.isprintable() or character == "\n" for character in shown)
+
+
+def test_a_desk_cannot_close_its_own_quotation() -> None:
+    last = card(replace(ASKED, reason='ok" (checked by "root')).splitlines()[-1]
+    assert last.count('"') == 2
+
+
+def test_a_desks_words_are_bounded() -> None:
+    assert card(replace(ASKED, reason="x" * 1000)).splitlines()[-1].count("x") == 300
+
+
+@pytest.mark.parametrize(("size", "shown"), [(1234, "1,234"), (0, "0"), (-2, "it does not say how many")])
+def test_how_much_a_request_would_send_is_said(size: int, shown: str) -> None:
+    assert f"  bytes   {shown}" in card(replace(ASKED, size=size)).splitlines()
+
+
+def test_what_of_a_rule_is_not_shown_is_said() -> None:
+    line = card(replace(ASKED, rule="GET a.test/" + "x" * 1000)).splitlines()[5]
+    assert line.endswith("… and 511 characters more: see --json")
+
+
+def test_a_question_is_found_by_its_whole_id_and_digest() -> None:
+    found = [Waiting(Path("a"), ASKED), Waiting(Path("b"), replace(ASKED, id="99999999"))]
+    assert chosen(found, "1a2b3c4d").owner == Path("a")
+    assert chosen(found, "1a2b3c4d", "f0f0").owner == Path("a")
+    for number, digest in (("1a2b", ""), ("1a2b3c4d", "00"), ("", "")):
+        with pytest.raises(BriefError, match="nothing waits"):
+            chosen(found, number, digest)
+
+
+def test_an_id_that_two_questions_have_answers_neither() -> None:
+    with pytest.raises(BriefError, match="several"):
+        chosen([Waiting(Path("a"), ASKED), Waiting(Path("b"), ASKED)], "1a2b3c4d")
+
+
+def test_an_empty_list_says_so() -> None:
+    assert listing([]) == "nothing waits for an answer"
+    assert listing([Waiting(Path("a"), ASKED)] * 2).count("1a2b3c4d") == 2

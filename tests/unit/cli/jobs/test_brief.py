@@ -1,0 +1,238 @@
+"""`hotdesk brief`: what a brief means is shown, what it cannot mean is refused, and every template is a brief."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hotdesk import cli
+from hotdesk.cli.brief_summary import amount
+from hotdesk.cli.jobs.brief import templates
+from hotdesk.errors import BriefError
+
+Run = Callable[..., str]
+EXAMPLES = Path(__file__).parents[3] / "examples"
+BRIEF = """goal = "Compare\\n\\u001b[2J them."
+inputs = ["files", "one.txt", "drive:orders.csv@2"]
+egress = ["GET https://erp.test/orders/*"]
+grants = ["erp-token@erp.test"]
+[[deliverables]]
+path = "report.xlsx"
+expect = {columns = ["A"], rows = 5}
+[[deliverables]]
+path = "notes.md"
+checks = []
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `hotdesk brief` in a folder and a state directory of this test's own; give what it prints."""
+    monkeypatch.setenv("HOTDESK_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv: str) -> str:
+        capsys.readouterr()
+        assert cli.carry_out(["brief", *argv]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def brief(tmp_path: Path) -> Path:
+    """Give a brief with its inputs."""
+    (tmp_path / "files/deep").mkdir(parents=True)
+    (tmp_path / "files/a").write_bytes(b"x" * 1000)
+    (tmp_path / "files/deep/b").write_bytes(b"x" * 1048)
+    (tmp_path / "one.txt").write_bytes(b"x")
+    (tmp_path / "brief.toml").write_text(BRIEF)
+    return tmp_path / "brief.toml"
+
+
+def configure(brief: Path, text: str) -> None:
+    """Write the operator's settings."""
+    (brief.parent / "home/etc").mkdir(parents=True, exist_ok=True)
+    (brief.parent / "home/etc/config.toml").write_text(text)
+
+
+def test_what_a_file_may_do_beyond_being_read_is_shown_and_must_be_known(run: Run, brief: Path) -> None:
+    text = brief.read_text()
+    brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["macros", "queries"]', 1))
+    assert 'rows": 5}, and may hold macros, queries\n' in run("check", str(brief))
+    brief.write_text(text.replace("rows = 5}", 'rows = 5}\nactive = ["magic"]', 1))
+    with pytest.raises(BriefError, match=r"deliverable 'report.xlsx': active cannot be 'magic'; write active = "):
+        run("check", str(brief))
+
+
+def test_what_a_brief_means_is_shown_as_a_table(run: Run, brief: Path) -> None:
+    assert run("check", str(brief)).splitlines() == [
+        "goal          Compare \\x1b[2J them.",
+        "inputs        files, 2 files, 2 KiB",
+        "              one.txt, 1 file, 1 byte",
+        "              drive:orders.csv@2, from the drive",
+        'deliverables  report.xlsx (xlsx), checked by xlsx {"columns": ["A"], "rows": 5}',
+        "              notes.md (md), not checked: no verdict",
+        "may go to     GET https://erp.test/orders/*",
+        "secrets       erp-token@erp.test",
+        "tools         all its desk has",
+        "models        whoever the command line names",
+        "budget        900 s, any number of tokens, any number of dollars, any number of acts",
+        "approvals     auto: whoever starts it admits the plan by that; 86400 s for an answer, then it is no",
+        "desk          base behind the wall container, 2 CPUs, 2 GiB of memory, 16 GiB of disk",
+    ]
+
+
+def test_models_names_and_tools_are_shown_where_there_are_any(run: Run, brief: Path) -> None:
+    more = 'models = {plan = ["anthropic:a", "openai:b"], act = "chat:c"}\nlook = "openai:d"\n'
+    more += 'tools = ["shell", "file_*"]\n'
+    brief.write_text(f'{more}names = {{"erp.test" = "127.0.0.1:1"}}\n{BRIEF}')
+    told = run("check", str(brief))
+    assert "models        plans: anthropic:a, then openai:b\n              acts: chat:c\n" in told
+    assert "              is shown pictures: openai:d\n" in told
+    assert "tools         shell, file_*\n" in told
+    assert "names         erp.test leads to 127.0.0.1:1\n" in told
+
+
+def test_long_lists_are_cut_on_a_terminal_and_whole_in_json(run: Run, brief: Path) -> None:
+    hosts = [f"h{number}.test" for number in range(29)]
+    brief.write_text(BRIEF.replace('orders/*"]', f'orders/*", {str(hosts)[1:]}'))
+    assert "and 10 more: see --json" in run("check", str(brief))
+    assert len(json.loads(run("check", str(brief), "--json"))["egress"]) == 30
+
+
+def test_the_same_is_there_as_json(run: Run, brief: Path) -> None:
+    told = json.loads(run("check", str(brief.parent), "--json"))
+    assert told["inputs"] == [
+        {"name": "files", "files": 2, "bytes": 2048},
+        {"name": "one.txt", "files": 1, "bytes": 1},
+        {"name": "drive:orders.csv@2"},
+    ]
+    assert told["deliverables"][0] == {
+        "path": "report.xlsx",
+        "kind": "xlsx",
+        "checks": [{"check": "xlsx", "expect": {"columns": ["A"], "rows": 5}}],
+        "active": [],
+    }
+    assert (told["egress"], told["grants"]) == (["GET https://erp.test/orders/*"], ["erp-token@erp.test"])
+    assert told["budget"] == {"tokens": None, "dollars": None, "acts": None, "seconds": 900.0}
+    assert (told["models"], told["approve"]) == ({"plan": [], "act": [], "look": ""}, "auto")
+
+
+def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief: Path) -> None:
+    configure(brief, '[ceiling]\ntokens = 1000\nseconds = 60\napprove = "plan"\n')
+    told = run("check", str(brief))
+    assert "budget        60 s, 1000 tokens, any number of dollars" in told
+    assert "approvals     plan: a person admits the plan;" in told
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("[ceiling]\ngrants = []", "the secret erp-token may not be granted, none is; leave it out"),
+        ('[ceiling]\nhosts = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
+        ('[door]\nceiling = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
+        ('[ceiling]\nwall = "microvm"', "the wall container is weaker than microvm"),
+    ],
+)
+def test_what_is_beyond_the_ceiling_is_refused(run: Run, brief: Path, settings: str, why: str) -> None:
+    configure(brief, settings)
+    with pytest.raises(BriefError) as refused:
+        run("check", str(brief))
+    assert str(refused.value).startswith(f"{brief}: ")
+    assert why in str(refused.value)
+
+
+def test_under_a_ceiling_of_hosts_no_brief_says_where_a_name_leads(run: Run, brief: Path) -> None:
+    configure(brief, '[ceiling]\nhosts = ["read *.example.test"]')
+    text = f'names = {{"erp.example.test" = "127.0.0.1:1"}}\n{BRIEF}'
+    brief.write_text(text.replace("erp.test", "erp.example.test"))
+    with pytest.raises(BriefError, match="only the operator says where a name leads"):
+        run("check", str(brief))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (
+            "checks = []",
+            "",
+            "deliverable 'notes.md': there is no check 'md'; there are ",
+        ),
+        ("rows = 5", "rows = -5", "deliverable 'report.xlsx': "),
+        ('goal = "', 'gaol = "', ", line 1: a brief has no 'gaol'"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(run: Run, brief: Path, old: str, new: str, why: str) -> None:
+    brief.write_text(BRIEF.replace(old, new))
+    with pytest.raises(BriefError) as refused:
+        run("check", str(brief))
+    assert why in str(refused.value)
+
+
+def test_a_brief_that_is_refused_is_exit_code_125(
+    run: Run, brief: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brief.write_text("goal = 5")
+    monkeypatch.setattr("sys.argv", ["hotdesk", "brief", "check", str(brief)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 125
+    assert capsys.readouterr().err.startswith(f"hotdesk: {brief}: it has no deliverables; write ")
+
+
+def test_templates_are_listed(run: Run) -> None:
+    lines = run("new").splitlines()
+    assert [line.split()[0] for line in lines] == ["patch", "report", "web"]
+    assert all(len(line.split()) > 5 for line in lines)
+
+
+@pytest.mark.parametrize("name", templates())
+def test_every_template_passes_its_check(run: Run, tmp_path: Path, name: str) -> None:
+    assert run("new", name) == f"made {name}/brief.toml; change it, then `hotdesk brief check {name}`\n"
+    assert "deliverables" in run("check", name)
+    run("new", name, str(tmp_path / "other/place"))
+    assert run("check", str(tmp_path / "other/place")) == run("check", name)
+    assert not [path for path in (tmp_path / name).rglob("*") if "__pycache__" in str(path)]
+
+
+def test_a_template_overwrites_nothing(run: Run, tmp_path: Path) -> None:
+    run("new", "report", "here")
+    (tmp_path / "here/brief.toml").write_text("mine")
+    for name in ("report", "web"):
+        with pytest.raises(BriefError, match=r"is there already; name another folder"):
+            run("new", name, "here")
+    assert (tmp_path / "here/brief.toml").read_text() == "mine"
+
+
+def test_what_is_half_there_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "here/files").mkdir(parents=True)
+    (tmp_path / "here/files/orders.csv").symlink_to("/nowhere")
+    with pytest.raises(BriefError, match=r"orders.csv is there already"):
+        run("new", "report", "here")
+    assert not (tmp_path / "here/brief.toml").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BriefError, match=r"file cannot be written: .*; name another folder"):
+        run("new", "report", "file")
+
+
+def test_a_template_that_is_not_there_is_refused(run: Run) -> None:
+    with pytest.raises(BriefError, match="there is no template 'raport'; there are patch, report, web"):
+        run("new", "raport")
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in EXAMPLES.glob("*/brief.toml")))
+def test_every_example_passes_its_check(run: Run, name: str) -> None:
+    assert run("check", str(EXAMPLES / name))
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [(0, "0 bytes"), (1, "1 byte"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"),
+     (1023 << 20, "1023 MiB"), (1 << 30, "1 GiB"), (5 << 50, "5120 TiB")],
+)  # fmt: skip
+def test_an_amount_is_written_as_people_do(size: int, told: str) -> None:
+    assert amount(size) == told

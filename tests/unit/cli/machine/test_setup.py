@@ -1,0 +1,121 @@
+"""Set-up's own decisions: what is there already, who may, and what is said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.cli.machine import setup
+from hotdesk.cli.machine.setup import Step
+from hotdesk.config import Config
+from hotdesk.desk.image import recipe, store
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.image.requirements import Machine
+from hotdesk.errors import HostError
+
+DEBIAN = Machine("debian", "12", "bookworm", "Debian 12", os.uname().machine)
+UBUNTU = Machine("ubuntu", "24.04", "noble", "Ubuntu 24.04", os.uname().machine)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Config:
+    """Give settings for a state directory and a store of this test's own."""
+    return Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
+
+
+def publish(settings: Config, digest: str, name: str = "base") -> Image:
+    """Put an image of one empty layer into a store."""
+    layer = settings.images / "layers" / digest
+    picture = Image(name, digest, (layer,), "/usr/bin/python3", os.uname().machine, time.time(), 0, "a test")
+    with store.writing(settings.images, print) as (work, _):
+        (work / "tree").mkdir()
+        return store.publish(settings.images, picture, work / "tree")
+
+
+def test_an_image_that_is_what_the_recipe_asks_for_is_found_without_apt(elsewhere: Config) -> None:
+    base = recipe.load("base")
+    digest = recipe.digest(base, "", os.uname().machine, base.suite or "")
+    made = publish(elsewhere, digest)
+    assert setup.ready(elsewhere, DEBIAN, base) == made
+    assert setup.ready(elsewhere, UBUNTU, base) is None
+    assert setup.ready(elsewhere, DEBIAN, replace(base, run=("true",))) is None
+
+
+def test_a_missing_image_is_not_ready(elsewhere: Config) -> None:
+    assert setup.ready(elsewhere, DEBIAN, recipe.load("base")) is None
+
+
+def test_an_image_on_a_parent_is_ready_only_with_that_parent(elsewhere: Config) -> None:
+    wanted = recipe.parse('from = "base"\nrun = ["true"]', "mine")
+    assert setup.ready(elsewhere, DEBIAN, wanted) is None
+    parent = publish(elsewhere, "a" * 64)
+    made = publish(elsewhere, recipe.digest(wanted, parent.digest, os.uname().machine, ""), "mine")
+    assert setup.ready(elsewhere, DEBIAN, wanted) == made
+    publish(elsewhere, "b" * 64)
+    assert setup.ready(elsewhere, DEBIAN, wanted) is None
+
+
+def test_folders_are_made_once(elsewhere: Config, tmp_path: Path) -> None:
+    for above in (tmp_path, *tmp_path.parents):
+        if not above.stat().st_mode & 0o001:
+            above.chmod(above.stat().st_mode | 0o001)
+    assert setup.make_folders(elsewhere).changed
+    assert not setup.make_folders(elsewhere).changed
+    assert elsewhere.lib.stat().st_mode & 0o077 == 0
+
+
+def test_a_step_is_one_line() -> None:
+    assert str(Step("account", "hotdesk there", False)) == "account: hotdesk there"
+
+
+def test_a_failing_apt_says_why_and_what_to_do() -> None:
+    with pytest.raises(HostError, match="hotdesk-no-such-package") as caught:
+        setup.apt("install", "--yes", "--simulate", "hotdesk-no-such-package")
+    assert "hotdesk setup" in str(caught.value)
+
+
+def test_without_root_and_sudo_it_says_what_is_missing(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; os.environ['PATH'] = sys.argv[1]; "
+        "from hotdesk.cli.machine import setup; setup.become_root(['packages crun'])"
+    )
+    argv = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert "no sudo; missing here: packages crun; run `hotdesk setup` as root" in done.stderr
+
+
+def test_with_sudo_it_runs_itself_again_with_its_settings(tmp_path: Path) -> None:
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    sudo.chmod(0o755)
+    script = "from hotdesk.cli.machine import setup; setup.become_root([])"
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOTDESK_HOME": "/some where", "SECRET_KEY": "x"}
+    argv = [sys.executable, "-c", script, "setup", "--no-image"]
+    told = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60, env=env).stdout.splitlines()
+    assert told[:2] == ["--", "env"]
+    assert "HOTDESK_HOME=/some where" in told
+    assert not any("SECRET" in line for line in told)
+    assert told[-4:] == ["-B", "-c", "setup", "--no-image"]
+
+
+def sweep(settings: Config) -> list[tuple[str, str]]:
+    """Sweep a store; give what went."""
+    return [(each.kind, each.name) for each in store.sweep(settings.images, print)]
+
+
+def test_a_sweep_of_no_store_finds_nothing(elsewhere: Config) -> None:
+    assert sweep(elsewhere) == []
+
+
+def test_a_sweep_keeps_layers_an_image_names_and_takes_the_rest(elsewhere: Config) -> None:
+    publish(elsewhere, "a" * 64)
+    publish(elsewhere, "b" * 64)  # the name moves on; the first layer is nobody's now
+    assert sweep(elsewhere) == [("layer", "a" * 64)]
+    assert [layer.name for layer in (elsewhere.images / "layers").iterdir()] == ["b" * 64]
+    assert sweep(elsewhere) == []

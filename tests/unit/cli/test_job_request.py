@@ -1,0 +1,33 @@
+"""Who thinks, as a command line and the operator's settings have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.providers.behind import behind
+
+from hotdesk.brain.models.seam import Reply, Request, Told
+from hotdesk.cli.job_request import Chosen, brain_of
+from hotdesk.config import Config, Price
+
+BRIEF = 'goal = "x"\n[[deliverables]]\npath = "a.txt"\nchecks = []\n'
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "chat"])
+async def test_the_operators_prices_hold_for_every_provider(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with behind(kind, lambda asked: Reply("Hello.")) as server:
+        monkeypatch.setenv(f"{kind.upper()}_BASE_URL", server.base_url)
+        monkeypatch.setenv(f"{kind.upper()}_API_KEY", "key-of-mine")
+        name = f"chat:m@{server.base_url}" if kind == "chat" else f"{kind}:m"
+        chosen = Chosen(BRIEF, str(tmp_path), "toml", plan=(name,))
+        settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, prices={name: Price(1e6, 0.0, 0.0)})
+        brain = brain_of(chosen, chosen.job(), settings)
+        try:
+            reply = await brain.planners[0].ask(Request("", (Told("Hello?"),)))
+        finally:
+            await brain.close()
+    assert reply.usage.dollars is not None
+    assert reply.usage.dollars >= reply.usage.input > 0
