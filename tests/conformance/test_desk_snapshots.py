@@ -14,8 +14,7 @@ from tests.trees import OWN, differences, tree
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
-from hotdesk.desk.room.rootfs import SNAPSHOTS
-from hotdesk.desk.seam import Desk, DeskId, Process, Runtime, SnapshotId, Spec
+from hotdesk.desk.seam import SNAPSHOTS, Desk, DeskId, Process, Runtime, SnapshotId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 
 pytestmark = pytest.mark.timeout(60)

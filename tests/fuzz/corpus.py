@@ -32,7 +32,7 @@ class RealGuest:
         self.listener.listen(1)
         self.listener.setblocking(False)
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-c", START, str(guest_code.SOURCE.parent), str(folder / "link.sock")],
+            [sys.executable, "-I", "-S", "-B", "-c", START, str(guest_code.GUEST.parent), str(folder / "link.sock")],
             env={"PATH": os.defpath, "HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.security.guards import Guard, Removal
 
 ENVD, SERVER = "test_envd_attacks.py::test_", "test_envd_server_attacks.py::test_"
-NAMES = ("signing", "connect", "entries", "files", "inside", "sandboxes", "traffic")
+NAMES = (
+    "envd/signing", "envd/connect", "envd/entries", "envd/files", "envd/guest_files", "sandboxes", "ports/traffic",
+)  # fmt: skip
 SIGNING, CONNECT, ENTRIES, FILES, INSIDE, SANDBOXES, TRAFFIC = (f"hotdesk/api/e2b/{name}.py" for name in NAMES)
 BELIEVED = "a_guest_that_answers_for_the_program_is_not_believed_nor_waited_for"
 

@@ -14,7 +14,7 @@ LISTS = f"{NATIVE}no_list_has_anything_of_anothers"
 PAGES = ("http://evil.test", "null", "", "http://[", "http://localhost")
 AIMED = f"{NATIVE}what_is_filled_in_leads_nowhere_but_where_the_template_says"
 REPLACED = f"{NATIVE}no_file_of_a_client_takes_the_place_of_a_templates"
-REFUSED = Removal(f"{API}/briefs.py", "        refuse_reserved(text)\n", "        pass\n")
+REFUSED = Removal(f"{API}/jobs/briefs.py", "        refuse_reserved(text)\n", "        pass\n")
 
 
 def guard(name: str, file: str, old: str, new: str, *attacks: str) -> Guard:
@@ -34,7 +34,7 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     ),
     guard(
         "whose keys are told",
-        f"{API}/keys.py",
+        f"{API}/access/keys.py",
         "        if each.tenant == asked.tenant.name\n",
         "        if each.tenant\n",
         f"{ANOTHERS}[DELETE /keys/{{key}}]",
@@ -42,14 +42,14 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     ),
     guard(
         "routes that ask who is there",
-        f"{API}/asking.py",
+        f"{API}/access/auth.py",
         'ForVault = Annotated[Asked, Depends(Allowed("vault"))]',
         "ForVault = Annotated[Asked, Depends(lambda: None)]",
         f"{NATIVE}every_route_asks_who_is_there[GET /vault]",
     ),
     guard(
         "the page a browser's changes come from",
-        f"{API}/browsers.py",
+        f"{API}/access/browsers.py",
         '        if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):\n',
         "        if False:\n",
         f"{NATIVE}no_other_page_changes_anything_in_a_browser_that_signed_in",
@@ -58,77 +58,77 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     ),
     guard(
         "the token a browser's changes show",
-        f"{API}/browsers.py",
+        f"{API}/access/browsers.py",
         "        if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):\n",
         "        if found is None:\n",
         f"{NATIVE}a_change_without_the_token_is_none",
     ),
     guard(
         "names of a job's files",
-        f"{API}/briefs.py",
+        f"{API}/jobs/briefs.py",
         "        name = check_name(each.name)\n",
         "        name = each.name\n",
         *(f"{BESIDE}[{case}]" for case in range(6)),
     ),
     guard(
         "the brief's own name",
-        f"{API}/briefs.py",
+        f"{API}/jobs/briefs.py",
         '        if name.partition("/")[0] in FILES:\n',
         "        if False:\n",
         f"{BESIDE}[6]",
     ),
     guard(
         "one word of a rule",
-        f"{API}/filling.py",
+        f"{API}/jobs/template_values.py",
         "        if not WORD.fullmatch(parameters.values[name]):\n",
         "        if not parameters.values[name]:\n",
         *(f"{AIMED}[{case}]" for case in ("any path", "a parameter more", "a port")),
     ),
     guard(
         "where a filled rule leads",
-        f"{API}/filling.py",
+        f"{API}/jobs/template_values.py",
         "        require_public(read_rules(filled))\n",
         "        pass\n",
         *(f"{AIMED}[{case}]" for case in ("loopback", "a private address", "what a cloud tells", "a table's host")),
     ),
     guard(
         "one host of a rule",
-        f"{API}/filling.py",
+        f"{API}/jobs/template_values.py",
         '            if whole != dotted or "*" in rule.host:\n',
         "            if not rule:\n",
         *(f"{AIMED}[{case}]" for case in ("more of a host", "a preset")),
     ),
     guard(
         "fields only an operator fills in",
-        f"{API}/filling.py",
+        f"{API}/jobs/template_values.py",
         "            require_none(key, value, parameters)\n        elif",
         "            pass\n        elif",
         *(f"{AIMED}[{case}]" for case in ("where a name leads", "another image")),
     ),
     guard(
         "checks only an operator fills in",
-        f"{API}/filling.py",
+        f"{API}/jobs/template_values.py",
         "            require_fixed(value, parameters)\n        made",
         "            pass\n        made",
         f"{AIMED}[the check's own file]",
     ),
     guard(
         "files of a template",
-        f"{API}/briefs.py",
+        f"{API}/jobs/briefs.py",
         '    if (template.folder / name.partition("/")[0]).exists():\n',
         "    if False:\n",
         *(f"{REPLACED}[open-{name}]" for name in ("brain.py", "lib/other.py")),
     ),
     guard(
         "files a template lists",
-        f"{API}/briefs.py",
+        f"{API}/jobs/briefs.py",
         "    if name not in asked_for and not template.shown.uploads:\n",
         "    if False:\n",
         f"{REPLACED}[ruled-other.txt]",
     ),
     guard(
         "checks of a template",
-        f"{API}/briefs.py",
+        f"{API}/jobs/briefs.py",
         "        require_own_checks(template, job, files)\n",
         "        pass\n",
         *(f"{REPLACED}[open-{name}]" for name in ("late.py", "late/x.py")),
@@ -149,21 +149,21 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     ),
     guard(
         "where a client's desks go",
-        f"{API}/desks.py",
+        f"{API}/desks/desks.py",
         "    require_public(scope.rules)\n",
         "",
         f"{NATIVE}a_desk_is_opened_towards_nothing_that_is_near_the_machine",
     ),
     guard(
         "where a client's briefs go",
-        f"{API}/briefs.py",
+        f"{API}/jobs/briefs.py",
         "        require_public(job.scope.rules)\n",
         "        pass\n",
         f"{NATIVE}a_brief_goes_to_nothing_that_is_near_the_machine",
     ),
     guard(
         "what is allowed by one click",
-        f"{API}/allowing.py",
+        f"{API}/jobs/allow_rule.py",
         "    require_public([rule])\n",
         "",
         f"{NATIVE}a_job_is_allowed_nothing_that_is_near_the_machine",
@@ -171,19 +171,19 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     Guard("what only an operator's brief says", (REFUSED,), tuple(f"{RESERVED}[{case}]" for case in range(4))),
     Guard(
         "a wall around a client's job",
-        (REFUSED, Removal(f"{API}/briefs.py", '    if job.wall == "local":\n', "    if False:\n")),
+        (REFUSED, Removal(f"{API}/jobs/briefs.py", '    if job.wall == "local":\n', "    if False:\n")),
         (f"{RESERVED}[4]",),
     ),
     guard(
         "models with an address",
-        f"{API}/jobs.py",
+        f"{API}/jobs/jobs.py",
         "        if why := refusal(name, listed):\n",
         '        if why := "":\n',
         *(f"{NATIVE}a_job_calls_no_address_its_sender_chose[{case}]" for case in range(6)),
     ),
     guard(
         "fields an order has",
-        f"{API}/shapes.py",
+        f"{API}/schema.py",
         'extra="forbid"',
         'extra="ignore"',
         f"{NATIVE}an_order_has_no_field_that_is_the_operators",
@@ -197,14 +197,14 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     ),
     guard(
         "a screen's key",
-        f"{API}/screens.py",
+        f"{API}/desks/screens.py",
         "            tasks.start_soon(work)\n        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
         "            tasks.start_soon(work)\n",
         f"{NATIVE}a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked",
     ),
     guard(
         "powers a key gives",
-        f"{API}/keys.py",
+        f"{API}/access/keys.py",
         "    if beyond := sorted(set(told.powers) - asked.caller.powers):\n",
         "    if beyond := []:\n",
         f"{NATIVE}a_key_gives_no_power_it_has_not",

@@ -124,8 +124,8 @@ GUARDS_OF_SERVER: tuple[Guard, ...] = (
     guard(
         "bodies of strangers",
         FRONT,
-        "bodies.LARGEST if known else bodies.SMALL",
-        "bodies.LARGEST",
+        "body_limits.LARGEST if known else body_limits.SMALL",
+        "body_limits.LARGEST",
         f"{SERVER}whoever_is_not_known_sends_next_to_nothing",
     ),
     guard(

@@ -159,7 +159,8 @@ NEVER = {
     "only line ends": ("\r\n", protocol.HEAD_SECONDS),
     "no body": ("POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", body_limits.SECONDS),
     "half a chunk": (
-        "POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\na", body_limits.SECONDS,
+        "POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\na",
+        body_limits.SECONDS,
     ),
     "no file": (
         "PUT /api/v1/drive/x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {key}\r\nContent-Length: 9\r\n\r\n",

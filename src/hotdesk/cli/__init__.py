@@ -72,6 +72,8 @@ GROUPS = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+PACKAGES = dict(zip(GROUPS, ("jobs", "desks", "machine"), strict=True))
+"""Where the modules of each group are."""
 
 
 def overview() -> str:
@@ -100,13 +102,19 @@ def carry_out(argv: list[str]) -> int:
     if argv[0] in ("run", "work") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         prestart.begin(keys=argv[0] == "work")
     try:
-        module = import_module(f"hotdesk.cli.{argv[0]}")
+        module = import_module(module_of(argv[0]))
         return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, argv[1:])))
     except ModuleNotFoundError as e:
         extra = extra_of(e.name or "")
         if extra is None:
             raise
         raise HostError(f"`hotdesk {argv[0]}` needs more packages: pip install 'hotdesk[{extra}]'") from e
+
+
+def module_of(command: str) -> str:
+    """Name the module of a command."""
+    [package] = [PACKAGES[title] for title, group in GROUPS.items() if command in group]
+    return f"hotdesk.cli.{package}.{command}"
 
 
 def extra_of(module: str) -> str | None:

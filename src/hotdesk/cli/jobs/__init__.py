@@ -1,0 +1,1 @@
+"""Subcommands for jobs, from a brief to a result."""

@@ -1,0 +1,1 @@
+"""Subcommands for this machine, and what happened on it."""

@@ -14,7 +14,7 @@ from hotdesk.cli.jobs.brief import templates
 from hotdesk.errors import BriefError
 
 Run = Callable[..., str]
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 BRIEF = """goal = "Compare\\n\\u001b[2J them."
 inputs = ["files", "one.txt", "drive:orders.csv@2"]
 egress = ["GET https://erp.test/orders/*"]

@@ -38,11 +38,11 @@ DESCRIBE = (
     MOUNT
     + """
 sys.path.insert(0, sys.argv[4])
-from tests.unit.desk.test_sterile import describe
+from tests.unit.desk.image.test_sterile import describe
 print(*describe(sterile.mount(digest, 0)), sep="\\n")
 """
 )
-REPOSITORY = str(Path(__file__).parents[3])
+REPOSITORY = str(Path(__file__).parents[4])
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.keeper.spawn import decode_settings, encode_settings, send_now
+from hotdesk.desk.keeper.spawn import decode_settings, encode_settings
+from hotdesk.ipc.child import send_now
 
 
 def fill(sock: socket.socket, fds: list[int]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hotdesk.desk.room.rootfs import SNAPSHOTS, Layers
+from hotdesk.desk.room.rootfs import Layers
+from hotdesk.desk.seam import SNAPSHOTS
 from hotdesk.errors import BriefError, DeskError
 
 SCRIPT = """

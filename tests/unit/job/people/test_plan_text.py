@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.unit.job.test_cards import JOB, PLAN
+from tests.unit.job.people.test_cards import JOB, PLAN
 
 from hotdesk.brain.amendments import Amendment, amend
 from hotdesk.brain.permits import is_risky, stakes

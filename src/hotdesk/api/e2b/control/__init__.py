@@ -1,0 +1,1 @@
+"""E2B's control plane: sandboxes and snapshots are made, listed, paused, ended."""

@@ -18,7 +18,7 @@ import anyio
 from hotdesk.desk.seam import Desk, Process
 from hotdesk.errors import HotdeskError, LinkError, alone
 
-PROGRAM = files("hotdesk.api.e2b").joinpath("inside_program.py").read_bytes()
+PROGRAM = files("hotdesk.api.e2b.envd").joinpath("guest_files_program.py").read_bytes()
 BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
 LONGEST = 1 << 20
 """Bytes of one frame."""

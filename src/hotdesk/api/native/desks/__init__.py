@@ -1,0 +1,1 @@
+"""Desks over the native API: programs, files, terminals, screens."""

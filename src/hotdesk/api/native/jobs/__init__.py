@@ -1,0 +1,1 @@
+"""Jobs over the native API: briefs and templates, their progress, approvals, results."""

@@ -1,4 +1,4 @@
-"""What was asked for here: jobs, each with a folder of its own (`hotdesk.api.launch.job_command`) and a note of who wanted it."""
+"""Jobs that were requested here: each has a folder of its own (`api/launch/job_command.py`) and a note of who asked."""
 
 from __future__ import annotations
 

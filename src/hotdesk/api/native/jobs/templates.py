@@ -87,7 +87,7 @@ async def list_templates(asked: ForJobs, limit: Limit = 100, after: After = "") 
 
 def places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
     """Give where templates are looked for: what was installed, what a setting names, and our own examples."""
-    examples = Path(__file__).absolute().parents[4] / "examples"
+    examples = Path(__file__).absolute().parents[5] / "examples"
     return (settings.lib / "templates", *more, *([examples] if examples.is_dir() else []))
 
 
