@@ -131,7 +131,8 @@ def read_processes() -> Iterator[Running]:
     for pid in pids():
         if status := STATUS.search(read(pid, "status")):
             state, above, uid = status.groups()
-            yield Running(pid, int(above), int(uid), state == "Z", cmdline(pid))
+            starts = int(above) != KERNEL_THREADS and state != "Z"
+            yield Running(pid, int(above), int(uid), state == "Z", settled_cmdline(pid) if starts else cmdline(pid))
 
 
 def claims() -> dict[int, Path]:
@@ -180,6 +181,15 @@ def pids() -> list[int]:
 def cmdline(pid: int) -> str:
     """Read a process's arguments; nothing when it is gone."""
     return read(pid, "cmdline").replace("\0", " ")
+
+
+def settled_cmdline(pid: int) -> str:
+    """Read a process's arguments. They are empty amid exec, when whoever started it goes on already."""
+    for _ in range(10):
+        if (line := cmdline(pid)) or not read(pid, "stat"):
+            return line
+        time.sleep(0.002)
+    return ""
 
 
 def parent(pid: int) -> int:

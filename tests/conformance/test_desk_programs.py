@@ -444,6 +444,9 @@ async def test_others_go_on_while_one_is_cancelled(desk: Desk) -> None:
 async def test_a_signal_reaches_one_pid_and_no_child(desk: Desk) -> None:
     program = await desk.start(["sh", "-c", "sleep 4712 & echo $!; wait"])
     child = int(await first_line(program.output()))
+    with anyio.fail_after(5):  # until then it is the shell, forked
+        while (await desk.run(["cat", f"/proc/{child}/comm"])).stdout != b"sleep\n":
+            await anyio.sleep(0.02)
     await program.signal(signal.SIGTERM)
     with anyio.fail_after(5):
         while (await desk.run(["test", "-d", f"/proc/{program.pid}"])).ok:

@@ -97,6 +97,12 @@ class Scene:
         """Give what arrived in the form of the desk that is worked at."""
         return await self.see("i.value", self.host.seat(self.desk))
 
+    async def arrives(self, text: str) -> None:
+        """Wait until the form holds a text."""
+        with anyio.fail_after(10):
+            while await self.typed() != text:
+                await anyio.sleep(0.05)
+
     def noted(self) -> list[dict[str, object]]:
         """Give what was written down of who drove."""
         rows = read(self.host.config.lib / "keys" / FILE, self.desk.id)
@@ -161,7 +167,7 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene) -> No
         assert "person" in (wheel.refusal() or "")
         await scene.click(640, 400)
         await scene.type("secret")
-        assert await scene.typed() == "secret"
+        await scene.arrives("secret")
         await scene.press("wheel")
         await scene.until("document.getElementById('banner').hidden")
         assert wheel.refusal() is None

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal, Protocol
 
+import anyio
+
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, printable
 from hotdesk.event import Note, Used
@@ -137,7 +139,11 @@ class Toolbox:
         finally:
             known = name if name in self.places else UNKNOWN
             spent = int((time.monotonic() - began) * 1000)
-            self.note(Used(self.desk_id, known, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS]))
+            used = Used(self.desk_id, known, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS])
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(
+                    self.note, used
+                )  # it may wait for a disk, and others use this event loop
         return use.seen
 
     async def attempt(self, name: str, arguments: object) -> Use:

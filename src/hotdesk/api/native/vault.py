@@ -50,7 +50,7 @@ async def list_secrets(asked: ForVault, limit: Limit = 100, after: After = "") -
 async def keep(asked: ForVault, name: SecretName, told: SecretOrder) -> SecretShown:
     """Put a secret in; one of that name is replaced, one version up."""
     value = told.value.encode("utf-8", "surrogatepass")
-    asked.tenant.host.note(VaultChanged(new_id(), name, "put", asked.by))
+    await anyio.to_thread.run_sync(asked.tenant.host.note, VaultChanged(new_id(), name, "put", asked.by))
     await asked.native.jobs.starter.keep_secret(asked.tenant.name, name, told.kind, value)
     return await one(asked, name)
 
@@ -59,7 +59,7 @@ async def keep(asked: ForVault, name: SecretName, told: SecretOrder) -> SecretSh
 async def forget(asked: ForVault, name: SecretName) -> None:
     """Forget a secret; whoever was granted it gets it no more."""
     await one(asked, name)
-    asked.tenant.host.note(VaultChanged(new_id(), name, "removed", asked.by))
+    await anyio.to_thread.run_sync(asked.tenant.host.note, VaultChanged(new_id(), name, "removed", asked.by))
     await asked.native.jobs.starter.forget_secret(asked.tenant.name, name)
 
 

@@ -58,10 +58,11 @@ async def make(asked: ForAdmin, told: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
     if beyond := sorted(set(told.powers) - asked.caller.powers):
         raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
-    change = partial(apart(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
-    text = await anyio.to_thread.run_sync(change)
+    make_key = partial(apart(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
+    text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(told.powers))
-    asked.tenant.host.note(KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers))
+    change = KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers)
+    await anyio.to_thread.run_sync(asked.tenant.host.note, change)
     [made] = [each for each in known(asked) if each.id == text[4:12]]
     return KeyMade(**made.model_dump(), key=text)
 
@@ -71,7 +72,7 @@ async def revoke(asked: ForAdmin, key: KeyId) -> None:
     """End a key at once."""
     if key not in {each.id for each in known(asked)}:
         raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
-    asked.tenant.host.note(KeyChanged(new_id(), key, "revoked", asked.by))
+    await anyio.to_thread.run_sync(asked.tenant.host.note, KeyChanged(new_id(), key, "revoked", asked.by))
     await anyio.to_thread.run_sync(apart(asked).revoke, key)
 
 

@@ -163,7 +163,7 @@ async def settle(asked: Asked, tale: Tale, case: Case, told: Decision) -> Settle
         raise Problem(409, "approval.closed", str(e)) from None
     words = told.words.strip() if told.answer in ("answer", "refuse") else ""
     made = await anyio.to_thread.run_sync(decided, case, answer, asked.by, edited, words)
-    asked.tenant.host.note(made)
+    await anyio.to_thread.run_sync(asked.tenant.host.note, made)
     try:
         await anyio.to_thread.run_sync(require_first, asked.tenant.settings, made)
     except BriefError as e:
