@@ -15,7 +15,7 @@ from bench.hands import DESKTOP
 from hotdesk import config
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.keeper_handle import Kept
+from hotdesk.desk.owner.keeper_handle import KeeperHandle
 from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 
@@ -62,7 +62,7 @@ def lend_viewer(settings: Config) -> None:
 @asynccontextmanager
 async def watched(desk: str, beside: LinkedDesk) -> AsyncIterator[str]:
     """Have `hotdesk watch` serve a desk's page on the loopback of the desk beside it; give the page's address."""
-    assert isinstance(beside.outside, Kept)
+    assert isinstance(beside.outside, KeeperHandle)
     inside = ["nsenter", f"--net=/proc/{beside.outside.pid}/ns/net"]
     argv = [*inside, sys.executable, "-c", PROGRAM, "watch", "--json", "--no-open", desk]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as page:

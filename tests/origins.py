@@ -17,17 +17,17 @@ import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 
-Origin: TypeAlias = Callable[[ContainerRuntime], ContainerRuntime]
+Origin: TypeAlias = Callable[[KeeperRuntime], KeeperRuntime]
 """Gives the same runtime, with another way to open."""
 
 
-class Opened(ContainerRuntime):
+class Opened(KeeperRuntime):
     """Desks as they are opened; all that a runtime holds is shared with the one it is made of."""
 
-    def __init__(self, runtime: ContainerRuntime) -> None:
+    def __init__(self, runtime: KeeperRuntime) -> None:
         self.__dict__ = runtime.__dict__
         self.turns = anyio.Lock()
 

@@ -23,7 +23,7 @@ from hotdesk.desk.keeper.spawn import Started, missing_privilege
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient
 from hotdesk.desk.owner.pool import Pool
-from hotdesk.desk.owner.runtime import SESSION, ContainerRuntime, bury, container_runtime
+from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.drive.identity import described
 from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
@@ -34,7 +34,7 @@ from hotdesk.linux.cgroup import Cgroup, here
 from hotdesk.linux.sockets import is_answered
 
 if TYPE_CHECKING:
-    from hotdesk.desk.owner.remote import Lent
+    from hotdesk.desk.owner.remote import RemoteHandle
     from hotdesk.hands.remote_tools import Lending
     from hotdesk.hands.screen.reader_client import DeskSeat
     from hotdesk.hands.screen.readers import Seats
@@ -122,7 +122,7 @@ class Host:
 
     def supervise(self, keeper: KeeperClient, tasks: Background) -> Doors:
         """Give the desks of this owner their supervisor."""
-        assert isinstance(self.runtime, ContainerRuntime)
+        assert isinstance(self.runtime, KeeperRuntime)
         made: Doors = import_module(DOORS).Doors(self.config, keeper, tasks)
         made.in_use = self.runtime.used.add
         self.stack.callback(made.close)
@@ -131,14 +131,14 @@ class Host:
     @property
     def doors(self) -> Doors:
         """Give what supervises the desks this process opens itself: steps, grants, questions."""
-        if not isinstance(self.runtime, ContainerRuntime):
+        if not isinstance(self.runtime, KeeperRuntime):
             raise HostError("these desks are another process's, and so are their doors")
         return cast("Doors", self.runtime.supervised())
 
     @property
     def seats(self) -> Seats:
         """Give what reaches the screens and browsers of the desks this process opens itself."""
-        if not isinstance(self.runtime, ContainerRuntime):
+        if not isinstance(self.runtime, KeeperRuntime):
             raise HostError("these desks are another process's, and so are their screens")
         if self.known_seats is None:
             made: Seats = import_module(SEATS).Seats(self.runtime.keeper, self.runtime.tasks)
@@ -248,7 +248,7 @@ class Host:
     @property
     def pool(self) -> Pool:
         """Give what keeps desks ready in this process."""
-        if not isinstance(self.runtime, ContainerRuntime):
+        if not isinstance(self.runtime, KeeperRuntime):
             raise HostError("these desks are another process's, and so is what it keeps ready")
         return self.runtime.pool
 
@@ -297,12 +297,12 @@ class Host:
     async def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it, whoever opened it. Twice is no error."""
         await self.runtime.burn(desk)
-        if isinstance(self.runtime, ContainerRuntime):
+        if isinstance(self.runtime, KeeperRuntime):
             await burn(self.config, desk)
 
     async def sterilize(self, name: str) -> None:
         """Make what is missing of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
-        if isinstance(self.runtime, ContainerRuntime):
+        if isinstance(self.runtime, KeeperRuntime):
             picture = image.find(self.config.images, name)
             make = import_module(STERILIZE).make
             await anyio.to_thread.run_sync(make, self.config.images, picture, lambda line: None)
@@ -347,7 +347,7 @@ async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
 
 
 @contextlib.asynccontextmanager
-async def reach(settings: Config, desk: DeskId) -> AsyncIterator[Lent]:
+async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
     """Reach a desk another process owns from outside only; it may be stopped, and stays when the block ends."""
     path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
     async with part("remote")(path) as runtime:

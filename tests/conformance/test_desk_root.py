@@ -15,7 +15,7 @@ import pytest
 from tests.origins import Origin
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.owner.runtime import ContainerRuntime, container_runtime
+from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Size, Spec
 from hotdesk.errors import BriefError, DeskError, FileError, LinkError
 from hotdesk.event import Event, RootAct, RootActEnded, chain_of
@@ -41,14 +41,14 @@ def wall() -> str:
 
 
 @pytest.fixture(scope="module")
-async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[ContainerRuntime]:
+async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime that notes."""
     async with container_runtime(settings, note=events.append) as opened:
         yield origin(opened)
 
 
 @pytest.fixture(scope="module")
-async def rooted(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
+async def rooted(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
     """Give a desk with root several tests share."""
     opened = await runtime.open(Spec(root=True, env={"FROM_SPEC": "spec"}))
     await opened.run(["true"], user="root")  # later its guest would look like something left behind
@@ -527,7 +527,7 @@ async def test_whoever_waits_for_a_killed_root_is_told_that_the_desk_goes_on(fre
         assert (await desk.run(["true"])).ok
 
 
-async def test_root_ends_with_its_desk(runtime: ContainerRuntime) -> None:
+async def test_root_ends_with_its_desk(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(Spec(root=True))
     ended: list[str] = []
 

@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.host import Host
 from hotdesk.linux import uids
@@ -25,7 +25,7 @@ CURL = ["curl", "-sS", "-i", "--max-time", "20", "-x", "http://127.0.0.1:3128"]
 
 def doors(host: Host) -> list[int]:
     """List the processes of a host's keeper that run as the door's own user."""
-    assert isinstance(host.runtime, ContainerRuntime)
+    assert isinstance(host.runtime, KeeperRuntime)
     keeper = f"\nPPid:\t{host.runtime.keeper.pid}\n"
     found = []
     for entry in Path("/proc").iterdir():
@@ -99,7 +99,7 @@ async def test_traffic_through_the_door_is_use(settings: Config, tmp_path: Path)
             desk = await host.open(Spec(idle=2.5), scope)
             process = await desk.start(["sh", "-c", calls])
             await process.detach()
-            assert isinstance(host.runtime, ContainerRuntime)
+            assert isinstance(host.runtime, KeeperRuntime)
             await anyio.sleep(5)
             assert desk.id in host.runtime.live()
             with anyio.fail_after(20):

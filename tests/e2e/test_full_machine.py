@@ -18,7 +18,7 @@ import pytest
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper.spawn import Started, encode_settings
 from hotdesk.desk.owner.keeper_client import KeeperClient
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone, HostError, HotdeskError
 from hotdesk.host import Host
@@ -154,7 +154,7 @@ async def test_a_jumping_clock_moves_no_deadline(settings: Config) -> None:
     )
     theirs.close()
     async with background() as tasks:
-        runtime = ContainerRuntime(settings, KeeperClient(Started(ours, keeper)), tasks)
+        runtime = KeeperRuntime(settings, KeeperClient(Started(ours, keeper)), tasks)
         tasks.start(runtime.watch)
         desk = await runtime.open(Spec(deadline=3.0, idle=60.0))
         start = anyio.current_time()

@@ -19,7 +19,7 @@ from hotdesk.config import Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.control import controlled
 from hotdesk.desk.owner.remote import remote_runtime
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec, as_id, new_id
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.host import Host, borrow, burn, control_path
@@ -255,7 +255,7 @@ async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config,
     warm = "import hotdesk.cli.desks.run, hotdesk.host, hotdesk.cli.desks.open, anyio._backends._asyncio;"
     async with Host(settings, control=False) as host:
         path = settings.run / "serve.sock"
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         async with controlled(host.runtime, path, mode=0o666):
             done = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "id", "-u")
             assert (done.returncode, done.stdout) == (0, b"1000\n"), done.stderr

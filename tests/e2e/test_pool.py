@@ -22,7 +22,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import remote_runtime
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskGone, ImageError
 from hotdesk.host import Host, borrow, control_path
@@ -91,9 +91,9 @@ async def claim(host: Host, settings: Config, spec: Spec, scope: Scope | None = 
     return desk
 
 
-def runtime_of(host: Host) -> ContainerRuntime:
+def runtime_of(host: Host) -> KeeperRuntime:
     """Give a host's own runtime."""
-    assert isinstance(host.runtime, ContainerRuntime)
+    assert isinstance(host.runtime, KeeperRuntime)
     return host.runtime
 
 

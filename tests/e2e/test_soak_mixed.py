@@ -16,7 +16,7 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
-from hotdesk.desk.owner.runtime import ContainerRuntime, bury
+from hotdesk.desk.owner.runtime import KeeperRuntime, bury
 from hotdesk.desk.seam import Desk, SnapshotId, Spec
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk.host import Host
@@ -200,7 +200,7 @@ def descriptors(pid: int) -> int:
 
 async def empty(host: Host) -> int:
     """Burn every desk but what is ready, and count the keeper's descriptors then."""
-    assert isinstance(host.runtime, ContainerRuntime)
+    assert isinstance(host.runtime, KeeperRuntime)
     for desk in list(host.runtime.desks):
         await host.burn(desk)
     await host.pool.full()

@@ -17,7 +17,7 @@ from hotdesk.desk.image import image
 from hotdesk.desk.link.channel import SILENCE
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import SILENT_SECONDS, Link
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import DeskGone, HotdeskError
 from hotdesk.host import Host
@@ -86,7 +86,7 @@ async def test_a_desk_whose_first_process_ends_at_once_leaves_nothing(lifeless: 
 @pytest.mark.container
 async def test_a_keeper_that_can_start_no_thread_says_so_and_keeps_its_desks(settings: Config) -> None:
     async with Host(settings, control=False) as host, host.open_desk() as desk:
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         keeper = host.runtime.keeper.pid
         cage = Path("/sys/fs/cgroup/pids") / f"hotdesk-test-{keeper}"
         cage.mkdir()

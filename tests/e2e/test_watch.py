@@ -18,7 +18,7 @@ from hotdesk import config
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.keeper_handle import Kept
+from hotdesk.desk.owner.keeper_handle import KeeperHandle
 from hotdesk.desk.seam import Spec
 from hotdesk.drive.journal import FILE, read
 from hotdesk.hands.screen.reader_client import DeskSeat
@@ -142,7 +142,7 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
 async def page(scene: Scene, *options: str) -> AsyncIterator[str]:
     """Have a page served on the loopback of the desk that looks, opened there and live; give its address."""
     assert isinstance(scene.eye.desk, LinkedDesk)
-    assert isinstance(scene.eye.desk.outside, Kept)
+    assert isinstance(scene.eye.desk.outside, KeeperHandle)
     inside = ["nsenter", f"--net=/proc/{scene.eye.desk.outside.pid}/ns/net"]
     env = {**environment(scene.host.config), "PYTHONPATH": ":".join(sys.path)}
     with subprocess.Popen([*inside, *WATCH, *options, scene.desk.id], stdout=subprocess.PIPE, env=env) as served:

@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.owner.remote import Lent, RemoteRuntime
+from hotdesk.desk.owner.remote import RemoteHandle, RemoteRuntime
 from hotdesk.desk.seam import Desk, Spec, Usage, new_id
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.host import Host, control_path
@@ -211,7 +211,7 @@ NONSENSE: dict[str, bytes] = {
 
 async def dial(runtime: RemoteRuntime) -> None:
     """Call a server inside, and hang up."""
-    (await Lent(runtime, new_id()).dial(80)).close()
+    (await RemoteHandle(runtime, new_id()).dial(80)).close()
 
 
 Ask = Callable[[RemoteRuntime], Awaitable[object]]
@@ -219,9 +219,9 @@ ASKS: dict[str, Ask] = {
     "open": lambda runtime: runtime.open(Spec()),
     "find": lambda runtime: runtime.find(new_id()),
     "burn": lambda runtime: runtime.burn(new_id()),
-    "usage": lambda runtime: Lent(runtime, new_id()).usage(),
-    "pause": lambda runtime: Lent(runtime, new_id()).pause(True),
-    "root": lambda runtime: Lent(runtime, new_id()).root(),
+    "usage": lambda runtime: RemoteHandle(runtime, new_id()).usage(),
+    "pause": lambda runtime: RemoteHandle(runtime, new_id()).pause(True),
+    "root": lambda runtime: RemoteHandle(runtime, new_id()).root(),
     "dial": dial,
 }
 

@@ -18,7 +18,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.image import image
-from hotdesk.desk.owner.runtime import ContainerRuntime, container_runtime
+from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Process, Spec
 from tests.origins import Origin
 from tests.security import secret_room
@@ -28,7 +28,7 @@ Attack: TypeAlias = Callable[..., Awaitable[Any]]
 """Runs Python inside a desk; gives what the code told."""
 Program: TypeAlias = Callable[..., list[str]]
 Launch: TypeAlias = Callable[..., Awaitable[tuple[Process, Any]]]
-Owning: TypeAlias = Callable[[Config], AbstractAsyncContextManager[ContainerRuntime]]
+Owning: TypeAlias = Callable[[Config], AbstractAsyncContextManager[KeeperRuntime]]
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 """Opens a desk of one's own; it burns at the end of the block."""
 Init: TypeAlias = Callable[[Config, Desk], int]
@@ -220,7 +220,7 @@ def owning(origin: Origin) -> Owning:
     """Give the way to own desks for a block, with a keeper of one's own."""
 
     @asynccontextmanager
-    async def owned(settings: Config) -> AsyncIterator[ContainerRuntime]:
+    async def owned(settings: Config) -> AsyncIterator[KeeperRuntime]:
         async with container_runtime(settings) as runtime:
             yield origin(runtime)
         runtime.keeper.sock.close()  # left to the collector otherwise, which warns in somebody else's test
@@ -229,14 +229,14 @@ def owning(origin: Origin) -> Owning:
 
 
 @pytest.fixture(scope="module")
-async def runtime(settings: Config, owning: Owning) -> AsyncIterator[ContainerRuntime]:
+async def runtime(settings: Config, owning: Owning) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime the attacks of one file share."""
     async with owning(settings) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-async def desk(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
+async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
     """Give a desk for attacks that leave it whole."""
     opened = await runtime.open(Spec())
     await opened.run(KNOCK, timeout=20)
@@ -245,7 +245,7 @@ async def desk(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
 
 
 @pytest.fixture(scope="module")
-async def neighbour(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
+async def neighbour(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
     """Give a second desk beside it."""
     opened = await runtime.open(Spec())
     await opened.run(KNOCK, timeout=20)
@@ -254,7 +254,7 @@ async def neighbour(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
 
 
 @pytest.fixture
-def fresh(runtime: ContainerRuntime) -> Open:
+def fresh(runtime: KeeperRuntime) -> Open:
     """Give a way to open a desk that nobody shares."""
 
     @asynccontextmanager

@@ -588,7 +588,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         (
             Removal(
                 LINE,
-                "        except Garbled:\n            self.cut = True\n",
+                "        except FrameError:\n            self.cut = True\n",
                 "        finally:\n            pass\n",
             ),
             Removal(PROCESS, "str(known)[:REASON]", "str(known)"),
@@ -611,7 +611,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "a garbled line is cut",
-        (Removal(LINE, "except (OSError, Garbled):", "except OSError:"),),
+        (Removal(LINE, "except (OSError, FrameError):", "except OSError:"),),
         (f"{KEYS}::test_a_line_that_is_garbled_is_cut_and_no_other",),
     ),
     Guard(

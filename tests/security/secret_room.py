@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import FILE, read
@@ -263,7 +263,7 @@ class Room:
 
     def part(self, uid: int, keeper: int = 0) -> int:
         """Give the process of a keeper that runs as a user."""
-        assert isinstance(self.host.runtime, ContainerRuntime)
+        assert isinstance(self.host.runtime, KeeperRuntime)
         return part(keeper or self.host.runtime.keeper.pid, uid)
 
 
@@ -309,7 +309,7 @@ async def opened(settings: Config, folder: Path, origin: Origin) -> AsyncIterato
         settings = replace(settings, run=folder / "run", lib=folder / "lib", ca=str(up.ca))
         vault = make_vault(settings, f"http://127.0.0.1:{tokens.port}/token")
         async with Host(settings, control=True) as host:
-            assert isinstance(host.runtime, ContainerRuntime)
+            assert isinstance(host.runtime, KeeperRuntime)
             host.runtime = origin(host.runtime)
             room = Room(settings, vault, up, raw, tokens, origin, host, None, None, {}, {})  # type: ignore[arg-type]
             async with (

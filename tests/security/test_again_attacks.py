@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError
 from tests.security.conftest import Attack, Open
@@ -33,7 +33,7 @@ tell(1)
 
 @pytest.mark.parametrize("shape", [WIDE, DEEP], ids=["wide", "deep"])
 async def test_no_tree_of_a_desk_is_cleared_away_by_the_keeper_that_forks_it(
-    shape: str, runtime: ContainerRuntime, fresh: Open, attack: Attack
+    shape: str, runtime: KeeperRuntime, fresh: Open, attack: Attack
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
         await attack(desk, shape, user="root")

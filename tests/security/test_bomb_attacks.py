@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
@@ -253,7 +253,7 @@ MEASURED: dict[str, Callable[[Bomb], bool]] = {
 async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
     fresh: Open,
     neighbour: Desk,
-    runtime: ContainerRuntime,
+    runtime: KeeperRuntime,
     settings: Config,
     init: Init,
     program: Program,

@@ -22,7 +22,7 @@ import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.door.egress import Live, Way
 from hotdesk.door.exchange import Forward, Place
@@ -110,12 +110,12 @@ async def host(world: World, origin: Origin) -> AsyncIterator[Host]:
         vault = Vault.open(folder)
     vault.put("kept-token", Token(), SECRET)
     async with Host(world.settings, control=False) as host:
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         host.runtime = origin(host.runtime)
         async with host.open_desk(scope=world.scope) as first:
             await first.run(KNOCK, timeout=20)
         yield host
-    assert isinstance(host.runtime, ContainerRuntime)
+    assert isinstance(host.runtime, KeeperRuntime)
     host.runtime.keeper.sock.close()
 
 
@@ -171,7 +171,7 @@ async def away(desk: Desk, attack: Attack) -> dict[str, str]:
 
 def asked(host: Host) -> int:
     """Say how much the door's resolver has read: a name that is looked up has it read its files again."""
-    assert isinstance(host.runtime, ContainerRuntime)
+    assert isinstance(host.runtime, KeeperRuntime)
     for entry in Path("/proc").iterdir():
         try:
             status = (entry / "status").read_text() if entry.name.isdigit() else ""

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux import uids
@@ -143,9 +143,7 @@ async def test_a_frozen_desk_burns_too(settings: Config, command: Command, ask: 
         assert await until(lambda: is_gone(settings, desk), 12)
 
 
-async def test_a_desk_that_ignores_signals_burns_at_once(
-    fresh: Open, runtime: ContainerRuntime, settings: Config
-) -> None:
+async def test_a_desk_that_ignores_signals_burns_at_once(fresh: Open, runtime: KeeperRuntime, settings: Config) -> None:
     async with fresh(Spec()) as desk:
         code = "trap '' INT TERM HUP QUIT; for n in 1 2 3 4 5 6 7 8; do (setsid sleep 99 &); done; sleep 99"
         await desk.start(["sh", "-c", code], stdin=False)

@@ -22,7 +22,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.owner.control import controlled
 from hotdesk.desk.owner.remote import remote_runtime
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.host import Host, control_path
@@ -253,7 +253,7 @@ def descendants(pid: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-async def control(runtime: ContainerRuntime, settings: Config) -> AsyncIterator[Path]:
+async def control(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Path]:
     """Serve this file's desks at a control socket, as an owner does."""
     path = control_path(settings, os.getpid())
     async with controlled(runtime, path):
@@ -273,7 +273,7 @@ async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
 
 
 async def test_another_user_of_the_host_cannot_look_into_desks(
-    desk: Desk, runtime: ContainerRuntime, settings: Config, init: Init, control: Path
+    desk: Desk, runtime: KeeperRuntime, settings: Config, init: Init, control: Path
 ) -> None:
     first, keeper = init(settings, desk), runtime.keeper.pid
     closed = [str(settings.run / "desks" / desk.id), str(settings.run / "desks" / desk.id / "desk.json")]
@@ -311,7 +311,7 @@ async def test_who_may_open_desks_at_a_shared_socket_opens_none_with_what_is_the
 ) -> None:
     shared = tmp_path / "shared.sock"
     async with Host(settings, control=False) as host:
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         async with controlled(host.runtime, shared, mode=0o666), remote_runtime(shared) as far:
             with pytest.raises(BriefError, match="only whoever runs this machine"):
                 await far.open(Spec(), scope)

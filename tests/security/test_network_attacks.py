@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.linux import uids
 from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
@@ -260,7 +260,7 @@ async def test_no_program_takes_the_gate_while_the_door_is_dead(
         assert b"403" in (await desk.run([*KNOCK, "-i"], timeout=20)).stdout
 
 
-async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runtime: ContainerRuntime) -> None:
+async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runtime: KeeperRuntime) -> None:
     await desk.run(KNOCK, timeout=20)
     lines = Path(f"/proc/{door_of(runtime)}/status").read_text().splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -271,7 +271,7 @@ async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runti
     assert os.stat(f"/proc/{door_of(runtime)}/mem").st_uid == 0, "it could be dumped, or read by its like"
 
 
-def door_of(runtime: ContainerRuntime) -> int:
+def door_of(runtime: KeeperRuntime) -> int:
     """Give the pid of a runtime's door."""
     return next(
         pid for pid in children(runtime.keeper.pid) if b"hotdesk.door" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -317,7 +317,7 @@ def listener(kind: str, name: str) -> socket.socket:
 
 
 async def test_no_more_than_256_calls_of_one_desk_are_taken_at_a_time(
-    desk: Desk, launch: Launch, runtime: ContainerRuntime
+    desk: Desk, launch: Launch, runtime: KeeperRuntime
 ) -> None:
     await desk.run(KNOCK, timeout=20)
     process, made = await launch(desk, MANY_CALLS)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
@@ -172,7 +172,7 @@ async def test_a_desk_that_resists_is_paused_or_the_owner_is_told(fresh: Open, l
 
 @pytest.mark.parametrize("attack", list(ATTACKS))
 async def test_a_desk_that_resists_burns_while_it_is_paused(
-    runtime: ContainerRuntime, launch: Launch, attack: str
+    runtime: KeeperRuntime, launch: Launch, attack: str
 ) -> None:
     desk = await runtime.open(Spec(pids=300, memory=512 * MIB))
     try:
@@ -226,7 +226,7 @@ async def test_a_paused_desk_does_not_fill_its_owner(fresh: Open, launch: Launch
         assert (await desk.run(["echo", "here"])).text == "here\n"
 
 
-async def test_whoever_calls_sudo_in_a_paused_desk_waits(fresh: Open, runtime: ContainerRuntime) -> None:
+async def test_whoever_calls_sudo_in_a_paused_desk_waits(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         process = await desk.start(["sudo", "id", "-u"])
         refused = await pause(desk)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from hotdesk.config import Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
 from hotdesk.linux import uids
@@ -326,7 +326,7 @@ async def test_only_its_own_ids_exist_in_a_desk_and_no_other_has_them(
 
 
 async def test_host_calls_to_a_stalled_guest_end_and_it_burns(
-    fresh: Open, runtime: ContainerRuntime, settings: Config, init: Init
+    fresh: Open, runtime: KeeperRuntime, settings: Config, init: Init
 ) -> None:
     async with fresh(Spec()) as desk:
         process = await desk.start(["sleep", "60"], timeout=0.5, stdin=False)

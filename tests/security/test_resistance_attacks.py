@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
@@ -137,7 +137,7 @@ agent.main("/run/hotdesk/link.sock")
 @pytest.mark.parametrize("frozen", [False, True], ids=["running", "frozen"])
 @pytest.mark.parametrize("how", RESISTERS)
 async def test_a_desk_that_resists_burns_within_a_bound(
-    fresh: Open, neighbour: Desk, runtime: ContainerRuntime, launch: Launch, settings: Config, how: str, frozen: bool
+    fresh: Open, neighbour: Desk, runtime: KeeperRuntime, launch: Launch, settings: Config, how: str, frozen: bool
 ) -> None:
     async with fresh(SMALL) as desk:
         await launch(desk, RESISTERS[how] + "\ntell(os.getpid())\ntime.sleep(99)")

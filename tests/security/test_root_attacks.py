@@ -18,7 +18,7 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.owner import root as roots
-from hotdesk.desk.owner.runtime import ContainerRuntime, container_runtime
+from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
 from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Event, RootActEnded, to_json
@@ -415,7 +415,7 @@ def events() -> list[Event]:
 
 
 @pytest.fixture(scope="module")
-async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[ContainerRuntime]:
+async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime that notes."""
     async with container_runtime(settings, note=events.append) as opened:
         yield origin(opened)
@@ -423,7 +423,7 @@ async def runtime(settings: Config, events: list[Event], origin: Origin) -> Asyn
 
 
 @pytest.fixture(scope="module")
-async def desk(runtime: ContainerRuntime) -> AsyncIterator[Desk]:
+async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
     """Give a desk with root for attacks that leave it whole."""
     opened = await runtime.open(Spec(root=True))
     await opened.run(["true"], user="root")
@@ -637,7 +637,7 @@ async def replace_python(desk: Desk, text: str) -> None:
         await as_root(desk, "kill -9 $PPID; sleep 10")
 
 
-async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: ContainerRuntime) -> None:
+async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
         await replace_python(desk, ANOTHER_USER)
         await desk.start(["/tmp/sudo", "true"])
@@ -652,13 +652,13 @@ async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, r
         assert keeper_seconds(runtime) - used < 2
 
 
-def keeper_seconds(runtime: ContainerRuntime) -> float:
+def keeper_seconds(runtime: KeeperRuntime) -> float:
     """Give the processor time a keeper has used."""
     fields = Path(f"/proc/{runtime.keeper.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, runtime: ContainerRuntime) -> None:
+async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         await desk.write("/tmp/count", b"")
         await desk.run(["chmod", "666", "/tmp/count"])
@@ -670,7 +670,7 @@ async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, 
 
 @pytest.mark.parametrize("lie", list(LIES), ids=[name.replace(" ", "-") for name in LIES])
 async def test_a_lying_root_harms_only_itself(
-    fresh: Open, runtime: ContainerRuntime, events: list[Event], lie: str
+    fresh: Open, runtime: KeeperRuntime, events: list[Event], lie: str
 ) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
         await replace_python(desk, LIAR.replace("LIE", LIES[lie]))

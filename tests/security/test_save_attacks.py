@@ -14,7 +14,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.image import store
-from hotdesk.desk.image.copy import Limits
+from hotdesk.desk.image.copy import TreeLimits
 from hotdesk.desk.image.image import Image, find, ls
 from hotdesk.desk.keeper import capture
 from hotdesk.desk.room import identity
@@ -147,7 +147,7 @@ def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> 
         fd = inner
     os.close(fd)
     said = refused(saved, upper.parent / "images")
-    assert f"in more than {Limits().depth} folders" in said
+    assert f"in more than {TreeLimits().depth} folders" in said
     assert len(said) < 400
 
 

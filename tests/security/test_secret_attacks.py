@@ -26,7 +26,7 @@ import pytest
 import zstandard
 
 from hotdesk.brief import scope_json
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError
 from hotdesk.linux import uids
@@ -803,7 +803,7 @@ async def test_whoever_holds_secrets_leaves_no_core_and_no_memory_to_read(room: 
 
 
 async def test_the_hosts_environment_goes_to_nobody(room: Room) -> None:
-    assert isinstance(room.host.runtime, ContainerRuntime)
+    assert isinstance(room.host.runtime, KeeperRuntime)
     keeper = room.host.runtime.keeper.pid
     family = [pid for pid in pids() if parent(pid) == keeper or parent(parent(pid)) == keeper]
     names = set()

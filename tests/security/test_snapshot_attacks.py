@@ -15,8 +15,8 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.control import controlled
 from hotdesk.desk.owner.remote import RemoteRuntime, remote_runtime
-from hotdesk.desk.owner.runtime import ContainerRuntime
-from hotdesk.desk.request import Request
+from hotdesk.desk.owner.runtime import KeeperRuntime
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 from hotdesk.host import control_path
@@ -58,7 +58,7 @@ async def turned(desk: Desk, trap: str) -> None:
     assert done.ok, done.stderr
 
 
-async def burnt(runtime: ContainerRuntime, forks: list[Desk]) -> None:
+async def burnt(runtime: KeeperRuntime, forks: list[Desk]) -> None:
     """Burn forks."""
     for fork in forks:
         await runtime.burn(fork.id)
@@ -74,7 +74,7 @@ async def forked(desk: Desk) -> list[Desk]:
 
 @pytest.mark.parametrize("trap", LINKED)
 async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
-    fresh: Open, runtime: ContainerRuntime, tmp_path: Path, trap: str
+    fresh: Open, runtime: KeeperRuntime, tmp_path: Path, trap: str
 ) -> None:
     tmp_path.joinpath("hostname").write_text("the host's\n")
     async with fresh(Spec(root=True)) as desk:
@@ -85,7 +85,7 @@ async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
 
 @pytest.mark.parametrize("trap", PLACED)
 async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
-    fresh: Open, runtime: ContainerRuntime, trap: str
+    fresh: Open, runtime: KeeperRuntime, trap: str
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
         before = await desk.read("/etc/machine-id")
@@ -102,7 +102,7 @@ async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
 
 @pytest.mark.parametrize("trap", BURIED)
 async def test_what_is_in_the_way_keeps_no_keeper_waiting_and_harms_only_the_fork(
-    fresh: Open, runtime: ContainerRuntime, trap: str
+    fresh: Open, runtime: KeeperRuntime, trap: str
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
         await turned(desk, BURIED[trap])
@@ -197,7 +197,7 @@ async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, 
 
 
 async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_being_halted(
-    fresh: Open, runtime: ContainerRuntime
+    fresh: Open, runtime: KeeperRuntime
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
         kept = await desk.snapshot()
@@ -246,7 +246,7 @@ tell(os.stat(given["name"]).st_size >> 20)
 
 
 async def test_going_back_and_forking_win_no_room_on_the_disk(
-    fresh: Open, runtime: ContainerRuntime, attack: Attack
+    fresh: Open, runtime: KeeperRuntime, attack: Attack
 ) -> None:
     async with fresh(Spec(disk=64 * MIB)) as desk:
         first = await desk.run(["sh", "-c", "head -c 40M /dev/urandom > held && sync"])
@@ -266,7 +266,7 @@ async def test_going_back_and_forking_win_no_room_on_the_disk(
 
 
 @pytest.fixture(scope="module")
-async def borrowed(runtime: ContainerRuntime, settings: Config) -> AsyncIterator[RemoteRuntime]:
+async def borrowed(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[RemoteRuntime]:
     """Give the desks of this file as another process has them."""
     path = control_path(settings, 1)
     async with controlled(runtime, path), remote_runtime(path) as remote:
@@ -278,7 +278,7 @@ GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "9999
 
 @pytest.mark.parametrize("name", GUESSED, ids=range(len(GUESSED)))
 async def test_no_name_means_a_snapshot_of_another_desk(
-    desk: Desk, neighbour: Desk, borrowed: RemoteRuntime, runtime: ContainerRuntime, name: str
+    desk: Desk, neighbour: Desk, borrowed: RemoteRuntime, runtime: KeeperRuntime, name: str
 ) -> None:
     kept = await neighbour.snapshot()
     guess = name.replace("OTHER.1", f"{neighbour.id}.{kept}")
@@ -287,7 +287,7 @@ async def test_no_name_means_a_snapshot_of_another_desk(
             with pytest.raises(BriefError):
                 await borrowed.call("POST", f"/desks/{desk.id}/{act}", {"snapshot": guess, "count": 1})
         with pytest.raises(HotdeskError):
-            await runtime.keeper.ask(Request("forget", desk.id, snapshot=guess))
+            await runtime.keeper.ask(KeeperRequest("forget", desk.id, snapshot=guess))
         with pytest.raises(HotdeskError):
             await begun(runtime, desk, Spec(), guess)
         assert (await desk.run(["true"])).ok
@@ -295,7 +295,7 @@ async def test_no_name_means_a_snapshot_of_another_desk(
         await neighbour.forget(kept)
 
 
-async def test_a_fork_stays_with_its_tenant(fresh: Open, runtime: ContainerRuntime) -> None:
+async def test_a_fork_stays_with_its_tenant(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(tenant="one")) as desk:
         kept = await desk.snapshot()
         for tenant in ("two", ""):
@@ -303,7 +303,7 @@ async def test_a_fork_stays_with_its_tenant(fresh: Open, runtime: ContainerRunti
                 await begun(runtime, desk, Spec(tenant=tenant), kept)
 
 
-async def begun(runtime: ContainerRuntime, desk: Desk, spec: Spec, snapshot: str) -> None:
+async def begun(runtime: KeeperRuntime, desk: Desk, spec: Spec, snapshot: str) -> None:
     """Begin a desk of a spec with another desk's files; burn it, should it open."""
     await runtime.burn((await runtime.begin(spec, CLOSED, origin=desk.id, snapshot=snapshot)).id)
 
@@ -311,7 +311,7 @@ async def begun(runtime: ContainerRuntime, desk: Desk, spec: Spec, snapshot: str
 # -- desks that are kept ready -----------------------------------------------------------------------------------------
 
 
-async def spare(runtime: ContainerRuntime, spec: Spec) -> LinkedDesk:
+async def spare(runtime: KeeperRuntime, spec: Spec) -> LinkedDesk:
     """Have a desk kept ready; its reader is whoever claims it."""
     runtime.pool.keep(spec, 1)
     await runtime.pool.full()
@@ -319,7 +319,7 @@ async def spare(runtime: ContainerRuntime, spec: Spec) -> LinkedDesk:
     return shelf.ready[0].desk
 
 
-def taken(runtime: ContainerRuntime, spec: Spec) -> DeskId | None:
+def taken(runtime: KeeperRuntime, spec: Spec) -> DeskId | None:
     """Take a desk that is ready, and have no other prepared."""
     found = runtime.pool.take(spec, CLOSED)
     runtime.pool.keep(spec, 0)
@@ -327,7 +327,7 @@ def taken(runtime: ContainerRuntime, spec: Spec) -> DeskId | None:
 
 
 async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
-    runtime: ContainerRuntime, borrowed: RemoteRuntime
+    runtime: KeeperRuntime, borrowed: RemoteRuntime
 ) -> None:
     ready = await spare(runtime, Spec(tenant="ready"))
     with pytest.raises(DeskGone):
@@ -339,21 +339,21 @@ async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
         with pytest.raises(DeskGone):
             await borrowed.call("POST", f"/desks/{ready.id}/{act}", {"count": 1})
     assert taken(runtime, Spec(tenant="ready")) == ready.id
-    await runtime.keeper.ask(Request("claim", ready.id, Spec(tenant="ready")))
+    await runtime.keeper.ask(KeeperRequest("claim", ready.id, Spec(tenant="ready")))
     try:
         with pytest.raises(BriefError):
-            await runtime.keeper.ask(Request("claim", ready.id, Spec(tenant="ready", root=True)))
+            await runtime.keeper.ask(KeeperRequest("claim", ready.id, Spec(tenant="ready", root=True)))
     finally:
         await runtime.burn(ready.id)
 
 
-async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(runtime: ContainerRuntime) -> None:
+async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(runtime: KeeperRuntime) -> None:
     ready = await spare(runtime, Spec(tenant="one"))
     try:
         assert runtime.pool.take(Spec(tenant="two"), CLOSED) is None
         assert runtime.pool.take(Spec(), CLOSED) is None
         with pytest.raises(BriefError):
-            await runtime.keeper.ask(Request("claim", ready.id, Spec(tenant="two")))
+            await runtime.keeper.ask(KeeperRequest("claim", ready.id, Spec(tenant="two")))
     finally:
         taken(runtime, Spec(tenant="one"))
         await runtime.burn(ready.id)

@@ -16,7 +16,7 @@ import anyio
 import pytest
 from cryptography import x509
 
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked
@@ -37,7 +37,7 @@ RULES = ("read a.test", "read b.test", "read free.test")
 async def alone(room: Room, *grants: str) -> AsyncIterator[tuple[Host, Desk, int]]:
     """Open a desk with a keeper, keys and a door of its own, on the same vault; give its keeper's pid, too."""
     async with Host(room.settings, control=False) as host:
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         host.runtime = room.origin(host.runtime)
         async with host.open_desk(scope=room.scope(*(grants or (GRANT,)), rules=RULES)) as desk:
             yield host, desk, host.runtime.keeper.pid

@@ -19,8 +19,8 @@ from hotdesk.api.e2b.responses import log
 from hotdesk.api.launch.launcher import SOCKET, file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
-from hotdesk.desk.owner.control import Control
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.control import ControlServer
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.errors import HotdeskError
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
@@ -71,9 +71,9 @@ async def serve(listener: socket.socket, tenants: Tenants) -> None:
 
 async def answer(listener: socket.socket, host: Host) -> None:
     """Answer calls to a machine until cancelled."""
-    assert isinstance(host.runtime, ContainerRuntime)
+    assert isinstance(host.runtime, KeeperRuntime)
     async with background() as tasks:
-        control = Control(
+        control = ControlServer(
             host.runtime, tasks, everyone=True, asks=lambda: host.doors, people=host.people, personal=host.mark_personal
         )
         await control.serve(listener)

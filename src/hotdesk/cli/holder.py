@@ -15,7 +15,7 @@ from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.owner.remote import Unanswered, remote_runtime
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server
@@ -75,7 +75,7 @@ async def hold(settings: Config) -> None:
         path.unlink(missing_ok=True)
         path.symlink_to(control_path(settings, os.getpid()).name)
         confine([path.parent])
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         try:
             quiet = 0.0
             while quiet < float(os.environ.get("HOTDESK_LINGER", LINGER)) and host.runtime.keeper.failure is None:

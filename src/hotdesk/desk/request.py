@@ -38,7 +38,7 @@ CERTIFICATE_SHAPE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class KeeperRequest:
     """One thing an owner asks."""
 
     verb: Verb
@@ -59,7 +59,7 @@ class Request:
     """Whether all but the screen and what a person uses there shall stand still."""
 
 
-def write(number: int, request: Request) -> bytes:
+def write(number: int, request: KeeperRequest) -> bytes:
     """Write a request as its keeper reads it."""
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     for name in FIELDS.get(request.verb, ()):
@@ -68,7 +68,7 @@ def write(number: int, request: Request) -> bytes:
     return json.dumps(message).encode()
 
 
-def parse(data: bytes) -> tuple[int, Request]:
+def parse(data: bytes) -> tuple[int, KeeperRequest]:
     """Read a request; anything but the vocabulary is refused."""
     try:
         message = json.loads(data.decode())
@@ -84,7 +84,7 @@ def parse(data: bytes) -> tuple[int, Request]:
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("a request for something that is not a desk's id")
     told = {name: READERS[name](message.get(name)) for name in FIELDS.get(verb, ())}
-    return number, Request(cast(Verb, verb), desk, **told)  # type: ignore[arg-type]
+    return number, KeeperRequest(cast(Verb, verb), desk, **told)  # type: ignore[arg-type]
 
 
 def number_of(data: bytes) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from hotdesk.config import Config
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 NAMESPACES = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -118,7 +118,7 @@ def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -
     mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
     kept = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
-    with opened(first) as inside, Root("/") as host:
+    with opened(first) as inside, RootDirectory("/") as host:
         return View(
             base=base,
             claimed=is_claimed(base, settings.run / "desks" / desk),
@@ -209,16 +209,16 @@ def is_claimed(base: int, folder: Path) -> bool:
     return claim.is_symlink() and os.readlink(claim) == str(folder)
 
 
-def opened(pid: int) -> Root:
+def opened(pid: int) -> RootDirectory:
     """Open a process's root, beneath which every path is looked up."""
     fd = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return Root(fd)
+        return RootDirectory(fd)
     finally:
         os.close(fd)
 
 
-def numbers(inside: Root, path: str) -> tuple[int, int] | None:
+def numbers(inside: RootDirectory, path: str) -> tuple[int, int] | None:
     """Give the device and inode of a node, None where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_PATH | os.O_NOFOLLOW)
@@ -230,7 +230,7 @@ def numbers(inside: Root, path: str) -> tuple[int, int] | None:
         os.close(fd)
 
 
-def is_empty(inside: Root, name: str) -> bool | None:
+def is_empty(inside: RootDirectory, name: str) -> bool | None:
     """Say whether a part of a desk's /proc tells nothing; None where this kernel has no such part."""
     if not os.path.exists(f"/proc/{name}"):
         return None
@@ -239,7 +239,7 @@ def is_empty(inside: Root, name: str) -> bool | None:
     return not text_of(inside, f"proc/{name}")
 
 
-def text_of(inside: Root, path: str) -> str:
+def text_of(inside: RootDirectory, path: str) -> str:
     """Give a small file of a desk, nothing where it is missing."""
     try:
         return inside.read(path.encode(), 256).decode("utf-8", "replace").strip()
@@ -247,7 +247,7 @@ def text_of(inside: Root, path: str) -> str:
         return ""
 
 
-def names(inside: Root, path: str) -> frozenset[str]:
+def names(inside: RootDirectory, path: str) -> frozenset[str]:
     """List a folder of a desk, nothing where it is missing."""
     try:
         fd = inside.open(path.encode(), os.O_RDONLY | os.O_DIRECTORY)

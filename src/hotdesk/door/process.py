@@ -22,7 +22,7 @@ from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import Caller
 from hotdesk.door.secrets import mint
 from hotdesk.event import Event, as_dict
-from hotdesk.ipc.frames import Garbled, Messages, write
+from hotdesk.ipc.frames import FrameError, Messages, write
 from hotdesk.linux import bpf, jail
 
 CONNECTIONS = 256
@@ -249,7 +249,7 @@ class KeysLine(asyncio.Protocol):
         try:
             for message in self.messages.feed(data):
                 self.door.heard(message)
-        except Garbled:
+        except FrameError:
             self.door.lost_keys()
 
     def pause_writing(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from hotdesk.desk.link.clock import Clock
+from hotdesk.desk.link.clock import DeskClock
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Desk, Process
 from hotdesk.errors import DeskError
@@ -221,9 +221,9 @@ class Session:
             await self.process.kill()
 
 
-def clock_of(desk: Desk) -> Clock:
+def clock_of(desk: Desk) -> DeskClock:
     """Give the desk's own time, which stands still while a person drives."""
-    return desk.link.clock if isinstance(desk, LinkedDesk) else Clock()
+    return desk.link.clock if isinstance(desk, LinkedDesk) else DeskClock()
 
 
 def split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:

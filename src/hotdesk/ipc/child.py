@@ -23,7 +23,7 @@ PAUSE = 1.0
 """Seconds between two starts, so that one that dies at once does not spin."""
 
 
-class Part:
+class Child:
     """One such process, if it runs."""
 
     def __init__(self, program: str) -> None:

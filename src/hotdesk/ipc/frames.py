@@ -9,7 +9,7 @@ LIMIT = 4 << 20
 """The longest message; whoever sends a longer one is broken."""
 
 
-class Garbled(Exception):  # noqa: N818 - a state, and read as one
+class FrameError(Exception):
     """The other side does not speak this language."""
 
 
@@ -26,7 +26,7 @@ class Messages:
         while len(self.buffer) >= 4:
             size = int.from_bytes(self.buffer[:4], "big")
             if size > LIMIT:
-                raise Garbled(f"a message of {size} bytes")
+                raise FrameError(f"a message of {size} bytes")
             if len(self.buffer) < 4 + size:
                 break
             found.append(parse(bytes(self.buffer[4 : 4 + size])))
@@ -39,9 +39,9 @@ def parse(data: bytes) -> dict[str, object]:
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as e:
-        raise Garbled("a message that is not JSON") from e
+        raise FrameError("a message that is not JSON") from e
     if not isinstance(message, dict):
-        raise Garbled("a message that is not an object")
+        raise FrameError("a message that is not an object")
     return message
 
 
@@ -49,5 +49,5 @@ def write(message: Mapping[str, object]) -> bytes:
     """Write one message."""
     data = json.dumps(message).encode()
     if len(data) > LIMIT:
-        raise Garbled(f"a message of {len(data)} bytes")
+        raise FrameError(f"a message of {len(data)} bytes")
     return len(data).to_bytes(4, "big") + data

@@ -20,7 +20,7 @@ from hotdesk.desk.seam import Spec
 from hotdesk.door.canary import Canary
 from hotdesk.errors import HostError, HotdeskError, KeeperError
 from hotdesk.event import Event, as_dict
-from hotdesk.ipc.frames import Garbled, Messages, write
+from hotdesk.ipc.frames import FrameError, Messages, write
 from hotdesk.linux.sockets import receive, send
 
 SECONDS = 30.0
@@ -64,7 +64,7 @@ class KeysClient:
             while data := await receive(self.sock):
                 for message in messages.feed(data):
                     self.take(message)
-        except (OSError, Garbled, anyio.ClosedResourceError):
+        except (OSError, FrameError, anyio.ClosedResourceError):
             pass
         self.failure = HostError(GONE)
         for event in self.events.values():
@@ -142,7 +142,7 @@ class KeysClient:
                     for message in messages.feed(data):
                         if message.get("re") == number:
                             return ok(message)
-        except (OSError, Garbled) as e:
+        except (OSError, FrameError) as e:
             raise HostError(GONE) from e
         raise HostError(GONE)
 

@@ -14,7 +14,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image.image import find
 from hotdesk.desk.owner.keeper_client import KeeperClient
 from hotdesk.desk.owner.pool import PROVEN_SECONDS
-from hotdesk.desk.request import Request
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
 from hotdesk.door import selftest
 from hotdesk.door.canary import Canary
@@ -54,7 +54,7 @@ class Doors:
         """Give the line to keys; the first call has the keeper start them."""
         async with self.meeting:
             if self.keys is None or self.keys.failure is not None:
-                _, fds = await self.keeper.ask(Request("keys", new_id()), 2)
+                _, fds = await self.keeper.ask(KeeperRequest("keys", new_id()), 2)
                 self.close()
                 self.keys = KeysClient(*fds)
                 self.keys.heard = self.heard
@@ -68,7 +68,7 @@ class Doors:
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
         """Have keys make a charter, within what the operator allows."""
         scope = self.within(scope)
-        await self.keeper.tell(Request("door", desk))
+        await self.keeper.tell(KeeperRequest("door", desk))
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
         given = await keys.open(desk, scope, seconds, self.settings, spec)

@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from typing import Literal
 
-from hotdesk.ipc.frames import Garbled, Messages, write
+from hotdesk.ipc.frames import FrameError, Messages, write
 
 READ = 1 << 16
 BACKLOG = 16 << 20
@@ -30,7 +30,7 @@ class Line:
         """Send a message as soon as the other end takes it; one too long to be sent ends the line."""
         try:
             self.out += write(message)
-        except Garbled:
+        except FrameError:
             self.cut = True
         if len(self.out) > BACKLOG:
             self.cut = True
@@ -52,7 +52,7 @@ class Line:
                 return self.messages.feed(data)
         except BlockingIOError:
             return []
-        except (OSError, Garbled):
+        except (OSError, FrameError):
             pass
         self.cut = True
         return []

@@ -53,7 +53,7 @@ class CpuTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """What one desk may use."""
 
     memory: int
@@ -122,7 +122,7 @@ class Cgroup:
         """Give the folder that holds a controller's files."""
         return self.folders["unified" if self.version == 2 else controller]
 
-    def make(self, limits: Limits) -> None:
+    def make(self, limits: CgroupLimits) -> None:
         """Make it and set its limits, before anything runs in it."""
         if self.version == 2:
             self.open_above()
@@ -132,7 +132,7 @@ class Cgroup:
             self.deny_devices()
         self.limit(limits)
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: CgroupLimits) -> None:
         """Set its limits, also while something runs in it."""
         if self.version == 2:
             self.limit_v2(limits)
@@ -153,7 +153,7 @@ class Cgroup:
         for folder in (above.parent, above):
             (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
 
-    def limit_v1(self, limits: Limits) -> None:
+    def limit_v1(self, limits: CgroupLimits) -> None:
         """Write v1's files."""
         self.limit_memory_v1(limits.memory)
         self.put("memory", "memory.kmem.tcp.limit_in_bytes", KERNEL_TCP, optional=True)
@@ -174,7 +174,7 @@ class Cgroup:
         for device in DEVICES:
             self.put("devices", "devices.allow", f"{device} rw")
 
-    def limit_v2(self, limits: Limits) -> None:
+    def limit_v2(self, limits: CgroupLimits) -> None:
         """Write v2's files; devices are held by nodev mounts, no mknod and own nodes there."""
         self.put("memory", "memory.max", limits.memory)
         self.put("memory", "memory.swap.max", 0, optional=True)

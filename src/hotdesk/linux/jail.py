@@ -29,7 +29,7 @@ SET_MODE_FILTER = 1
 SYS_SECCOMP = {"aarch64": 277, "x86_64": 317}
 
 
-class Program(ctypes.Structure):
+class SockFprog(ctypes.Structure):
     """struct sock_fprog."""
 
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
@@ -90,7 +90,7 @@ def lose_privilege(uid: int) -> None:
 
 def install(program: bytes) -> None:
     """Give this process, and all its threads, a seccomp filter."""
-    wanted = Program(len(program) // 8, program)
+    wanted = SockFprog(len(program) // 8, program)
     number = SYS_SECCOMP[platform.machine()]
     result = syscalls.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(wanted))
     syscalls.check(result, "seccomp")

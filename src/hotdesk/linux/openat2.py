@@ -27,14 +27,14 @@ class OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-class Root:
+class RootDirectory:
     """A directory that is the whole world: `..` and absolute links end at it."""
 
     def __init__(self, path: str | os.PathLike[str] | int) -> None:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         self.fd = os.dup(path) if isinstance(path, int) else os.open(path, flags)
 
-    def __enter__(self) -> Root:
+    def __enter__(self) -> RootDirectory:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -24,7 +24,7 @@ from PIL import Image
 
 from hotdesk.config import Config
 from hotdesk.desk.owner.control import controlled
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.drive.keep import Drive
 from hotdesk.host import Host
 from tests.e2e.conftest import PROGRAM, environment
@@ -310,7 +310,7 @@ async def test_an_ordinary_user_has_a_desk_through_a_servers_socket(settings: Co
         command=sys.executable, args=["-c", script, "mcp", "--image", "base"], env=environment(settings), cwd="/"
     )
     async with Host(settings, control=False) as host:
-        assert isinstance(host.runtime, ContainerRuntime)
+        assert isinstance(host.runtime, KeeperRuntime)
         socket = settings.run / "serve.sock"
         async with controlled(host.runtime, socket, lambda: host.doors, people=host.people, mode=0o666):
             async with Client(stdio_client(told)) as found:

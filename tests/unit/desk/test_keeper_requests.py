@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper.spawn import MESSAGE, Started, start
 from hotdesk.desk.owner.runtime import container_runtime
-from hotdesk.desk.request import TYPES, Request, Verb, parse, write
+from hotdesk.desk.request import TYPES, KeeperRequest, Verb, parse, write
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError
 
@@ -128,9 +128,9 @@ NONSENSE: dict[str, bytes] = {
     "text of lone surrogates": b'"\\ud800"',
     "bytes that are no text": b'{"n": 1, "verb": "\xff\xfe"}',
     "another encoding": json.dumps({"n": 1, "verb": "burn", "desk": DESK}).encode("utf-16"),
-    "a request and more": write(1, Request("burn", DESK)) * 2,
+    "a request and more": write(1, KeeperRequest("burn", DESK)) * 2,
     "a number of many digits": b'{"n": ' + b"9" * 5000 + b"}",
-    "a request cut off": write(1, Request("open", DESK, Spec(env={"A": "x" * 70_000}))),
+    "a request cut off": write(1, KeeperRequest("open", DESK, Spec(env={"A": "x" * 70_000}))),
     "keys given twice": b'{"n": 1, "n": 2, "verb": "touch", "verb": "exec", "desk": "' + DESK.encode() + b'"}',
 }
 VERBS: list[object] = ["exec", "OPEN", "", "open ", "__init__", None, 1, ["open"], {"open": 1}, True]
@@ -262,7 +262,7 @@ def test_descriptors_sent_along_are_not_kept(owner: Owner) -> None:
     reader, writer = os.pipe()
     try:
         for _ in range(50):
-            owner.send(write(7, Request("usage", new_id())), (writer,) * 10)
+            owner.send(write(7, KeeperRequest("usage", new_id())), (writer,) * 10)
             assert owner.answer(7) is not None
             owner.send(b"nonsense", (writer, reader))
             assert owner.receive() is not None
@@ -319,10 +319,10 @@ def flood(owner: Owner, request: Callable[[], bytes], seconds: float) -> int:
 
 
 FLOODS: dict[str, Callable[[], bytes]] = {
-    "requests nobody reads the answers to": lambda: write(1, Request("usage", DESK)),
+    "requests nobody reads the answers to": lambda: write(1, KeeperRequest("usage", DESK)),
     "nonsense": lambda: b"nonsense",
-    "requests to open": lambda: write(1, Request("open", new_id(), Spec(image="base", env={"A": "x" * 50_000}))),
-    "requests that have no answer": lambda: write(1, Request("touch", DESK)),
+    "requests to open": lambda: write(1, KeeperRequest("open", new_id(), Spec(image="base", env={"A": "x" * 50_000}))),
+    "requests that have no answer": lambda: write(1, KeeperRequest("touch", DESK)),
 }
 
 
@@ -397,7 +397,7 @@ def test_anything_is_a_request_or_refused(message: dict[str, object]) -> None:
 @given(st.binary(max_size=300), st.randoms(use_true_random=False))
 @settings(derandomize=True, deadline=None, max_examples=300)
 def test_a_request_that_was_spoilt_is_a_request_or_refused(noise: bytes, chance: Random) -> None:
-    data = bytearray(write(3, Request("open", DESK, Spec(env={"A": "b"}))))
+    data = bytearray(write(3, KeeperRequest("open", DESK, Spec(env={"A": "b"}))))
     at = chance.randrange(len(data))
     data[at : at + chance.randrange(5)] = noise[: chance.randrange(10)]
     check_parse(bytes(data))

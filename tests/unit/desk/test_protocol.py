@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from hotdesk.desk.link.channel import Channel, Data, Reply, Told
+from hotdesk.desk.link.channel import Channel, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.link import Link
-from hotdesk.desk.owner.root import NOTED, Ledger, supervise
+from hotdesk.desk.owner.root import NOTED, RootLedger, supervise
 from hotdesk.errors import DeskGone, HostError, LinkError
 from hotdesk.event import Event, RootAct
 from hotdesk_guest import wire
@@ -156,10 +156,10 @@ class Protocol(RuleBasedStateMachine):
         match item:
             case Data(stream, data):
                 model.heard.append(bytes((stream,)) + data)
-            case Told(value, size):
+            case GuestEvent(value, size):
                 model.heard.append(encode(value))
                 assert size == len(model.heard[-1])
-            case Reply(body):
+            case GuestReply(body):
                 model.heard.append(encode(body))
 
     @rule(model=channels, size=st.sampled_from([0, 1, 1000, wire.CHUNK, wire.CHUNK + 1, WINDOW, 3 * WINDOW]))
@@ -362,8 +362,8 @@ async def test_a_burst_of_small_frames_is_taken_in_slices_and_in_order() -> None
         burst = b"".join(frame(EVENT, 1, encode(number)) for number in numbers) + frame(REPLY, 1, encode({}))
         guest.sendall(burst)
         items = [await channel.receive() for _ in numbers]
-        assert [item.value for item in items if isinstance(item, Told)] == list(numbers)
-        assert isinstance(await channel.receive(), Reply)
+        assert [item.value for item in items if isinstance(item, GuestEvent)] == list(numbers)
+        assert isinstance(await channel.receive(), GuestReply)
 
 
 async def test_credit_beyond_what_was_used_is_a_lie() -> None:
@@ -393,7 +393,7 @@ async def supervised(*said: bytes, full: bool = False, room: int = NOTED) -> tup
     async with linked() as (link, guest):
         guest.settimeout(10)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(supervise, link, Ledger("desk", note, room))
+            tasks.start_soon(supervise, link, RootLedger("desk", note, room))
             await anyio.sleep(0.02)
             reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
             orders: list[bytes] = []

@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
-from hotdesk.desk.owner.control import Control, controlled
+from hotdesk.desk.owner.control import ControlServer, controlled
 from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.event import Asked
@@ -21,7 +21,7 @@ from hotdesk.ipc.tasks import background
 
 pytestmark = pytest.mark.anyio
 ASKED = Asked("i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET a.test/x", "GET", "a.test", "/x", 41.0, "please")
-NO_DESKS = cast(ContainerRuntime, None)
+NO_DESKS = cast(KeeperRuntime, None)
 
 
 @dataclass
@@ -134,7 +134,7 @@ async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
 ) -> None:
     body = json.dumps({"approved": True, "digest": ASKED.digest}).encode()
     async with background() as tasks:
-        control = Control(NO_DESKS, tasks, everyone=True, asks=lambda: scripted)
+        control = ControlServer(NO_DESKS, tasks, everyone=True, asks=lambda: scripted)
         for method in ("GET", "POST"):
             with pytest.raises(BriefError, match="not for uid 4711"):
                 await control.decide(method, parts, body, 1, 4711)

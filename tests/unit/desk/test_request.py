@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotdesk.config import MIB
-from hotdesk.desk.request import TYPES, Request, Verb, parse, write
+from hotdesk.desk.request import TYPES, KeeperRequest, Verb, parse, write
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError
 
@@ -30,13 +30,13 @@ def test_a_request_makes_the_round_trip(verb: Verb) -> None:
         "save": {"name": "mine", "snapshot": "3"},
         "hush": {"hushed": True},
     }
-    request = Request(verb, new_id(), **said.get(verb, {}))
+    request = KeeperRequest(verb, new_id(), **said.get(verb, {}))
     assert parse(write(7, request)) == (7, request)
 
 
 def test_a_whole_spec_makes_the_round_trip() -> None:
     spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""}, root=True, sterile=True)
-    assert parse(write(0, Request("open", DESK, spec))) == (0, Request("open", DESK, spec))
+    assert parse(write(0, KeeperRequest("open", DESK, spec))) == (0, KeeperRequest("open", DESK, spec))
 
 
 def test_every_field_of_a_spec_has_its_types() -> None:
@@ -175,7 +175,7 @@ SNAPSHOTS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("told", SNAPSHOTS, ids=lambda told: str(told["verb"]))
 def test_what_a_request_says_beside_its_desk_makes_the_round_trip(told: dict[str, object]) -> None:
-    request = Request(desk=DESK, **told)  # type: ignore[arg-type]
+    request = KeeperRequest(desk=DESK, **told)  # type: ignore[arg-type]
     assert parse(write(7, request)) == (7, request)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.config import MIB
 from hotdesk.errors import HostError
-from hotdesk.linux.cgroup import NEEDED, Cgroup, Limits, detect, here
+from hotdesk.linux.cgroup import NEEDED, Cgroup, CgroupLimits, detect, here
 
 
 def mounted(*controllers: str, at: str = "/sys/fs/cgroup") -> str:
@@ -77,14 +77,14 @@ def test_each_desk_has_folders_of_its_own() -> None:
 
 @pytest.mark.parametrize(("cpus", "quota"), [(2.0, 200_000), (0.5, 50_000), (0.001, 1000)])
 def test_a_quota_is_never_below_what_the_kernel_takes(cpus: float, quota: int) -> None:
-    assert Limits(memory=1, pids=1, cpus=cpus).quota == quota
+    assert CgroupLimits(memory=1, pids=1, cpus=cpus).quota == quota
 
 
 @pytest.fixture
 def cgroup() -> Iterator[Cgroup]:
     """Give a cgroup of this machine, made and removed."""
     made = Cgroup(here(), f"unit{secrets.token_hex(8)}")
-    made.make(Limits(memory=64 * MIB, pids=8, cpus=0.5))
+    made.make(CgroupLimits(memory=64 * MIB, pids=8, cpus=0.5))
     yield made
     made.kill()
     made.remove()

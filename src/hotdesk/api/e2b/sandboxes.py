@@ -22,7 +22,7 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 
@@ -352,7 +352,7 @@ def has_ended(sandbox: Sandbox) -> bool:
     if sandbox.opened is None:
         return sandbox.until <= time.time()
     runtime = sandbox.tenant.host.runtime
-    if not isinstance(runtime, ContainerRuntime):
+    if not isinstance(runtime, KeeperRuntime):
         return False
     return sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None
 

@@ -7,7 +7,7 @@ import json
 
 from hotdesk.cli import options
 from hotdesk.cli.desks.pause import each
-from hotdesk.desk.link.handle import Outside
+from hotdesk.desk.link.handle import Handle
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
       for each in $(hotdesk fork $ID -n 4); do hotdesk exec $each -- ./try.sh; done
     """
 
-    async def act(desk: Outside) -> None:
+    async def act(desk: Handle) -> None:
         forks = [each.id for each in await desk.fork(arguments.snapshot or "", arguments.count)]
         print(json.dumps(forks) if arguments.json else "\n".join(forks))
 

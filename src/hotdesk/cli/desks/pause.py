@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.desk.link.handle import Outside
+from hotdesk.desk.link.handle import Handle
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 
@@ -37,7 +37,7 @@ def main(arguments: argparse.Namespace) -> int:
     return each(arguments.desks, lambda desk: desk.halt() if arguments.no_memory else desk.pause(True))
 
 
-def each(names: list[str], act: Callable[[Outside], Awaitable[object]]) -> int:
+def each(names: list[str], act: Callable[[Handle], Awaitable[object]]) -> int:
     """Do something to desks, from outside."""
 
     settings = config.load()

@@ -10,7 +10,7 @@ from hotdesk.cli import options
 from hotdesk.cli.desks.pause import each
 from hotdesk.cli.ids import find_desk
 from hotdesk.desk.keeper import state
-from hotdesk.desk.link.handle import Outside
+from hotdesk.desk.link.handle import Handle
 from hotdesk.errors import DeskGone
 
 
@@ -37,7 +37,7 @@ def main(arguments: argparse.Namespace) -> int:
         show(known(arguments.desk), arguments.json)
         return 0
 
-    async def act(desk: Outside) -> None:
+    async def act(desk: Handle) -> None:
         if arguments.forget:
             await desk.forget(arguments.forget)
         else:

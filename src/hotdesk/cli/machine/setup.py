@@ -24,7 +24,7 @@ from hotdesk.desk.image import recipe, requirements
 from hotdesk.desk.image.build import build, passes
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.recipe import Recipe
-from hotdesk.desk.image.requirements import Machine
+from hotdesk.desk.image.requirements import HostMachine
 from hotdesk.desk.keeper import state
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.hands.page import novnc
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def prepare(settings: Config, here: Machine, wanted: Sequence[Recipe]) -> Iterator[Step]:
+def prepare(settings: Config, here: HostMachine, wanted: Sequence[Recipe]) -> Iterator[Step]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
     yield check_kernel()
     yield install(requirements.packages(here))
@@ -95,7 +95,7 @@ def prepare(settings: Config, here: Machine, wanted: Sequence[Recipe]) -> Iterat
 # -- who may ---------------------------------------------------------------------------------------------------
 
 
-def missing(here: Machine) -> list[str]:
+def missing(here: HostMachine) -> list[str]:
     """Say what an ordinary user can see is missing."""
     lacking = requirements.unfit()
     if packages := requirements.missing_packages(requirements.packages(here)):
@@ -228,7 +228,7 @@ def download(package: str, folder: Path) -> None:
         apt(*argv, cwd=folder)
 
 
-def furnish(settings: Config, here: Machine, wanted: Recipe) -> Step:
+def furnish(settings: Config, here: HostMachine, wanted: Recipe) -> Step:
     """Build an image, and prove that a desk opens from it."""
     began = time.monotonic()
     built = ready(settings, here, wanted)
@@ -244,7 +244,7 @@ def furnish(settings: Config, here: Machine, wanted: Recipe) -> Step:
     return Step(f"image {built.name}", f"{what}, {'proven anew' if sealed else 'there'}", sealed)
 
 
-def ready(settings: Config, here: Machine, wanted: Recipe) -> Image | None:
+def ready(settings: Config, here: HostMachine, wanted: Recipe) -> Image | None:
     """Give the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
     suite = "" if wanted.suite is None else wanted.suite if here.distro == "debian" else here.codename
     try:

@@ -15,9 +15,9 @@ import tarfile
 from collections.abc import Callable
 from typing import IO, Literal
 
-from hotdesk.desk.image.untar import Limits, headers, opened
+from hotdesk.desk.image.untar import ArchiveLimits, headers, opened
 from hotdesk.errors import ImageError, printable
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 Kind = Literal["tar", "oci", "docker"]
 BUFFER = 1 << 20
@@ -29,7 +29,7 @@ WRAPPING = re.compile(
 """The names an OCI layout or a `docker save` has; an archive with any other is a root file system."""
 
 
-class Window(io.RawIOBase):
+class FileWindow(io.RawIOBase):
     """A part of an open file, with a position of its own."""
 
     def __init__(self, fd: int, start: int, size: int) -> None:
@@ -71,7 +71,7 @@ class Folder:
     """A layout in a directory."""
 
     def __init__(self, fd: int) -> None:
-        self.root = Root(fd)
+        self.root = RootDirectory(fd)
 
     def close(self) -> None:
         """Let go of the directory."""
@@ -115,7 +115,7 @@ class Wrapped:
         where = self.found.get(clean(name)) or self.found.get(self.links.get(clean(name), ""))
         if where is None:
             raise ImageError(f"the archive has no {printable(name[:90])}")
-        return io.BufferedReader(Window(self.fd, *where), BUFFER)
+        return io.BufferedReader(FileWindow(self.fd, *where), BUFFER)
 
 
 def clean(name: str) -> str:
@@ -146,7 +146,7 @@ def compressed(stream: io.BufferedReader) -> bool:
     return stream.peek(6).startswith(tuple(OPENERS))
 
 
-def plain(stream: io.BufferedReader, limits: Limits) -> io.BufferedReader:
+def plain(stream: io.BufferedReader, limits: ArchiveLimits) -> io.BufferedReader:
     """Uncompress a stream that begins like a compressed one."""
     head = stream.peek(6)
     for magic, open_inner in OPENERS.items():

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from hotdesk.desk.image import recipe as recipes
 from hotdesk.desk.image import sources
-from hotdesk.desk.image.chroot import Task
+from hotdesk.desk.image.chroot import BuildTask
 from hotdesk.desk.image.image import Image, find
 from hotdesk.desk.image.normalise import find_python, strip
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
 from hotdesk.errors import HostError, ImageError, printable
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 TOOLS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "setpriv": "util-linux", "apt-get": "apt"}
 PASSED = ("PATH", "HOME", "LANG", "PYTHONPATH", "XDG_CONFIG_HOME", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
@@ -61,7 +61,7 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
 def make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, lock: int, progress: Progress) -> Path:
     """Make the tree a recipe adds to its parent's layers."""
     below = tuple(str(each) for each in lowers)
-    task = Task(
+    task = BuildTask(
         name=recipe.name,
         work=str(work),
         lowers=below,
@@ -80,9 +80,9 @@ def make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, l
 def python_of(layers: Sequence[Path], name: str) -> str:
     """Give the path of python3 in the topmost layer that has one."""
     for layer in layers[:-1]:
-        with suppress(ImageError), Root(layer) as inside:
+        with suppress(ImageError), RootDirectory(layer) as inside:
             return find_python(inside, name)
-    with Root(layers[-1]) as inside:
+    with RootDirectory(layers[-1]) as inside:
         return find_python(inside, f"image {name!r}")
 
 
@@ -135,7 +135,7 @@ def enclosed(argv: Sequence[str]) -> list[str]:
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, *argv]
 
 
-def carry_out(task: Task, lock: int, progress: Progress) -> None:
+def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
     """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
     log = Path(task.work) / "log"
     argv = enclosed([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
@@ -154,7 +154,7 @@ def carry_out(task: Task, lock: int, progress: Progress) -> None:
         raise ImageError(f"image {task.name!r} could not be built:\n{last_lines(log)}")
 
 
-def follow(child: subprocess.Popen[str], task: Task, progress: Progress) -> None:
+def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) -> None:
     """Hand a task over, and pass on what is said about it until the end."""
     try:
         if child.stdin is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from hotdesk.desk.image import pip_tags, sources
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
 ENVIRONMENT = {
@@ -33,7 +33,7 @@ APT_SETTINGS = 'Acquire::Languages "none";\nAPT::Install-Recommends "false";\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BuildTask:
     """What is to be made, and where."""
 
     name: str
@@ -53,16 +53,16 @@ class Task:
         return json.dumps(asdict(self))
 
     @staticmethod
-    def load(text: str) -> Task:
+    def load(text: str) -> BuildTask:
         """Read what `dump` wrote."""
         data: Any = json.loads(text)
         fields: Any = {key: tuple(each) if isinstance(each, list) else each for key, each in data.items()}
-        return Task(**fields)
+        return BuildTask(**fields)
 
 
 def main() -> int:
     """Carry out the task on standard input; progress to standard output, all else to standard error."""
-    task = Task.load(sys.stdin.read())
+    task = BuildTask.load(sys.stdin.read())
     try:
         carry_out(task)
     except HotdeskError as e:
@@ -74,7 +74,7 @@ def main() -> int:
     return 0
 
 
-def carry_out(task: Task) -> None:
+def carry_out(task: BuildTask) -> None:
     """Make the tree, from packages or over its parent."""
     work = Path(task.work)
     root = work / "tree"
@@ -83,7 +83,7 @@ def carry_out(task: Task) -> None:
         root = stack(task, work)
     else:
         bootstrap(task, root)
-    with Root(root) as inside:
+    with RootDirectory(root) as inside:
         furnish(inside)
         equip(root)
         if task.apt and task.lowers:
@@ -103,7 +103,7 @@ def carry_out(task: Task) -> None:
             left.unlink()
 
 
-def say(task: Task, text: str) -> None:
+def say(task: BuildTask, text: str) -> None:
     """Tell the operator what goes on."""
     print(f"{task.name}: {text}", flush=True)
 
@@ -118,7 +118,7 @@ def enter(root: Path, *argv: str) -> None:
     tool("unshare", "--net", "chroot", root, *argv, env=ENVIRONMENT)
 
 
-def bootstrap(task: Task, root: Path) -> None:
+def bootstrap(task: BuildTask, root: Path) -> None:
     """Unpack packages of the machine's own sources into an empty tree."""
     targets = sources.read()
     distro, _ = sources.distribution(targets)
@@ -139,7 +139,7 @@ def bootstrap(task: Task, root: Path) -> None:
     (root / "etc/apt/apt.conf.d/90hotdesk").write_text(APT_SETTINGS)
 
 
-def stack(task: Task, work: Path) -> Path:
+def stack(task: BuildTask, work: Path) -> Path:
     """Mount the parent with the new tree on top of it."""
     root = work / "root"
     root.mkdir()
@@ -163,7 +163,7 @@ def equip(root: Path) -> None:
     (root / "dev/shm").mkdir(0o1777)
 
 
-def install_packages(task: Task, root: Path, work: Path) -> None:
+def install_packages(task: BuildTask, root: Path, work: Path) -> None:
     """Install packages: the host's apt downloads them, the image's installs them."""
     distro, suite = release(root)
     lines = sources.lines(sources.read(), distro, suite, sources.keyrings(distro))
@@ -221,7 +221,7 @@ def outside_settings(root: Path) -> str:
 
 def release(root: Path) -> tuple[str, str]:
     """Say which distribution and release a tree is."""
-    with Root(root) as inside:
+    with RootDirectory(root) as inside:
         try:
             text = inside.read(b"etc/os-release").decode("utf-8", "replace")
         except OSError:
@@ -233,9 +233,9 @@ def release(root: Path) -> tuple[str, str]:
     return distro, suite
 
 
-def install_wheels(task: Task, root: Path) -> None:
+def install_wheels(task: BuildTask, root: Path) -> None:
     """Install Python packages: the host's pip downloads wheels, the image's installs them."""
-    with Root(root) as inside:
+    with RootDirectory(root) as inside:
         python = find_python(inside, f"image {task.name!r}")
     say(task, f"installing {len(task.pip)} Python packages and what they need")
     probe = ["unshare", "--net", "chroot", str(root), python, "-c", pip_tags.PROBE]

@@ -32,7 +32,7 @@ Asked = Callable[[int, bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TreeLimits:
     """What a tree may ask of this machine."""
 
     entries: int = 2_000_000
@@ -70,7 +70,7 @@ class Copy:
     """Says what is left out."""
     covers: Asked
     """Says whether something below would show through where nothing is."""
-    limits: Limits
+    limits: TreeLimits
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     levels: list[Level] = field(default_factory=list)
     linked: dict[int, int] = field(default_factory=dict)
@@ -228,7 +228,7 @@ class Copy:
         return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
 
 
-def copy(source: int, tree: Path, links: Path, skips: Asked, covers: Asked, limits: Limits) -> str:
+def copy(source: int, tree: Path, links: Path, skips: Asked, covers: Asked, limits: TreeLimits) -> str:
     """Copy the tree open as `source` into the empty directory `tree`; give its digest.
 
     `links` is an empty directory beside it.

@@ -14,18 +14,18 @@ from hotdesk.desk.image.build import passes, require_root
 from hotdesk.desk.image.image import Image, as_name
 from hotdesk.desk.image.normalise import PYTHONS
 from hotdesk.desk.image.store import Progress, disk_usage, publish, writing
-from hotdesk.desk.image.untar import Limits
+from hotdesk.desk.image.untar import ArchiveLimits
 from hotdesk.errors import BriefError, ImageError, printable
 
 RIGHTS = "-all,+chown,+dac_override,+fowner"
 """What the unpacking program may do as root: give files away, and write where it must."""
 KINDS = {"tar": "a root file system", "oci": "an OCI layout", "docker": "a docker archive"}
 INDEX_LIMIT = 4 << 20
-DEFAULTS = Limits()
+DEFAULTS = ArchiveLimits()
 
 
 def import_image(
-    store: Path, path: Path, name: str, progress: Progress, limits: Limits = DEFAULTS, timeout: float = 3600.0
+    store: Path, path: Path, name: str, progress: Progress, limits: ArchiveLimits = DEFAULTS, timeout: float = 3600.0
 ) -> Image:
     """Make an image of an archive, keyed by the archive's own sha256."""
     as_name(name)
@@ -81,7 +81,7 @@ def digest_of(archive: int, path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def unwrap(archive: int, tree: Path, limits: Limits, timeout: float, lock: int) -> tuple[str, str]:
+def unwrap(archive: int, tree: Path, limits: ArchiveLimits, timeout: float, lock: int) -> tuple[str, str]:
     """Run the program that unpacks; give what the archive was, and the path of its Python."""
     mortal = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net"]
     weak = ["setpriv", "--no-new-privs", "--bounding-set", RIGHTS]

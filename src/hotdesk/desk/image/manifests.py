@@ -18,7 +18,7 @@ NESTING_LIMIT = 4
 T = TypeVar("T")
 
 
-class Parts(Protocol):
+class ArchiveParts(Protocol):
     """The named files of a layout."""
 
     def open(self, name: str) -> IO[bytes]:
@@ -26,7 +26,7 @@ class Parts(Protocol):
         ...
 
 
-def oci_layers(parts: Parts, machine: str) -> list[tuple[str, str]]:
+def oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Give the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
     manifest = read_json(parts, "index.json", None)
     for _ in range(NESTING_LIMIT):
@@ -39,7 +39,7 @@ def oci_layers(parts: Parts, machine: str) -> list[tuple[str, str]]:
     return [(blob_name(each), str(each["digest"])) for each in bounded(texts(manifest, "layers"))]
 
 
-def docker_layers(parts: Parts, machine: str) -> list[tuple[str, str]]:
+def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Give the layers of a `docker save`, lowest first, as names and digests of their plain content."""
     with parts.open("manifest.json") as file:
         images = load_json(file.read(JSON_LIMIT + 1))
@@ -106,12 +106,12 @@ def blob_name(descriptor: dict[str, object]) -> str:
     return f"blobs/sha256/{match[1]}"
 
 
-def read_blob(parts: Parts, descriptor: dict[str, object]) -> dict[str, object]:
+def read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, object]:
     """Read a blob of JSON, its digest verified."""
     return read_json(parts, blob_name(descriptor), str(descriptor["digest"]))
 
 
-def read_json(parts: Parts, name: str, digest: str | None) -> dict[str, object]:
+def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, object]:
     """Read a table of JSON."""
     with parts.open(name) as file:
         text = file.read(JSON_LIMIT + 1)

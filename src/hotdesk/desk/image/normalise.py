@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.errors import ImageError
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 UID = 1000
 HOME = b"home/user"
@@ -23,7 +23,7 @@ FILES = {
 """What a desk's own files are mounted over: regular files, the same in every image."""
 
 
-def furnish(root: Root) -> None:
+def furnish(root: RootDirectory) -> None:
     """Give a tree what every desk expects: mount points, the files of `FILES`, uid 1000 and its home."""
     for path in FOLDERS:
         with root.folder(path):
@@ -39,7 +39,7 @@ def furnish(root: Root) -> None:
             os.fchown(fd, UID, UID)
 
 
-def holds(root: Root, path: bytes, data: bytes) -> bool:
+def holds(root: RootDirectory, path: bytes, data: bytes) -> bool:
     """Say whether a path is a regular file, no link, with that content and mode 0644."""
     try:
         fd = root.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -52,7 +52,7 @@ def holds(root: Root, path: bytes, data: bytes) -> bool:
         os.close(fd)
 
 
-def add_user(root: Root) -> None:
+def add_user(root: RootDirectory) -> None:
     """Name uid and gid 1000 `user` where they have no name."""
     number = str(UID).encode()
     lines = {
@@ -68,7 +68,7 @@ def add_user(root: Root) -> None:
         root.write(b"etc/shadow", ended(shadow) + b"user:*:20000:0:99999:7:::\n", 0o600)
 
 
-def text_of(root: Root, path: bytes) -> bytes:
+def text_of(root: RootDirectory, path: bytes) -> bytes:
     """Give a file's bytes, or none."""
     try:
         return root.read(path)
@@ -86,7 +86,7 @@ def ended(text: bytes) -> bytes:
     return text if not text or text.endswith(b"\n") else text + b"\n"
 
 
-def find_python(root: Root, what: str) -> str:
+def find_python(root: RootDirectory, what: str) -> str:
     """Give the path of a tree's python3: a regular executable inside it."""
     for path in PYTHONS:
         with suppress(OSError):

@@ -25,7 +25,7 @@ APT_LISTS = Path("/var/lib/apt/lists")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostMachine:
     """A machine, as far as it matters here."""
 
     distro: str
@@ -40,7 +40,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelConfig:
     """What is read of a kernel, as text."""
 
     release: str
@@ -55,13 +55,13 @@ class Kernel:
     has_loop: bool = True
 
 
-def look() -> Machine:
+def look() -> HostMachine:
     """Read what this machine is."""
     texts = (read(Path(path)) for path in ("/etc/os-release", "/usr/lib/os-release"))
     return describe(next((text for text in texts if text), ""), os.uname().machine)
 
 
-def describe(os_release: str, arch: str) -> Machine:
+def describe(os_release: str, arch: str) -> HostMachine:
     """Make sense of an os-release text."""
     facts = {}
     for line in os_release.splitlines():
@@ -70,7 +70,7 @@ def describe(os_release: str, arch: str) -> Machine:
             facts[key.strip()] = unquote(value)
     distro, release = facts.get("ID", "").lower(), facts.get("VERSION_ID", "")
     name = facts.get("PRETTY_NAME") or f"{distro} {release}".strip() or "a system without /etc/os-release"
-    return Machine(distro, release, facts.get("VERSION_CODENAME", ""), printable(name[:80]), arch)
+    return HostMachine(distro, release, facts.get("VERSION_CODENAME", ""), printable(name[:80]), arch)
 
 
 def unquote(value: str) -> str:
@@ -81,7 +81,7 @@ def unquote(value: str) -> str:
         return value.strip()
 
 
-def refusal(machine: Machine) -> str | None:
+def refusal(machine: HostMachine) -> str | None:
     """Say why hotdesk promises nothing on a machine; None where it does."""
     if (machine.distro, machine.release) in SUPPORTED and machine.arch in ARCHITECTURES:
         return None
@@ -91,7 +91,7 @@ def refusal(machine: Machine) -> str | None:
     )
 
 
-def require_supported(machine: Machine, environ: Mapping[str, str]) -> str | None:
+def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str | None:
     """Refuse a machine nothing is promised on; give a warning instead when the operator insists."""
     why = refusal(machine)
     if why is None:
@@ -101,7 +101,7 @@ def require_supported(machine: Machine, environ: Mapping[str, str]) -> str | Non
     return f"{machine.name} on {machine.arch} is not supported; going on because {ANY_HOST}=1"
 
 
-def packages(machine: Machine) -> tuple[str, ...]:
+def packages(machine: HostMachine) -> tuple[str, ...]:
     """Name the Debian packages hotdesk needs there."""
     return (*PACKAGES, KEYRINGS.get(machine.distro, KEYRINGS["debian"]))
 
@@ -131,12 +131,12 @@ def has_apt_lists(folder: Path = APT_LISTS) -> bool:
         return False
 
 
-def look_at_kernel() -> Kernel:
+def look_at_kernel() -> KernelConfig:
     """Read what the running kernel can do."""
     release = os.uname().release
     modules = Path("/lib/modules") / release
     limit = Path("/proc/sys/user/max_user_namespaces")
-    return Kernel(
+    return KernelConfig(
         release=release,
         filesystems=read(Path("/proc/filesystems")),
         modules=read(modules / "modules.dep") + read(modules / "modules.builtin"),
@@ -146,7 +146,7 @@ def look_at_kernel() -> Kernel:
     )
 
 
-def lacks(kernel: Kernel) -> list[str]:
+def lacks(kernel: KernelConfig) -> list[str]:
     """Say what a kernel lacks, each with its remedy."""
     found = []
     if version_of(kernel.release) < OLDEST_KERNEL:
@@ -162,7 +162,7 @@ def lacks(kernel: Kernel) -> list[str]:
     return found
 
 
-def offers(kernel: Kernel, filesystem: str) -> bool:
+def offers(kernel: KernelConfig, filesystem: str) -> bool:
     """Say whether a file system is there, or a module for it is."""
     loaded = {line.split()[-1] for line in kernel.filesystems.splitlines() if line.strip()}
     return filesystem in loaded or f"/{filesystem}.ko" in kernel.modules

@@ -22,7 +22,7 @@ SETTING_SHAPE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PackageIndex:
     """One index of packages this machine's apt knows."""
 
     uri: str
@@ -46,17 +46,17 @@ class Target:
         return re.split("[-/]", self.codename or self.release, maxsplit=1)[0]
 
 
-def parse(text: str) -> list[Target]:
+def parse(text: str) -> list[PackageIndex]:
     """Read what `apt-get indextargets` printed; a field apt does not know stands there as `$(FIELD)`."""
     targets = []
     for line in text.splitlines():
         fields = ["" if field.startswith("$(") else field.strip() for field in line.split("|")]
         if len(fields) == len(FIELDS) and fields[0] == "Packages" and all(fields[1:4]):
-            targets.append(Target(*fields[1:]))
+            targets.append(PackageIndex(*fields[1:]))
     return targets
 
 
-def distribution(targets: Sequence[Target], fallback: str = "") -> tuple[str, str]:
+def distribution(targets: Sequence[PackageIndex], fallback: str = "") -> tuple[str, str]:
     """Say which distribution this machine is fed from, and its release: `("ubuntu", "noble")`."""
     for name in COMPONENTS:
         own = [each for each in targets if (each.origin or fallback).lower() == name and each.pocket == ""]
@@ -68,9 +68,9 @@ def distribution(targets: Sequence[Target], fallback: str = "") -> tuple[str, st
     )
 
 
-def lines(targets: Sequence[Target], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
+def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Sequence[str] = ()) -> list[str]:
     """Give the one-line sources of a suite, from the mirrors that serve this machine its own."""
-    found: dict[tuple[str, str], Target] = {}
+    found: dict[tuple[str, str], PackageIndex] = {}
     components: dict[tuple[str, str], list[str]] = {}
     for target in targets:
         if (target.origin or distro).lower() != distro or target.component not in COMPONENTS[distro]:
@@ -91,7 +91,7 @@ def lines(targets: Sequence[Target], distro: str, suite: str, keyrings: Sequence
     ]
 
 
-def options(target: Target, keyrings: Sequence[str]) -> str:
+def options(target: PackageIndex, keyrings: Sequence[str]) -> str:
     """Say which keys may sign a source: the distribution's, and what the machine trusts for that mirror."""
     own = [key for key in target.signed_by.split(",") if key.startswith("/")]
     keys = list(dict.fromkeys([*keyrings, *own]))
@@ -113,7 +113,7 @@ def keyrings(distro: str) -> list[str]:
     return [f"/usr/share/keyrings/{distro}-archive-keyring.gpg"]
 
 
-def read() -> list[Target]:
+def read() -> list[PackageIndex]:
     """Ask this machine's apt what it knows."""
     targets = parse(ask("apt-get", "indextargets", "--format", FORMAT))
     if not targets:

@@ -13,7 +13,7 @@ from typing import IO, Literal
 
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux import openat2
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 WHITEOUT = b".wh."
 OPAQUE = b".wh..wh..opq"
@@ -22,7 +22,7 @@ COPY = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ArchiveLimits:
     """What an archive may ask of this machine."""
 
     entries: int = 2_000_000
@@ -39,10 +39,10 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Budget:
+class ArchiveBudget:
     """What is left of the limits, over all layers of an image."""
 
-    limits: Limits
+    limits: ArchiveLimits
     entries: int = 0
     size: int = 0
 
@@ -56,7 +56,7 @@ class Budget:
             raise ImageError(f"the archive unpacks to more than {self.limits.size} bytes")
 
 
-def unpack(root: Root, stream: IO[bytes], budget: Budget, layer: bool) -> None:
+def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer: bool) -> None:
     """Write what a tar stream holds; in a `layer` whiteouts are left out, as `whiteout` deals with them."""
     with opened(stream) as tar:
         for info in headers(tar):
@@ -66,9 +66,9 @@ def unpack(root: Root, stream: IO[bytes], budget: Budget, layer: bool) -> None:
                 put(root, tar, info, above, name, budget.limits)
 
 
-def whiteout(root: Root, stream: IO[bytes], limits: Limits) -> None:
+def whiteout(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
     """Remove what a layer says is gone from those below; goes first, as it may say so after its files."""
-    budget = Budget(limits)
+    budget = ArchiveBudget(limits)
     with opened(stream) as tar:
         for info in headers(tar):
             budget.spend(0)
@@ -78,7 +78,7 @@ def whiteout(root: Root, stream: IO[bytes], limits: Limits) -> None:
                     erase(root, above, name)
 
 
-def erase(root: Root, above: bytes, name: bytes) -> None:
+def erase(root: RootDirectory, above: bytes, name: bytes) -> None:
     """Carry out one whiteout."""
     fd = root.open(above, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -102,13 +102,13 @@ def headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         yield info
 
 
-def place(info: tarfile.TarInfo, limits: Limits) -> tuple[bytes, bytes]:
+def place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
     """Give an entry's folder and name; the root itself has no name."""
     parts = parts_of(info.name, limits)
     return b"/".join(parts[:-1]), parts[-1] if parts else b""
 
 
-def parts_of(text: str, limits: Limits) -> list[bytes]:
+def parts_of(text: str, limits: ArchiveLimits) -> list[bytes]:
     """Split a name of an archive, refusing what no honest archive holds."""
     path = text.encode("utf-8", "surrogateescape")
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
@@ -122,7 +122,9 @@ def parts_of(text: str, limits: Limits) -> list[bytes]:
     return parts
 
 
-def put(root: Root, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, limits: Limits) -> None:
+def put(
+    root: RootDirectory, tar: tarfile.TarFile, info: tarfile.TarInfo, above: bytes, name: bytes, limits: ArchiveLimits
+) -> None:
     """Write one entry; devices, pipes and what is unknown are left out."""
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         return
@@ -165,7 +167,7 @@ def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) 
         dress(info, file.fileno())
 
 
-def put_link(root: Root, target: bytes, fd: int, name: bytes) -> None:
+def put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
     """Give a file that is already unpacked another name."""
     source = root.open(target, os.O_PATH | os.O_NOFOLLOW)
     try:

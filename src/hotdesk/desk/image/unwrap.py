@@ -18,9 +18,9 @@ from lzma import LZMAError
 from hotdesk.desk.image.archive import Folder, Kind, Wrapped, compressed, kind_of, plain, verify, whole
 from hotdesk.desk.image.manifests import docker_layers, oci_layers
 from hotdesk.desk.image.normalise import find_python, furnish
-from hotdesk.desk.image.untar import Budget, Limits, unpack, whiteout
+from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
 from hotdesk.errors import ImageError, printable
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 MEMORY = 1 << 30
 BROKEN = (ImageError, tarfile.TarError, OSError, EOFError, zlib.error, LZMAError, ValueError, OverflowError)
@@ -35,8 +35,8 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        with Root(tree) as root:
-            kind = unwrap(int(archive), root, machine, Limits(int(entries), int(size)), os.path.dirname(tree))
+        with RootDirectory(tree) as root:
+            kind = unwrap(int(archive), root, machine, ArchiveLimits(int(entries), int(size)), os.path.dirname(tree))
             python = find_python(root, "the image")
             furnish(root)
     except BROKEN as e:
@@ -49,7 +49,7 @@ def main() -> int:
     return 0
 
 
-def unwrap(archive: int, root: Root, machine: str, limits: Limits, work: str) -> Kind:
+def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimits, work: str) -> Kind:
     """Unpack an archive or layout, whatever it is, and say what it was."""
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         with closing(Folder(archive)) as parts:
@@ -59,7 +59,7 @@ def unwrap(archive: int, root: Root, machine: str, limits: Limits, work: str) ->
         kind = kind_of(stream)
     if kind == "tar":
         with whole(archive) as file, plain(file, limits) as stream:
-            unpack(root, stream, Budget(limits), layer=False)
+            unpack(root, stream, ArchiveBudget(limits), layer=False)
         return kind
     with tempfile.TemporaryFile(dir=work) as spool:
         layout = Wrapped(spooled(archive, spool.fileno(), limits))
@@ -68,7 +68,7 @@ def unwrap(archive: int, root: Root, machine: str, limits: Limits, work: str) ->
     return kind
 
 
-def spooled(archive: int, spool: int, limits: Limits) -> int:
+def spooled(archive: int, spool: int, limits: ArchiveLimits) -> int:
     """Give a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
     with whole(archive) as file:
         if not compressed(file):
@@ -79,14 +79,14 @@ def spooled(archive: int, spool: int, limits: Limits) -> int:
 
 
 def squash(
-    root: Root,
+    root: RootDirectory,
     open_part: Callable[[str], BufferedReader],
     layers: list[Layer],
-    limits: Limits,
+    limits: ArchiveLimits,
     of_content: bool = False,
 ) -> None:
     """Unpack layers over each other, each verified first; `of_content`: digests are of what is compressed."""
-    budget = Budget(limits)
+    budget = ArchiveBudget(limits)
     for number, (name, digest) in enumerate(layers):
         with open_part(name) as part:
             verify(plain(part, limits) if of_content else part, digest, name)

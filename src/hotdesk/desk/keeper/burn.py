@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
-from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.linux import uids
 
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05
@@ -27,7 +27,7 @@ Ended = Callable[["Fire", list[str]], None]
 class Fire:
     """One desk's end."""
 
-    held: Held
+    held: TrackedDesk
     why: str
     since: float
     look: float
@@ -47,7 +47,7 @@ class Burning:
         self.ended = ended
         self.fires: dict[str, Fire] = {}
 
-    def begin(self, held: Held, why: str, asked: int | None = None) -> None:
+    def begin(self, held: TrackedDesk, why: str, asked: int | None = None) -> None:
         """Begin to end a desk."""
         fire = Fire(held, why, now(), now(), asked=[] if asked is None else [asked], children=held.children())
         self.fires[held.room.desk] = fire

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.desk import door_files
-from hotdesk.desk.image.copy import Limits, copy
+from hotdesk.desk.image.copy import TreeLimits, copy
 from hotdesk.desk.image.image import Image, as_name, find
 from hotdesk.desk.image.normalise import FILES
 from hotdesk.desk.image.store import disk_usage, publish, writing
@@ -28,7 +28,7 @@ from hotdesk.desk.wall.container import bundle
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly
 
-DEFAULTS = Limits()
+DEFAULTS = TreeLimits()
 MOST_LAYERS = 64
 """Each costs every desk a mount."""
 SEEDED = frozenset(

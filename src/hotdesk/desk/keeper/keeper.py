@@ -25,16 +25,16 @@ from hotdesk.desk.keeper.namespace import seclude
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.keeper.poller import Ears
-from hotdesk.desk.keeper.queue import Queue, Waiting
+from hotdesk.desk.keeper.queue import Queue, QueuedOpen
 from hotdesk.desk.keeper.readers import Readers
 from hotdesk.desk.keeper.reboot import Reboots
 from hotdesk.desk.keeper.root import Roots
 from hotdesk.desk.keeper.save import Saves
 from hotdesk.desk.keeper.services import Doorman
-from hotdesk.desk.keeper.snapshot import Snapshots, require_idle
+from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
 from hotdesk.desk.keeper.spawn import MESSAGE, decode_settings
-from hotdesk.desk.keeper.tracked import Held, now
-from hotdesk.desk.request import Request, number_of, parse
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.request import KeeperRequest, number_of, parse
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import send_now
 from hotdesk.linux import rlimits, syscalls, uids
@@ -60,19 +60,19 @@ class Keeper:
         self.settings = settings
         self.owner = owner
         self.queue = Queue()
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, TrackedDesk] = {}
         self.early: set[int] = set()
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.held, self.early, self)
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning, credentials(owner)[0])
         self.saves = Saves(settings, self.held, self)
-        self.snapshots = Snapshots(self.held, self, self.opening.check_floors)
+        self.snapshots = KeeperSnapshots(self.held, self, self.opening.check_floors)
         self.reboots = Reboots(self.held, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.outbox = Outbox(settings.lib)
         self.readers = Readers(settings)
-        self.buffers = socket_buffers.Watch(self.held)
+        self.buffers = socket_buffers.BufferWatch(self.held)
         self.open_for_business = True
         self.ears = Ears()
         self.nearest = 0.0
@@ -143,7 +143,7 @@ class Keeper:
         self.ears.turn_to({**own, **self.doorman.waiting(), **self.knocking()})
         return self.ears.hear(self.patience())
 
-    def knocking(self) -> dict[int, Held]:
+    def knocking(self) -> dict[int, TrackedDesk]:
         """Give the desks whose root is not up yet, by the socket at which `sudo` would call."""
         return {fd: held for held in self.held.values() if (fd := held.knocks()) is not None}
 
@@ -201,7 +201,7 @@ class Keeper:
             self.attempt(number, request, self.answer)
         return True
 
-    def attempt(self, number: int, request: Request, work: Callable[[int, Request], None]) -> None:
+    def attempt(self, number: int, request: KeeperRequest, work: Callable[[int, KeeperRequest], None]) -> None:
         """Carry a request out, or say why not."""
         if request.verb != "touch":
             self.nearest = 0.0
@@ -214,7 +214,7 @@ class Keeper:
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
             self.refuse(number, KeeperError(f"the keeper failed at it: {e!r}"))
 
-    def answer(self, number: int, request: Request) -> None:
+    def answer(self, number: int, request: KeeperRequest) -> None:
         """Carry out one request of the vocabulary."""
         match request.verb:
             case "open":
@@ -259,7 +259,7 @@ class Keeper:
                     held.scoped = bool(request.ca)
                     self.note_opened(held)
 
-    def find(self, desk: str, idle: bool = False) -> Held:
+    def find(self, desk: str, idle: bool = False) -> TrackedDesk:
         """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
         held = self.held.get(desk)
         if held is not None and held.runtime and held.ends < math.inf:
@@ -292,7 +292,7 @@ class Keeper:
         if self.has_hands() and (turn := self.queue.take()) is not None:
             self.attempt(turn.number, turn.request, lambda number, request: self.begin(turn))
 
-    def begin(self, turn: Waiting) -> None:
+    def begin(self, turn: QueuedOpen) -> None:
         """Start a desk; `finish` answers when it is up."""
         turn.check()
         request = turn.request
@@ -303,7 +303,7 @@ class Keeper:
         held.scoped = bool(request.ca)
         self.held[request.desk] = held
 
-    def finish(self, held: Held, status: int) -> None:
+    def finish(self, held: TrackedDesk, status: int) -> None:
         """Tell the owner how opening went."""
         held.runtime = 0
         self.nearest = 0.0
@@ -314,7 +314,7 @@ class Keeper:
             self.burn(held.room.desk, "did not start")
             self.refuse(held.asked, KeeperError(str(e)))
 
-    def hand_over(self, held: Held) -> None:
+    def hand_over(self, held: TrackedDesk) -> None:
         """Give the owner what it needs to talk to a desk."""
         desk, room = held.room.desk, held.room
         assert room.listener is not None
@@ -328,7 +328,7 @@ class Keeper:
         if not held.spare:
             self.note_opened(held)
 
-    def note_opened(self, held: Held) -> None:
+    def note_opened(self, held: TrackedDesk) -> None:
         """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
         if not held.scoped and not held.noted:
             held.noted = True
@@ -358,7 +358,7 @@ class Keeper:
             if not any(held.is_starting() for held in self.held.values()):
                 self.early.clear()
 
-    def note_exit(self, held: Held, pid: int, status: int) -> None:
+    def note_exit(self, held: TrackedDesk, pid: int, status: int) -> None:
         """Take an exit that may be one of a desk's."""
         if pid == held.runtime:
             self.finish(held, status)

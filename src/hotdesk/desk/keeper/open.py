@@ -11,8 +11,8 @@ from hotdesk.desk.image.image import Image, Known
 from hotdesk.desk.image.sterile import Sterile
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.burn import Burning
-from hotdesk.desk.keeper.tracked import Held, now
-from hotdesk.desk.request import Request
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room, limits_of
 from hotdesk.desk.wall.container import crun, prove
@@ -51,7 +51,7 @@ class Opening:
             self.pool = choose(self.settings)
         return self.pool
 
-    def begin(self, number: int, request: Request, origin: Room | None = None) -> Held:
+    def begin(self, number: int, request: KeeperRequest, origin: Room | None = None) -> TrackedDesk:
         """Prepare a room and start the runtime; what fails leaves nothing, or burns.
 
         A fork has an `origin`, on whose very image it stands.
@@ -82,7 +82,7 @@ class Opening:
                 standby.dismiss()
             if room is not None:
                 pid = standby.pid if standby is not None else 0
-                self.burning.begin(Held(room, record, spec, pid, -1, number, 0.0, 0.0), "did not start")
+                self.burning.begin(TrackedDesk(room, record, spec, pid, -1, number, 0.0, 0.0), "did not start")
             else:
                 record.leave()
                 if base is not None:
@@ -90,7 +90,7 @@ class Opening:
             raise
         start = now()
         hard = start + min(OPENING, spec.deadline)
-        return Held(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+        return TrackedDesk(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
@@ -107,7 +107,7 @@ class Opening:
             self.guests[picture.digest] = found
         return self.guests[picture.digest]
 
-    def begin_again(self, number: int, held: Held) -> None:
+    def begin_again(self, number: int, held: TrackedDesk) -> None:
         """Start a desk that was halted."""
         state.clear_runtime(self.settings, held.room.desk)
         held.room.reboot()
@@ -116,7 +116,7 @@ class Opening:
         held.hard = min(now() + OPENING, held.ends)
         held.record.note(state="starting")
 
-    def prove(self, held: Held, status: int, early: set[int]) -> None:
+    def prove(self, held: TrackedDesk, status: int, early: set[int]) -> None:
         """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
 
         `early` are exits seen before the runtime's own: what it starts may end before it does.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from hotdesk.desk.keeper import screen_programs
-from hotdesk.desk.keeper.tracked import Held, now
-from hotdesk.desk.request import Request
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
 from hotdesk.linux.loopback import call_port
@@ -22,13 +22,13 @@ HUSHING = 0.1
 """Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
 
-def usage(held: Held, _request: Request) -> dict[str, object]:
+def usage(held: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Read what a desk uses."""
     disk = held.room.disk.used(held.room.desk, held.room.folder / "disk")
     return {**held.room.cgroup.usage(), "disk": disk, "outgoing": syscalls.in_netns(held.room.netns, netstat.outgoing)}
 
 
-def touch(held: Held) -> None:
+def touch(held: TrackedDesk) -> None:
     """Note that a desk is in use, and have its programs see what it uses."""
     held.touched = now()
     if not (held.paused or held.down or held.runtime):
@@ -36,7 +36,7 @@ def touch(held: Held) -> None:
             held.room.show_use()
 
 
-def pause(held: Held, _request: Request) -> dict[str, object]:
+def pause(held: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Freeze a desk; one that does not stop goes on. One that is down is still enough."""
     if not held.paused and not held.down:
         if held.spare:
@@ -47,7 +47,7 @@ def pause(held: Held, _request: Request) -> dict[str, object]:
     return {}
 
 
-def resume(held: Held, _request: Request) -> dict[str, object]:
+def resume(held: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Thaw a desk."""
     if held.paused:
         held.room.cgroup.freeze(False)
@@ -57,7 +57,7 @@ def resume(held: Held, _request: Request) -> dict[str, object]:
     return {}
 
 
-def hush(held: Held, request: Request) -> dict[str, object]:
+def hush(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Have all but the desk's screen, window manager and browser stand still, or let it go on."""
     if request.hushed and not held.hushed:
         if held.paused or held.down or held.spare:
@@ -75,7 +75,7 @@ def hush(held: Held, request: Request) -> dict[str, object]:
     return {}
 
 
-def silence(held: Held) -> None:
+def silence(held: TrackedDesk) -> None:
     """Sort a desk's processes while none of them can start another; one that does not stop for it is left as it was."""
     room = held.room
     freeze(held)
@@ -86,7 +86,7 @@ def silence(held: Held) -> None:
         room.cgroup.freeze(False)
 
 
-def keep_hushed(desks: Iterable[Held]) -> None:
+def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
     """Silence also what a screen or a browser has started since."""
     for held in list(desks):
         if held.hushed and held.look <= now():
@@ -96,19 +96,19 @@ def keep_hushed(desks: Iterable[Held]) -> None:
                     silence_newcomers(held)
 
 
-def silence_newcomers(held: Held) -> None:
+def silence_newcomers(held: TrackedDesk) -> None:
     """Silence what runs in a hushed desk and should not."""
     stays = screen_programs.programs(held.room.folder, held.room.base)
     if not all(screen_programs.runs(pid, stays) for pid in held.room.cgroup.loud()):
         silence(held)
 
 
-def patience(desks: Iterable[Held]) -> Iterator[float]:
+def patience(desks: Iterable[TrackedDesk]) -> Iterator[float]:
     """Give seconds until a hushed desk is looked at."""
     return (held.look - now() for held in desks if held.hushed)
 
 
-def freeze(held: Held) -> None:
+def freeze(held: TrackedDesk) -> None:
     """Stop everything in a desk, or nothing."""
     begin_freezing(held)
     if not has_stopped(held, FREEZING):
@@ -116,14 +116,14 @@ def freeze(held: Held) -> None:
         raise goes_on(held, FREEZING)
 
 
-def begin_freezing(held: Held) -> None:
+def begin_freezing(held: TrackedDesk) -> None:
     """Tell everything in a desk to stop; what is amid a call to its disk does so when that returns."""
     if held.root is not None and not held.root.proven:
         raise DeskError(f"desk {held.room.desk} is starting its root; try again")
     held.room.cgroup.freeze(True)
 
 
-def has_stopped(held: Held, seconds: float) -> bool:
+def has_stopped(held: TrackedDesk, seconds: float) -> bool:
     """Wait until everything in a desk has stopped; say whether it did in time."""
     end = now() + seconds
     again = now() + AGAIN
@@ -139,24 +139,24 @@ def has_stopped(held: Held, seconds: float) -> bool:
     return True
 
 
-def goes_on(held: Held, seconds: float) -> DeskError:
+def goes_on(held: TrackedDesk, seconds: float) -> DeskError:
     """Say that a desk did not stop in time."""
     return DeskError(f"desk {held.room.desk} did not stop within {seconds} s; it goes on")
 
 
-def forget(held: Held, request: Request) -> dict[str, object]:
+def forget(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Delete a snapshot."""
     held.room.layers.forget(request.snapshot)
     note_snapshots(held)
     return {}
 
 
-def note_snapshots(held: Held) -> None:
+def note_snapshots(held: TrackedDesk) -> None:
     """Write down which snapshots there are, for whoever lists desks."""
     held.record.note(snapshots=list(held.room.layers.snapshots))
 
 
-def claim(held: Held, request: Request) -> dict[str, object]:
+def claim(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Give a desk that was kept ready to whoever asked for one like it."""
     if not held.spare:
         raise BriefError(f"desk {held.room.desk} is not kept ready; it is somebody's")
@@ -174,13 +174,13 @@ def claim(held: Held, request: Request) -> dict[str, object]:
     return {}
 
 
-def note_claim(held: Held) -> None:
+def note_claim(held: TrackedDesk) -> None:
     """Write down what a claimed desk is, for whoever lists desks: after it was handed over."""
     told = {"deadline": held.spec.deadline, "memory": held.spec.memory, "cpus": held.spec.cpus}
     held.record.note(state="open", opened=time.time(), **told)
 
 
-ACTS: dict[str, Callable[[Held, Request], dict[str, object]]] = {
+ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
     "usage": usage,
     "pause": pause,
     "resume": resume,
@@ -191,7 +191,7 @@ ACTS: dict[str, Callable[[Held, Request], dict[str, object]]] = {
 """What is done at once, by its verb, and answered in a word."""
 
 
-def dial(held: Held, port: int) -> socket.socket:
+def dial(held: TrackedDesk, port: int) -> socket.socket:
     """Give a connection, made or about to be, to a server on a desk's own loopback."""
     held.touched = now()
     try:

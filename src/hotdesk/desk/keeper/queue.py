@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hotdesk.desk.keeper.tracked import now
-from hotdesk.desk.request import Request
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, HostError
 
 MOST = 1024
@@ -15,11 +15,11 @@ SECONDS = 45.0
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class QueuedOpen:
     """One request to open."""
 
     number: int
-    request: Request
+    request: KeeperRequest
     since: float = field(default_factory=now)
 
     def check(self) -> None:
@@ -32,21 +32,21 @@ class Queue:
     """What one keeper has still to open, by desk."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, QueuedOpen] = {}
 
-    def add(self, number: int, request: Request) -> None:
+    def add(self, number: int, request: KeeperRequest) -> None:
         """Have a request wait for its turn."""
         if request.desk in self.waiting:
             raise BriefError(f"desk {request.desk} is being opened already")
         if len(self.waiting) >= MOST:
             raise HostError(f"{MOST} desks wait to be opened already; open fewer at a time")
-        self.waiting[request.desk] = Waiting(number, request)
+        self.waiting[request.desk] = QueuedOpen(number, request)
 
-    def take(self) -> Waiting | None:
+    def take(self) -> QueuedOpen | None:
         """Give the request whose turn it is; one for a desk to be kept ready comes after all others."""
         desk = next((desk for desk, each in self.waiting.items() if not each.request.spare), None)
         return self.drop(desk or next(iter(self.waiting), ""))
 
-    def drop(self, desk: str) -> Waiting | None:
+    def drop(self, desk: str) -> QueuedOpen | None:
         """Let go of the request for a desk, if it still waits."""
         return self.waiting.pop(desk, None)

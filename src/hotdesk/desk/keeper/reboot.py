@@ -8,7 +8,7 @@ from contextlib import suppress
 from hotdesk.desk.keeper.burn import PATIENCE
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller
-from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.errors import DeskError
 
 LOOK = 0.001
@@ -19,14 +19,14 @@ class Reboots:
     """What one keeper halts and boots."""
 
     def __init__(
-        self, desks: dict[str, Held], opening: Opening, owner: Teller, burn: Callable[[str, str], None]
+        self, desks: dict[str, TrackedDesk], opening: Opening, owner: Teller, burn: Callable[[str, str], None]
     ) -> None:
         self.desks = desks
         self.opening = opening
         self.owner = owner
         self.burn = burn
 
-    def halt(self, number: int, held: Held, snapshot: str) -> None:
+    def halt(self, number: int, held: TrackedDesk, snapshot: str) -> None:
         """Begin to end all of a desk's processes, unless it lacks the snapshot; `turn` answers when none is left."""
         if snapshot:
             held.room.layers.find(snapshot)
@@ -40,7 +40,7 @@ class Reboots:
         held.record.note(state="halting")
         self.advance(held)
 
-    def boot(self, number: int, held: Held, snapshot: str) -> None:
+    def boot(self, number: int, held: TrackedDesk, snapshot: str) -> None:
         """Start a halted desk, its disk as it is or as it was; what fails amid it leaves no desk."""
         desk, layers = held.room.desk, held.room.layers
         if held.down != "halted":
@@ -54,7 +54,7 @@ class Reboots:
             self.burn(desk, "it could not be started again")
             raise
 
-    def halting(self) -> Iterator[Held]:
+    def halting(self) -> Iterator[TrackedDesk]:
         """Give the desks whose processes are ending."""
         return (held for held in list(self.desks.values()) if held.down == "halting")
 
@@ -67,7 +67,7 @@ class Reboots:
         for held in self.halting():
             self.advance(held)
 
-    def advance(self, held: Held) -> None:
+    def advance(self, held: TrackedDesk) -> None:
         """Strike; once nothing is left, say so. What resists is burnt when its time is up."""
         if held.room.cgroup.strike() or held.children():
             return

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from hotdesk.config import Config
-from hotdesk.desk.keeper.tracked import Held, Root, now
+from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, now
 from hotdesk.desk.wall.container import bundle, crun, prove
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 from hotdesk.linux.processes import read_status
@@ -37,14 +37,14 @@ class Teller(Protocol):
 class Roots:
     """The second guests of one keeper's desks."""
 
-    def __init__(self, settings: Config, desks: dict[str, Held], early: set[int], owner: Teller) -> None:
+    def __init__(self, settings: Config, desks: dict[str, TrackedDesk], early: set[int], owner: Teller) -> None:
         self.settings = settings
         self.desks = desks
         self.early = early
         """Exits that were seen before their runtime's."""
         self.owner = owner
 
-    def begin(self, number: int, held: Held) -> None:
+    def begin(self, number: int, held: TrackedDesk) -> None:
         """Start a desk's root; `prove` answers when its walls stand."""
         held.knocked = False
         desk = held.room.desk
@@ -61,9 +61,9 @@ class Roots:
             strike(held)
             self.owner.send({"event": "rootless", "desk": desk})
         held.room.listener = held.room.admit_root()
-        held.root = Root(crun.enter(self.settings, held.room, held.room.sudo), number, now() + RISING)
+        held.root = RootGuest(crun.enter(self.settings, held.room, held.room.sudo), number, now() + RISING)
 
-    def rising(self) -> Iterator[tuple[Held, Root]]:
+    def rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
         """Give the desks whose root was asked for and is not proven yet."""
         for held in list(self.desks.values()):
             if held.root is not None and not held.root.proven:
@@ -86,7 +86,7 @@ class Roots:
             elif root.hard <= now():
                 self.end(held, root, f"did not start within {RISING:.0f} s")
 
-    def ended(self, held: Held, pid: int, status: int) -> None:
+    def ended(self, held: TrackedDesk, pid: int, status: int) -> None:
         """Take an exit that may be of a desk's root, or of the runtime that starts it."""
         root = held.root
         if root is None:
@@ -99,7 +99,7 @@ class Roots:
         elif pid == root.init:
             self.end(held, root, "ended at once")
 
-    def started(self, held: Held, root: Root, status: int) -> None:
+    def started(self, held: TrackedDesk, root: RootGuest, status: int) -> None:
         """Take the runtime's end; what it started must then be proven."""
         room, root.runtime = held.room, 0
         root.hard = now() + prove.SECONDS
@@ -115,7 +115,7 @@ class Roots:
         else:
             root.init = pid
 
-    def prove(self, held: Held, root: Root) -> None:
+    def prove(self, held: TrackedDesk, root: RootGuest) -> None:
         """Give the owner what it needs to talk to a root whose walls stand."""
         room = held.room
         try:
@@ -135,24 +135,24 @@ class Roots:
             self.owner.send({"re": root.asked, "ok": reply}, room.listener.fileno())
             room.hang_up()
 
-    def end(self, held: Held, root: Root, why: str) -> None:
+    def end(self, held: TrackedDesk, root: RootGuest, why: str) -> None:
         """Give up a root that its desk did not let come up."""
         self.give_up(held, root, DeskError(f"root's guest in desk {held.room.desk} {why}"))
 
-    def give_up(self, held: Held, root: Root, error: HotdeskError) -> None:
+    def give_up(self, held: TrackedDesk, root: RootGuest, error: HotdeskError) -> None:
         """End what was started of a root, and tell whoever asked."""
         strike(held)
         held.room.hang_up()
         self.lose(held)
         self.owner.refuse(root.asked, error)
 
-    def lose(self, held: Held) -> None:
+    def lose(self, held: TrackedDesk) -> None:
         """Have a desk without its root; `sudo` is heard again after a rest."""
         held.root = None
         held.rest = now() + RESTING
 
 
-def strike(held: Held) -> None:
+def strike(held: TrackedDesk) -> None:
     """Kill a root's guest, and the runtime that starts it: the children of ours in a desk that are not its first.
 
     What is our child and was not reaped keeps its number, so nobody else can be meant.

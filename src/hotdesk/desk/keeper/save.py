@@ -9,8 +9,8 @@ from importlib import import_module
 from hotdesk.config import Config
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.keeper.root import Teller
-from hotdesk.desk.keeper.tracked import Held
-from hotdesk.desk.request import Request
+from hotdesk.desk.keeper.tracked import TrackedDesk
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import DeskGone, HotdeskError, ImageError
 from hotdesk.linux import syscalls
 
@@ -25,14 +25,14 @@ PR_SET_PDEATHSIG = 1
 class Saves:
     """What one keeper is saving."""
 
-    def __init__(self, settings: Config, desks: dict[str, Held], owner: Teller) -> None:
+    def __init__(self, settings: Config, desks: dict[str, TrackedDesk], owner: Teller) -> None:
         self.settings = settings
         self.desks = desks
         self.owner = owner
-        self.children: dict[int, tuple[int, int, Held]] = {}
+        self.children: dict[int, tuple[int, int, TrackedDesk]] = {}
         """Copies under way, by the child's pid: number of the request, where the child complains, and the desk."""
 
-    def begin(self, number: int, held: Held, request: Request) -> None:
+    def begin(self, number: int, held: TrackedDesk, request: KeeperRequest) -> None:
         """Start a child that copies a snapshot; `ended` answers."""
         room = held.room
         layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hotdesk.linux import uids
-from hotdesk.linux.openat2 import Root, open_strictly
+from hotdesk.linux.openat2 import RootDirectory, open_strictly
 
 Program: TypeAlias = tuple[int, int]
 """A file, as the kernel knows it: its file system and its number there."""
@@ -31,13 +31,13 @@ OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def programs(folder: Path, base: int) -> set[Program]:
     """Give the programs that are spared in the desk whose room is this folder."""
-    with Root(folder / "root") as shown, Root(folder / "w/up") as written:
+    with RootDirectory(folder / "root") as shown, RootDirectory(folder / "w/up") as written:
         return {
             program for name in SPARED if not exists(written, name) and (program := find(shown, name, base)) is not None
         }
 
 
-def exists(folder: Root, name: bytes) -> bool:
+def exists(folder: RootDirectory, name: bytes) -> bool:
     """Say whether there is a name below a folder, or something in its way."""
     try:
         os.close(open_strictly(folder.fd, name, os.O_PATH))
@@ -48,7 +48,7 @@ def exists(folder: Root, name: bytes) -> bool:
     return True
 
 
-def find(folder: Root, name: bytes, base: int) -> Program | None:
+def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
     """Give a program that only the image's root could write."""
     with suppress(OSError):
         fd = open_strictly(folder.fd, name, os.O_PATH)

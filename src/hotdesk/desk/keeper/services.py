@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.config import Config
-from hotdesk.ipc.child import Part
+from hotdesk.ipc.child import Child
 from hotdesk.linux import syscalls, uids
 
 SCRATCH = "size=256k,nr_inodes=64,mode=700"
@@ -23,8 +23,8 @@ class Doorman:
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
-        self.door = Part("hotdesk.door.process")
-        self.keys = Part("hotdesk.keys.process")
+        self.door = Child("hotdesk.door.process")
+        self.keys = Child("hotdesk.keys.process")
         self.gates: dict[str, socket.socket] = {}
 
     def add(self, desk: str, gate: socket.socket) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hotdesk.desk.keeper.operations import begin_freezing, goes_on, has_stopped, note_snapshots
 from hotdesk.desk.keeper.root import Teller
-from hotdesk.desk.keeper.tracked import Held
+from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
 
 STOPPING = 2.0
@@ -22,28 +22,28 @@ STOPPING = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SnapshotOutcome:
     """How one went."""
 
     asked: int
-    held: Held
+    held: TrackedDesk
     running: bool
     """Whether the desk was frozen for it."""
     name: str
     failure: HotdeskError | None
 
 
-class Snapshots:
+class KeeperSnapshots:
     """What one keeper takes. `wake` is written to when one is done."""
 
-    def __init__(self, desks: dict[str, Held], owner: Teller, has_room: Callable[[], None]) -> None:
+    def __init__(self, desks: dict[str, TrackedDesk], owner: Teller, has_room: Callable[[], None]) -> None:
         self.desks = desks
         self.owner = owner
         self.has_room = has_room
         self.wake = -1
-        self.taken: deque[Taken] = deque()
+        self.taken: deque[SnapshotOutcome] = deque()
 
-    def begin(self, number: int, held: Held) -> None:
+    def begin(self, number: int, held: TrackedDesk) -> None:
         """Freeze a desk and keep its files as they are; `turn` answers."""
         if held.down == "halting" or held.runtime:
             raise DeskError(f"desk {held.room.desk} is starting or stopping; try again")
@@ -56,9 +56,9 @@ class Snapshots:
         try:
             thread.start()
         except RuntimeError as e:
-            self.finish(Taken(number, held, running, "", KeeperError(f"no thread could be started: {e}")))
+            self.finish(SnapshotOutcome(number, held, running, "", KeeperError(f"no thread could be started: {e}")))
 
-    def take(self, number: int, held: Held, running: bool) -> None:
+    def take(self, number: int, held: TrackedDesk, running: bool) -> None:
         """Keep the files; called in a thread."""
         name, failure = "", None
         try:
@@ -71,7 +71,7 @@ class Snapshots:
             failure = KeeperError(str(e))
         except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
             failure = KeeperError(f"the keeper failed at it: {e!r}")
-        self.taken.append(Taken(number, held, running, name, failure))
+        self.taken.append(SnapshotOutcome(number, held, running, name, failure))
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self.wake, b"1")
 
@@ -80,7 +80,7 @@ class Snapshots:
         while self.taken:
             self.finish(self.taken.popleft())
 
-    def finish(self, taken: Taken) -> None:
+    def finish(self, taken: SnapshotOutcome) -> None:
         """Let one desk go on, unless it is ending."""
         held = taken.held
         held.busy = False
@@ -99,7 +99,7 @@ class Snapshots:
             self.owner.send({"re": taken.asked, "ok": {"snapshot": taken.name}})
 
 
-def require_idle(held: Held) -> None:
+def require_idle(held: TrackedDesk) -> None:
     """Refuse what would meet a snapshot amid its taking."""
     if held.busy:
         raise DeskError(f"the files of desk {held.room.desk} are just being kept; try again")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hotdesk.desk.keeper.tracked import Held, now
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
 
 MOST = 96 << 20
 """Bytes a desk's sockets may have unread: thrice the limit at which the kernel slows them down."""
@@ -21,10 +21,10 @@ SELDOM, OFTEN = 0.25, 0.02
 WHY = f"its sockets had more than {MOST >> 20} MiB unread; read what is sent, or use fewer sockets"
 
 
-class Watch:
+class BufferWatch:
     """Looks at what the sockets of desks have unread."""
 
-    def __init__(self, held: Mapping[str, Held]) -> None:
+    def __init__(self, held: Mapping[str, TrackedDesk]) -> None:
         self.held = held
         self.look = 0.0
         """When to look next."""
@@ -42,7 +42,7 @@ class Watch:
         if any(True for _ in self.running()):
             yield self.look - now()
 
-    def running(self) -> Iterator[tuple[str, Held]]:
+    def running(self) -> Iterator[tuple[str, TrackedDesk]]:
         """Give the desks that can fill anything, where nothing else counts it."""
         return (
             (desk, held)

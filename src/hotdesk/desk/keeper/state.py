@@ -28,7 +28,7 @@ SETTLED = 60.0
 
 
 @dataclass(slots=True)
-class Record:
+class DeskRecord:
     """A desk's folder, ours while we hold its lock."""
 
     folder: Path
@@ -71,7 +71,7 @@ def prepare(config: Config) -> None:
             )
 
 
-def enter(config: Config, desk: str, facts: dict[str, object]) -> Record:
+def enter(config: Config, desk: str, facts: dict[str, object]) -> DeskRecord:
     """Make a desk's folder and hold it."""
     folder = config.run / "desks" / desk
     fresh = folder.with_name(f"new-{desk}")
@@ -84,7 +84,7 @@ def enter(config: Config, desk: str, facts: dict[str, object]) -> Record:
         os.close(lock)
         shutil.rmtree(fresh)
         raise KeeperError(f"desk {desk} exists already") from None
-    record = Record(folder, lock)
+    record = DeskRecord(folder, lock)
     record.note(schema=SCHEMA, id=desk, state="opening", **facts)
     return record
 
@@ -222,7 +222,7 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
         left.append(str(e))
     base = told.get("base")
     if not left:
-        Record(folder, lock).leave()
+        DeskRecord(folder, lock).leave()
         if isinstance(base, int):
             uids.release(base, folder)
     else:

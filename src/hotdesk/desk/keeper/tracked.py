@@ -13,7 +13,7 @@ from hotdesk.desk.seam import Spec
 
 
 @dataclass(slots=True)
-class Root:
+class RootGuest:
     """A desk's second guest, which is root inside."""
 
     runtime: int
@@ -28,11 +28,11 @@ class Root:
 
 
 @dataclass(slots=True)
-class Held:
+class TrackedDesk:
     """A desk, from its first mount to its last."""
 
     room: Room
-    record: state.Record
+    record: state.DeskRecord
     spec: Spec
     runtime: int
     """Pid of the runtime while it is starting the desk, else 0."""
@@ -61,7 +61,7 @@ class Held:
     """Whether a snapshot of it is being taken."""
     down: Literal["", "halting", "halted"] = ""
     """Whether its processes were ended, or are being, while its disk is kept."""
-    root: Root | None = None
+    root: RootGuest | None = None
     knocked: bool = False
     """Whether the owner was told that somebody calls `sudo`."""
     rest: float = 0.0

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import anyio
 
 from hotdesk.config import MIB
-from hotdesk.desk.link.clock import Clock
+from hotdesk.desk.link.clock import DeskClock
 from hotdesk.errors import DeskGone, LinkError
 from hotdesk_guest import wire
 
@@ -26,7 +26,7 @@ LISTED = 32 * MIB
 """Bytes one listing may take."""
 
 
-class Opened(Protocol):
+class ChannelOwner(Protocol):
     """What a link knows of a channel."""
 
     over: bool
@@ -44,8 +44,8 @@ class Carrier(Protocol):
     """What a channel knows of its link."""
 
     failure: LinkError | DeskGone | None
-    channels: dict[int, Opened]
-    clock: Clock
+    channels: dict[int, ChannelOwner]
+    clock: DeskClock
 
     def may_be_silent(self) -> bool:
         """Say whether the guest was stopped on purpose."""
@@ -69,7 +69,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GuestEvent:
     """Something the guest says along the way: a value of whatever shape it chose."""
 
     value: object
@@ -78,13 +78,13 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class GuestReply:
     """The guest's last word on a channel."""
 
     body: Body
 
 
-Item: TypeAlias = Data | Told | Reply
+Item: TypeAlias = Data | GuestEvent | GuestReply
 
 
 class Channel:
@@ -111,7 +111,7 @@ class Channel:
                 raise wire.WireError("an empty frame")
             self.put(Data(payload[0], payload[1:]), wire.cost(payload))
         elif kind == wire.EVENT:
-            self.put(Told(wire.decode(payload, wire.PARTS), len(payload)), wire.cost(payload))
+            self.put(GuestEvent(wire.decode(payload, wire.PARTS), len(payload)), wire.cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
@@ -122,7 +122,7 @@ class Channel:
             if not isinstance(body, dict):
                 raise wire.WireError("a reply that is not a table")
             self.over = True
-            self.items.append((Reply(body), 0))
+            self.items.append((GuestReply(body), 0))
             self.wake()
 
     def put(self, item: Item, cost: int) -> None:

@@ -8,7 +8,7 @@ from types import TracebackType
 import anyio
 
 
-class Clock:
+class DeskClock:
     """Counts the seconds in which a desk's programs could run, and keeps deadlines by them."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Clock:
 class Until:
     """A block that is cancelled at a time of a clock, wherever that is by the event loop's time."""
 
-    def __init__(self, clock: Clock, deadline: float) -> None:
+    def __init__(self, clock: DeskClock, deadline: float) -> None:
         self.clock = clock
         self.deadline = deadline
         self.scope = anyio.CancelScope()

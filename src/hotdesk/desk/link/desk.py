@@ -15,8 +15,8 @@ import anyio
 
 from hotdesk.config import MIB
 from hotdesk.desk.image.image import as_name
-from hotdesk.desk.link.channel import GRACE, LISTED, SILENCE, Body, Data, Reply, Told
-from hotdesk.desk.link.handle import Outside, Unheld
+from hotdesk.desk.link.channel import GRACE, LISTED, SILENCE, Body, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.handle import Handle, NoHandle
 from hotdesk.desk.link.link import Link, stopped
 from hotdesk.desk.link.process import LATE, LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.link.replies import as_done, as_entry, as_error, as_running, check
@@ -59,14 +59,14 @@ class LinkedDesk:
         desk: DeskId,
         link: Link,
         home: str,
-        outside: Outside | None = None,
+        outside: Handle | None = None,
         burn: Callable[[DeskId], Awaitable[None]] | None = None,
     ) -> None:
         self.id = desk
         self.burn_by_id = burn
         self.link = link
         self.home = home
-        self.outside = outside or Unheld()
+        self.outside = outside or NoHandle()
         self.kills = 0
         """What the memory limit had killed when we last asked."""
         self.down: anyio.Event | None = None
@@ -160,11 +160,11 @@ class LinkedDesk:
             silence = SILENCE if timeout is None else min(SILENCE, max(timeout, START_SECONDS) + LATE)
             item = await channel.answer(silence)
             match item:
-                case Told(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
+                case GuestEvent(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
                     return LinkedProcess(channel, pid, None, timeout)
-                case Reply(body) if "error" not in body:
+                case GuestReply(body) if "error" not in body:
                     return LinkedProcess(channel, 0, as_done(body), timeout)
-                case Reply(body):
+                case GuestReply(body):
                     raise as_error(f"process {ask.get('pid')}", body)
             raise LinkError("the guest spoke out of turn")
         except BaseException:
@@ -185,10 +185,10 @@ class LinkedDesk:
                 match await channel.answer():
                     case Data(_, data):
                         yield data
-                    case Reply(body):
+                    case GuestReply(body):
                         check(path, body)
                         return
-                    case Told():
+                    case GuestEvent():
                         raise LinkError("the guest spoke out of turn")
         finally:
             with anyio.move_on_after(GRACE, shield=True):
@@ -221,7 +221,7 @@ class LinkedDesk:
                     await channel.send(part, SILENCE)
             await channel.end()
             item = await channel.answer()
-            if not isinstance(item, Reply):
+            if not isinstance(item, GuestReply):
                 raise LinkError("the guest spoke out of turn")
             check(path, item.body)
         finally:
@@ -254,9 +254,9 @@ class LinkedDesk:
         channel = await (await self.up()).open({"op": "watch", "path": path, "recursive": recursive})
         try:
             item = await channel.answer()
-            if isinstance(item, Reply):
+            if isinstance(item, GuestReply):
                 check(path, item.body)
-            if not isinstance(item, Told):
+            if not isinstance(item, GuestEvent):
                 raise LinkError("the guest spoke out of turn")
         except BaseException:
             with anyio.move_on_after(GRACE, shield=True):
@@ -416,7 +416,7 @@ class LinkedDesk:
         channel = await (await self.up()).open(body)
         try:
             item = await channel.answer()
-            if not isinstance(item, Reply):
+            if not isinstance(item, GuestReply):
                 raise LinkError("the guest spoke out of turn")
             check(path, item.body)
             return item.body
@@ -432,14 +432,14 @@ class LinkedDesk:
         try:
             while True:
                 match await channel.answer():
-                    case Told(batch, length) if isinstance(batch, list):
+                    case GuestEvent(batch, length) if isinstance(batch, list):
                         count += len(batch)
                         size += length
                         if count > limit or size > LISTED:
                             most = f"{limit} entries" if count > limit else f"{LISTED // MIB} MiB of names"
                             raise FileError(f"{path} has more than {most}; list less of it", "other")
                         found += [read(value) for value in batch]
-                    case Reply(answer):
+                    case GuestReply(answer):
                         check(path, answer)
                         return found
                     case _:

@@ -11,7 +11,7 @@ from hotdesk.desk.seam import Desk, Usage
 from hotdesk.errors import BriefError, HostError
 
 
-class Outside(Protocol):
+class Handle(Protocol):
     """Who holds a desk: nothing of this needs the guest's help."""
 
     async def usage(self) -> Usage:
@@ -55,7 +55,7 @@ class Outside(Protocol):
         ...
 
 
-class Unheld:
+class NoHandle:
     """A desk that nobody holds from outside: nobody counts, and nothing can be done to it."""
 
     async def usage(self) -> Usage:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hotdesk.desk.link.channel import Body, Channel, Opened
-from hotdesk.desk.link.clock import Clock
+from hotdesk.desk.link.channel import Body, Channel, ChannelOwner
+from hotdesk.desk.link.clock import DeskClock
 from hotdesk.errors import BriefError, DeskGone, LinkError
 from hotdesk_guest import wire
 
@@ -42,7 +42,7 @@ class Link:
         sock.setblocking(False)
         self.sock = sock
         self.reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
-        self.channels: dict[int, Opened] = {}
+        self.channels: dict[int, ChannelOwner] = {}
         self.last = 0
         self.failure: LinkError | DeskGone | None = None
         self.hello: Body | None = None
@@ -57,7 +57,7 @@ class Link:
         """Whether the desk was stopped on purpose, so that silence means nothing."""
         self.hushed = False
         """Whether its guest stands still because a person holds the wheel."""
-        self.clock = Clock()
+        self.clock = DeskClock()
         """Stands still while the guest is hushed: no program's time is up because a person drives."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
@@ -182,7 +182,7 @@ class Link:
             raise
         return channel
 
-    def add(self, channel: Opened) -> int:
+    def add(self, channel: ChannelOwner) -> int:
         """Give a channel its number; numbers are never used twice."""
         self.last += 1
         self.channels[self.last] = channel

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import anyio
 
-from hotdesk.desk.link.channel import GRACE, Body, Channel, Data, Reply, Told
+from hotdesk.desk.link.channel import GRACE, Body, Channel, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.replies import as_done, check
 from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
 from hotdesk.errors import BriefError, LinkError
@@ -44,7 +44,7 @@ class LinkedProcess:
                 if item.stream not in STREAMS:
                     raise LinkError("the guest sent an unknown stream")
                 return STREAMS[item.stream], item.data
-            elif isinstance(item, Reply):
+            elif isinstance(item, GuestReply):
                 await self.channel.drop()
                 check("the program", item.body)
                 self.done = as_done(item.body)
@@ -52,7 +52,7 @@ class LinkedProcess:
                 raise LinkError("the guest spoke out of turn")
         return None
 
-    async def receive(self) -> Data | Told | Reply | None:
+    async def receive(self) -> Data | GuestEvent | GuestReply | None:
         """Wait for the guest, up to the program's own deadline and some grace; None when that is over."""
         if self.deadline == math.inf:
             return await self.channel.receive()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.config import MIB
-from hotdesk.desk.link.channel import LISTED, Channel, Reply, Told
+from hotdesk.desk.link.channel import LISTED, Channel, GuestEvent, GuestReply
 from hotdesk.desk.link.replies import as_change, check
 from hotdesk.desk.seam import Change
 from hotdesk.errors import FileError, LinkError
@@ -46,9 +46,9 @@ class LinkedWatch:
     async def next(self, timely: bool) -> tuple[list[Change], list[int]]:
         """Take the guest's next word: changes, and marks it was asked to set."""
         item = await (self.channel.answer() if timely else self.channel.receive())
-        if isinstance(item, Reply):
+        if isinstance(item, GuestReply):
             check(self.path, item.body)
-        if not isinstance(item, Told) or not isinstance(item.value, list):
+        if not isinstance(item, GuestEvent) or not isinstance(item.value, list):
             raise LinkError("the guest spoke out of turn")
         self.heard += item.size
         marks = [one["drained"] for one in item.value if isinstance(one, dict) and "drained" in one]

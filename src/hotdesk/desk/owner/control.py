@@ -39,7 +39,7 @@ from hotdesk.brief import CLOSED, Scope, parse_scope
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join, relay
-from hotdesk.desk.owner.runtime import ContainerRuntime
+from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
 from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
@@ -80,7 +80,7 @@ class Asks(Protocol):
         ...
 
 
-class People(Protocol):
+class ScreenServices(Protocol):
     """Answers those who use desks' tools, or look at their screens."""
 
     async def answer(self, sock: socket.socket, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> None:
@@ -89,15 +89,15 @@ class People(Protocol):
 
 
 @dataclass(slots=True)
-class Control:
+class ControlServer:
     """Serves one owner's desks."""
 
-    runtime: ContainerRuntime
+    runtime: KeeperRuntime
     tasks: Background
     everyone: bool = False
     """Whether other users may call: the socket's own mode then says who."""
     asks: Callable[[], Asks] | None = None
-    people: Callable[[str], People] | None = None
+    people: Callable[[str], ScreenServices] | None = None
     """Gives who answers calls of a kind, one of `PEOPLE`."""
     personal: Callable[[DeskId], None] | None = None
     """Is told of desks that a person opens for themselves."""
@@ -357,11 +357,11 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
 
 @contextlib.asynccontextmanager
 async def controlled(
-    runtime: ContainerRuntime,
+    runtime: KeeperRuntime,
     path: Path,
     asks: Callable[[], Asks] | None = None,
     mode: int = 0o600,
-    people: Callable[[str], People] | None = None,
+    people: Callable[[str], ScreenServices] | None = None,
     personal: Callable[[DeskId], None] | None = None,
 ) -> AsyncIterator[None]:
     """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
@@ -369,7 +369,7 @@ async def controlled(
         try:
             async with background() as tasks:
                 everyone = mode != 0o600
-                control = Control(runtime, tasks, everyone=everyone, asks=asks, people=people, personal=personal)
+                control = ControlServer(runtime, tasks, everyone=everyone, asks=asks, people=people, personal=personal)
                 tasks.start(lambda: control.serve(listener))
                 yield
         finally:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.desk.keeper.spawn import MESSAGE, Started
-from hotdesk.desk.request import Request, write
+from hotdesk.desk.request import KeeperRequest, write
 from hotdesk.errors import (
     BriefError,
     DeskError,
@@ -160,7 +160,7 @@ class KeeperClient:
         why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")
         return DeskGone(f"desk {desk} is gone: {why}; open another")
 
-    def numbered(self, request: Request) -> tuple[int, bool]:
+    def numbered(self, request: KeeperRequest) -> tuple[int, bool]:
         """Give a request its number, and say whether it was sent ahead."""
         if request.verb == self.ahead:
             self.ahead = ""
@@ -169,7 +169,7 @@ class KeeperClient:
         self.waiting[self.number] = anyio.Event()
         return self.number, False
 
-    async def ask(self, request: Request, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
+    async def ask(self, request: KeeperRequest, descriptors: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
         """Send a request and wait for its answer, which comes with so many descriptors."""
         number, sent = self.numbered(request)
         try:
@@ -194,7 +194,7 @@ class KeeperClient:
                 raise HostError("this process has too many files open to take one more; raise its limit (ulimit -n)")
         raise KeeperError("the keeper answered strangely")
 
-    async def post(self, request: Request, refused: Callable[[HotdeskError], None]) -> None:
+    async def post(self, request: KeeperRequest, refused: Callable[[HotdeskError], None]) -> None:
         """Send a request and wait for nothing; `refused` is told should the keeper not do it."""
         self.number += 1
         self.posted[self.number] = refused
@@ -204,7 +204,7 @@ class KeeperClient:
             self.posted.pop(self.number, None)
             raise
 
-    async def tell(self, request: Request) -> None:
+    async def tell(self, request: KeeperRequest) -> None:
         """Send a request that has no answer; a keeper that is gone needs none."""
         with contextlib.suppress(HotdeskError):
             await self.send(write(0, request))

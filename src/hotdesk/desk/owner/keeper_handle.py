@@ -16,23 +16,23 @@ from hotdesk.brief.data import Scope
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link, stopped
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
-from hotdesk.desk.owner.root import Ledger, note_programs, supervise
-from hotdesk.desk.request import Request
+from hotdesk.desk.owner.root import RootLedger, note_programs, supervise
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, Spec, Usage
 from hotdesk.errors import HotdeskError, KeeperError
 
 if TYPE_CHECKING:
-    from hotdesk.desk.owner.runtime import ContainerRuntime
+    from hotdesk.desk.owner.runtime import KeeperRuntime
 
 
 DIALS = 4
 """Calls of one desk's ports that may be with the keeper at a time."""
 
 
-class Kept:
+class KeeperHandle:
     """A desk from outside, through its keeper."""
 
-    def __init__(self, runtime: ContainerRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str, pid: int) -> None:
+    def __init__(self, runtime: KeeperRuntime, desk: DeskId, spec: Spec, scope: Scope, image: str, pid: int) -> None:
         self.runtime = runtime
         self.desk = desk
         self.spec = spec
@@ -46,7 +46,7 @@ class Kept:
         self.roots: Link | None = None
         self.rising = anyio.Lock()
         self.dialling = anyio.Semaphore(DIALS)
-        self.ledger = Ledger(desk, runtime.note)
+        self.ledger = RootLedger(desk, runtime.note)
         self.paused = False
         self.hushed = False
         self.thawing: anyio.Event | None = None
@@ -54,20 +54,20 @@ class Kept:
 
     async def usage(self) -> Usage:
         """Ask the keeper what the desk uses."""
-        body, _ = await self.runtime.keeper.ask(Request("usage", self.desk))
+        body, _ = await self.runtime.keeper.ask(KeeperRequest("usage", self.desk))
         return as_usage(body)
 
     async def pause(self, paused: bool) -> None:
         """Have the keeper stop the desk, or let it go on; not amid root's start."""
         async with self.rising if paused else contextlib.nullcontext():
-            await self.runtime.keeper.ask(Request("pause" if paused else "resume", self.desk))
+            await self.runtime.keeper.ask(KeeperRequest("pause" if paused else "resume", self.desk))
         self.paused = paused
         self.settle()
 
     async def hush(self, hushed: bool) -> None:
         """Have the keeper stop all but screen, window manager and browser, or let it go on; not amid root's start."""
         async with self.rising if hushed else contextlib.nullcontext():
-            await self.runtime.keeper.ask(Request("hush", self.desk, hushed=hushed))
+            await self.runtime.keeper.ask(KeeperRequest("hush", self.desk, hushed=hushed))
         self.hushed = hushed
         self.settle()
 
@@ -97,7 +97,7 @@ class Kept:
             try:
                 if link is not None:
                     link.obituary = functools.partial(stopped, self.desk)
-                await self.runtime.keeper.ask(Request("halt", self.desk, snapshot=snapshot))
+                await self.runtime.keeper.ask(KeeperRequest("halt", self.desk, snapshot=snapshot))
             except BaseException:
                 if link is not None and known is not None:
                     link.obituary, self.roots = known, link
@@ -111,7 +111,7 @@ class Kept:
     async def boot(self, snapshot: str = "") -> Link:
         """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""
         async with self.runtime.unless_whole(self.desk):
-            body, fds = await self.runtime.keeper.ask(Request("boot", self.desk, snapshot=snapshot), 2)
+            body, fds = await self.runtime.keeper.ask(KeeperRequest("boot", self.desk, snapshot=snapshot), 2)
             with closing(fds):
                 link = await self.runtime.answer(self.desk, body, fds[0], fds[1])
         self.thaw()
@@ -121,7 +121,7 @@ class Kept:
         """Have the keeper keep the desk's files as they are; what a cancelled caller would never know of is not."""
         async with self.rising:
             with anyio.CancelScope(shield=True):
-                body, _ = await self.runtime.keeper.ask(Request("snapshot", self.desk))
+                body, _ = await self.runtime.keeper.ask(KeeperRequest("snapshot", self.desk))
         taken = str(body.get("snapshot"))
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -133,11 +133,11 @@ class Kept:
 
     async def forget(self, snapshot: str) -> None:
         """Have the keeper delete a snapshot."""
-        await self.runtime.keeper.ask(Request("forget", self.desk, snapshot=snapshot))
+        await self.runtime.keeper.ask(KeeperRequest("forget", self.desk, snapshot=snapshot))
 
     async def save(self, name: str, snapshot: str) -> None:
         """Have the keeper keep the desk's files as an image."""
-        await self.runtime.keeper.ask(Request("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
+        await self.runtime.keeper.ask(KeeperRequest("save", self.desk, snapshot=snapshot, name=name), 0, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
         """Open desks of the same spec and scope that begin with a snapshot's files; all of them, or none."""
@@ -163,7 +163,7 @@ class Kept:
         """
         async with self.dialling:
             with anyio.CancelScope(shield=True):
-                _, fds = await self.runtime.keeper.ask(Request("dial", self.desk, port=port), 1)
+                _, fds = await self.runtime.keeper.ask(KeeperRequest("dial", self.desk, port=port), 1)
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
         return sock
@@ -185,7 +185,7 @@ class Kept:
     async def risen(self) -> Link:
         """Give the link to a root that is up, or will be in a moment."""
         if self.roots is None or self.roots.is_over():
-            body, fds = await self.runtime.keeper.ask(Request("root", self.desk), 1)
+            body, fds = await self.runtime.keeper.ask(KeeperRequest("root", self.desk), 1)
             self.runtime.keeper.rootless.discard(self.desk)
             with closing(fds):
                 self.roots = await self.runtime.answer(self.desk, body, fds[0], root=True)
@@ -215,7 +215,7 @@ class Kept:
 
 async def hush(desk: LinkedDesk, hushed: bool) -> None:
     """Stop all of a desk but its screen, window manager and browser, or let it go on; calls to it wait meanwhile."""
-    assert isinstance(desk.outside, Kept)
+    assert isinstance(desk.outside, KeeperHandle)
     async with desk.rebooting:
         await desk.outside.hush(hushed)
         desk.link.hush(hushed)

@@ -48,7 +48,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
+class SpareDesk:
     """A desk that is ready."""
 
     desk: LinkedDesk
@@ -62,10 +62,10 @@ class Shelf:
     spec: Spec
     proven: bool
     count: int = 0
-    ready: deque[Spare] = field(default_factory=deque)
+    ready: deque[SpareDesk] = field(default_factory=deque)
 
 
-class Source(Protocol):
+class SpareSource(Protocol):
     """Who opens desks for the pool, and says when one has ended."""
 
     async def prepare(self, spec: Spec, proven: bool) -> tuple[LinkedDesk, str]:
@@ -91,7 +91,7 @@ class Source(Protocol):
 class Pool:
     """The desks one owner keeps ready."""
 
-    def __init__(self, config: Config, source: Source) -> None:
+    def __init__(self, config: Config, source: SpareSource) -> None:
         self.source = source
         self.shelves: dict[Kind, Shelf] = {}
         """By what their orders say, the image by its name."""
@@ -142,7 +142,7 @@ class Pool:
         self.changed.set()
         self.changed = anyio.Event()
 
-    def fit(self, shelf: Shelf) -> list[Spare]:
+    def fit(self, shelf: Shelf) -> list[SpareDesk]:
         """Give what on a shelf can still be given: it lives, and its image is what the name means now."""
         try:
             kind = self.kind(shelf.spec, shelf.proven)
@@ -187,7 +187,7 @@ class Pool:
         """Open one more desk for a shelf; when that fails, rest."""
         try:
             desk, digest = await self.source.prepare(shelf.spec, shelf.proven)
-            shelf.ready.append(Spare(desk, kind_of(shelf.spec, digest, shelf.proven)))
+            shelf.ready.append(SpareDesk(desk, kind_of(shelf.spec, digest, shelf.proven)))
             self.failure = None
             self.change()
         except HotdeskError as e:

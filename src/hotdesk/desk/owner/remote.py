@@ -39,7 +39,7 @@ class Unanswered(HostError):  # noqa: N818 - a state, and read as one: `except U
     """No owner listens there."""
 
 
-class Lent:
+class RemoteHandle:
     """A desk from outside, through its owner."""
 
     def __init__(self, runtime: RemoteRuntime, desk: DeskId) -> None:
@@ -129,9 +129,9 @@ class RemoteRuntime:
         link = await self.borrow(desk)
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.outside(desk), self.burn)
 
-    def outside(self, desk: DeskId) -> Lent:
+    def outside(self, desk: DeskId) -> RemoteHandle:
         """Give a desk from outside; nothing of it needs its guest."""
-        return Lent(self, desk)
+        return RemoteHandle(self, desk)
 
     async def borrow(self, desk: DeskId) -> Link:
         """Borrow the link to a desk's guest."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio.to_thread
 
 from hotdesk.config import MIB
-from hotdesk.desk.link.channel import Told
+from hotdesk.desk.link.channel import GuestEvent
 from hotdesk.desk.link.link import Link
 from hotdesk.errors import HostError, HotdeskError, LinkError
 from hotdesk.event import Event, Note, RootAct, RootActEnded, to_json
@@ -19,7 +19,7 @@ MOST = 1 << 32
 """More acts than a desk can have noted."""
 
 
-class Ledger:
+class RootLedger:
     """What is noted of one desk's root, by however many guests in turn it is root."""
 
     def __init__(self, desk: str, note: Note, room: int = NOTED) -> None:
@@ -44,7 +44,7 @@ class Ledger:
         return True
 
 
-def note_programs(link: Link, ledger: Ledger) -> None:
+def note_programs(link: Link, ledger: RootLedger) -> None:
     """Have every program that is started over root's link noted, whoever of this owner's callers asked."""
 
     async def heard(payload: bytes) -> None:
@@ -56,14 +56,14 @@ def note_programs(link: Link, ledger: Ledger) -> None:
     link.opening = heard
 
 
-async def supervise(link: Link, ledger: Ledger) -> None:
+async def supervise(link: Link, ledger: RootLedger) -> None:
     """Hear what `sudo` asks for, note it, allow it; until the link ends. What is not noted is not allowed."""
     running: set[int] = set()
     with suppress(HotdeskError):
         channel = await link.open({"op": "acts"})
         while link.failure is None:
             item = await channel.receive()
-            match item.value if isinstance(item, Told) else None:
+            match item.value if isinstance(item, GuestEvent) else None:
                 case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MOST:
                     allowed = await ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
                     if allowed:

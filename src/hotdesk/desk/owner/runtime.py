@@ -19,9 +19,9 @@ from hotdesk.desk.keeper.spawn import Started, start
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient, closing
-from hotdesk.desk.owner.keeper_handle import Kept
+from hotdesk.desk.owner.keeper_handle import KeeperHandle
 from hotdesk.desk.owner.pool import Pool
-from hotdesk.desk.request import Request
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError, KeeperError, LinkError
 from hotdesk.event import Note, ignore
@@ -44,7 +44,7 @@ SESSION_SECONDS = 30.0
 IDLE_LONGEST = 1e9
 
 
-class ContainerRuntime:
+class KeeperRuntime:
     """Desks in OCI containers, opened through one keeper."""
 
     def __init__(
@@ -67,7 +67,7 @@ class ContainerRuntime:
         self.used: set[DeskId] = set()
         """Desks whose bytes went through the door since the last pulse."""
         self.pool = Pool(config, self)
-        self.kept: dict[DeskId, Kept] = {}
+        self.kept: dict[DeskId, KeeperHandle] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.opening = 0
         """Desks that are being opened."""
@@ -97,7 +97,7 @@ class ContainerRuntime:
         async with self.unless_whole(desk):
             led, ca = await self.admit(desk, spec, scope)
             kept.env = led.env
-            order = Request("claim", desk, led, ca=ca)
+            order = KeeperRequest("claim", desk, led, ca=ca)
             if as_it_is:
                 await self.keeper.post(order, functools.partial(self.lose, ready))
             else:
@@ -163,11 +163,11 @@ class ContainerRuntime:
         asked = spec
         async with self.unless_whole(desk):
             spec, ca = await self.admit(desk, spec, scope, gated)
-            order = Request("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
+            order = KeeperRequest("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
             body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
                 link = await self.answer(desk, body, fds[0], fds[1])
-            kept = Kept(self, desk, asked, scope, str(body["image"]), int(str(body["pid"])))
+            kept = KeeperHandle(self, desk, asked, scope, str(body["image"]), int(str(body["pid"])))
             kept.env = spec.env
             opened = self.take(desk, link, kept)
             if not spare:
@@ -210,7 +210,7 @@ class ContainerRuntime:
             self.supervisor = self.supervise(self.keeper, self.tasks)
         return self.supervisor
 
-    def take(self, desk: DeskId, link: Link, kept: Kept) -> LinkedDesk:
+    def take(self, desk: DeskId, link: Link, kept: KeeperHandle) -> LinkedDesk:
         """Have a desk whose guest has called."""
         self.kept[desk] = kept
         return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), kept, self.burn)
@@ -288,7 +288,7 @@ class ContainerRuntime:
                 if link.channels or kept.is_busy() or desk in self.used or moves != seen.get(desk):
                     seen[desk] = moves
                     self.used.discard(desk)
-                    await self.keeper.tell(Request("touch", desk))
+                    await self.keeper.tell(KeeperRequest("touch", desk))
 
     async def dismiss_ended(self) -> None:
         """Have the ways out of desks that ended by themselves written off."""
@@ -327,7 +327,7 @@ class ContainerRuntime:
 
     async def burn(self, desk: DeskId) -> None:
         """End a desk."""
-        await self.keeper.ask(Request("burn", desk))
+        await self.keeper.ask(KeeperRequest("burn", desk))
         self.let_go(desk)
         if self.supervisor is not None:
             await self.supervisor.dismiss(desk, self.keeper.ended.get(desk, "asked"))
@@ -361,11 +361,11 @@ async def container_runtime(
     started: Started | None = None,
     note: Note = ignore,
     supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
-) -> AsyncIterator[ContainerRuntime]:
+) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:
         keeper = KeeperClient(started or start(config))
-        runtime = ContainerRuntime(config, keeper, tasks, note, supervise)
+        runtime = KeeperRuntime(config, keeper, tasks, note, supervise)
         tasks.start(runtime.watch)
         tasks.start(runtime.pulse)
         tasks.start(runtime.pool.run)

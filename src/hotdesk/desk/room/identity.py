@@ -11,7 +11,7 @@ from pathlib import Path
 from hotdesk.desk import door_files
 from hotdesk.desk.wall.container import bundle
 from hotdesk.errors import DeskError
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 HOST_BUNDLE = Path(door_files.BUNDLE)
 
@@ -43,7 +43,7 @@ def trusting(ca: str) -> dict[str, bytes]:
     return {path.lstrip("/"): data for path, data in given.items()}
 
 
-def is_folder(root: Root, path: str) -> bool:
+def is_folder(root: RootDirectory, path: str) -> bool:
     """Say whether a folder has the name a file shall have: whoever filled it says how long removing it takes."""
     above, _, name = path.rpartition("/")
     with root.folder(above.encode()) as fd, suppress(FileNotFoundError):
@@ -53,7 +53,7 @@ def is_folder(root: Root, path: str) -> bool:
 
 def plant(folder: Path, files: Files) -> None:
     """Write files below a folder, whatever lies there already, and nowhere else."""
-    with Root(folder) as root:
+    with RootDirectory(folder) as root:
         for path, data in files.items():
             if is_folder(root, path):
                 raise DeskError(f"/{path} is a folder in the files this desk begins with; move it away and try again")

@@ -23,7 +23,7 @@ from hotdesk.desk.room.rootfs import Layers
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.container import bundle, filter_cache
 from hotdesk.linux import syscalls, sysctl, uids
-from hotdesk.linux.cgroup import Cgroup, Limits
+from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.filesystem import opened
 
 GATE = ("127.0.0.1", 3128)
@@ -51,7 +51,7 @@ class Room:
     listener: socket.socket | None = None
     sudo: socket.socket | None = None
     """Where `sudo` calls, in a desk that may have root."""
-    plan: bundle.Room | None = None
+    plan: bundle.BundleInput | None = None
     shown: Mapping[Path, Path] = field(default_factory=dict)
     """Where a layer is read instead of in the store: a sterile desk's copies."""
     ca: str = ""
@@ -172,7 +172,7 @@ class Room:
     def write_config(self, guest: dict[str, bytes], compiled: str | None, led: dict[str, str]) -> None:
         """Write the OCI bundle; `led` are the variables by which programs find the door."""
         (self.folder / "bundle").mkdir(mode=0o700)
-        self.plan = bundle.Room(
+        self.plan = bundle.BundleInput(
             desk=self.desk,
             root=str(self.folder / "root"),
             dev=str(self.folder / "dev"),
@@ -225,9 +225,9 @@ def way_out(ca: str) -> dict[str, str]:
     return door_files.environment() if ca else door_files.closed_environment()
 
 
-def limits_of(spec: Spec) -> Limits:
+def limits_of(spec: Spec) -> CgroupLimits:
     """Give what a desk of a spec may use."""
-    return Limits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus)
+    return CgroupLimits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus)
 
 
 def open_gate() -> socket.socket:

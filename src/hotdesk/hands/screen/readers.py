@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 
 from hotdesk.desk.owner.keeper_client import KeeperClient
-from hotdesk.desk.request import Request
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Desk, DeskId, new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.hands.screen.reader_client import DeskSeat, Lines
@@ -54,7 +54,7 @@ class Seats:
     async def begin(self) -> Lines:
         """Have the keeper start a reader."""
         name = new_id()
-        _, fds = await self.keeper.ask(Request("reader", name), 2)
+        _, fds = await self.keeper.ask(KeeperRequest("reader", name), 2)
         talk, hand = (socket.socket(fileno=fd) for fd in fds)
         self.names[talk] = name
         return talk, hand
@@ -63,7 +63,7 @@ class Seats:
         """Have the keeper end a reader that was let go: one that a desk has turned would stay."""
         if (name := self.names.pop(talk, None)) is not None:
             with suppress(HotdeskError):
-                await self.keeper.ask(Request("dismiss", name))
+                await self.keeper.ask(KeeperRequest("dismiss", name))
 
     def renew(self, desk: DeskId) -> None:
         """Let go of a desk's reader; whoever has the seat, as its wheel, has another reader with the next ask."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
 from hotdesk.desk.owner.control import NOTHING, named, parse_behind, respond, switch
-from hotdesk.desk.owner.keeper_handle import Kept, hush
+from hotdesk.desk.owner.keeper_handle import KeeperHandle, hush
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, HotdeskError
 from hotdesk.event import Note
@@ -160,7 +160,7 @@ class Watching:
 
 def secrets_of(desk: LinkedDesk) -> dict[str, str]:
     """Give what stands for secrets in a desk, by their names: what it was given, not what it says."""
-    if not isinstance(desk.outside, Kept):
+    if not isinstance(desk.outside, KeeperHandle):
         return {}
     return {grant.secret: desk.outside.env[grant.env] for grant in desk.outside.scope.grants if grant.env}
 

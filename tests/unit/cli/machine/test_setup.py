@@ -16,11 +16,11 @@ from hotdesk.cli.machine.setup import Step
 from hotdesk.config import Config
 from hotdesk.desk.image import recipe, store
 from hotdesk.desk.image.image import Image
-from hotdesk.desk.image.requirements import Machine
+from hotdesk.desk.image.requirements import HostMachine
 from hotdesk.errors import HostError
 
-DEBIAN = Machine("debian", "12", "bookworm", "Debian 12", os.uname().machine)
-UBUNTU = Machine("ubuntu", "24.04", "noble", "Ubuntu 24.04", os.uname().machine)
+DEBIAN = HostMachine("debian", "12", "bookworm", "Debian 12", os.uname().machine)
+UBUNTU = HostMachine("ubuntu", "24.04", "noble", "Ubuntu 24.04", os.uname().machine)
 
 
 @pytest.fixture

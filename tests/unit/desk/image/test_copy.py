@@ -21,12 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotdesk.desk.image.content import WINDOW
-from hotdesk.desk.image.copy import Limits, copy
+from hotdesk.desk.image.copy import TreeLimits, copy
 from hotdesk.errors import ImageError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="making hostile trees needs root")
 
-DEFAULTS = Limits()
+DEFAULTS = TreeLimits()
 CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 7, 0, 0, 0)
 WHEN = 1_234_567_890_123_456_789
 
@@ -40,7 +40,7 @@ class Trees:
         self.source.mkdir(0o755)
         self.copies = 0
 
-    def copy(self, limits: Limits = DEFAULTS, skipped: bytes = b"", covered: bytes = b"") -> tuple[Path, str]:
+    def copy(self, limits: TreeLimits = DEFAULTS, skipped: bytes = b"", covered: bytes = b"") -> tuple[Path, str]:
         """Copy the tree; give the copy and its digest."""
         self.copies += 1
         tree, links = self.folder / f"copy-{self.copies}", self.folder / f"links-{self.copies}"
@@ -218,7 +218,7 @@ def test_a_sparse_file_stays_sparse_and_costs_what_it_holds(trees: Trees) -> Non
     (trees.source / "nothing").touch()
     os.truncate(trees.source / "nothing", 15 << 40)
     began = time.monotonic()
-    tree, _ = trees.copy(Limits(size=1 << 20))
+    tree, _ = trees.copy(TreeLimits(size=1 << 20))
     assert time.monotonic() - began < 5
     for name in ("sparse", "nothing"):
         copied, source = (tree / name).stat(), (trees.source / name).stat()
@@ -292,7 +292,7 @@ def unmake(folder: Path) -> int:
 def test_thousands_of_levels_need_neither_stack_nor_descriptors(trees: Trees, levels: int) -> None:
     deepen(trees.source, levels, "level")
     with few_descriptors(64):
-        tree, _ = trees.copy(Limits(depth=20_000))
+        tree, _ = trees.copy(TreeLimits(depth=20_000))
     assert unmake(tree) == unmake(trees.source) == levels
 
 
@@ -308,14 +308,14 @@ def test_a_tree_too_deep_is_refused_and_can_be_cleared_away(trees: Trees) -> Non
 def test_entries_and_bytes_are_counted(trees: Trees) -> None:
     for number in range(20):
         (trees.source / f"{number}").write_bytes(bytes([number + 1]) * 1000)
-    trees.copy(Limits(entries=20, size=20_000))
+    trees.copy(TreeLimits(entries=20, size=20_000))
     with pytest.raises(ImageError, match="brings the tree to more than 19 entries"):
-        trees.copy(Limits(entries=19))
+        trees.copy(TreeLimits(entries=19))
     with pytest.raises(ImageError, match="/9 brings the tree to more than 19999 bytes"):
-        trees.copy(Limits(size=19_999))
+        trees.copy(TreeLimits(size=19_999))
     os.setxattr(trees.source / "0", "user.large", b"x" * 1000)
     with pytest.raises(ImageError, match="more than 20000 bytes"):
-        trees.copy(Limits(size=20_000))
+        trees.copy(TreeLimits(size=20_000))
 
 
 def test_what_cannot_be_copied_is_named_without_harm(trees: Trees) -> None:

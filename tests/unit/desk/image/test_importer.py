@@ -18,10 +18,10 @@ import pytest
 from hotdesk.desk.image import manifests
 from hotdesk.desk.image.archive import Folder, Wrapped, kind_of, plain
 from hotdesk.desk.image.normalise import FILES, find_python, furnish, strip
-from hotdesk.desk.image.untar import Budget, Limits, unpack, whiteout
+from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
 from hotdesk.desk.image.unwrap import squash
 from hotdesk.errors import ImageError
-from hotdesk.linux.openat2 import Root
+from hotdesk.linux.openat2 import RootDirectory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 
@@ -74,13 +74,13 @@ def tree(tmp_path: Path) -> Path:
     return inside
 
 
-def put(tree: Path, *entries: Entry, limits: Limits | None = None, layer: bool = False) -> None:
+def put(tree: Path, *entries: Entry, limits: ArchiveLimits | None = None, layer: bool = False) -> None:
     """Unpack a tar of entries."""
-    with Root(tree) as root:
+    with RootDirectory(tree) as root:
         data = archive(*entries)
         if layer:
-            whiteout(root, io.BytesIO(data), Limits())
-        unpack(root, io.BytesIO(data), Budget(limits or Limits()), layer)
+            whiteout(root, io.BytesIO(data), ArchiveLimits())
+        unpack(root, io.BytesIO(data), ArchiveBudget(limits or ArchiveLimits()), layer)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -206,14 +206,14 @@ def test_a_hundred_thousand_entries_stop_at_the_limit(tree: Path) -> None:
     entries = [file(f"f{number}", b"") for number in range(100_000)]
     began = time.monotonic()
     with pytest.raises(ImageError, match="more than 1000 entries"):
-        put(tree, *entries, limits=Limits(entries=1000))
+        put(tree, *entries, limits=ArchiveLimits(entries=1000))
     assert len(os.listdir(tree)) <= 1000
     assert time.monotonic() - began < 60
 
 
 def test_bytes_stop_at_the_limit(tree: Path) -> None:
     with pytest.raises(ImageError, match="more than 1000 bytes"):
-        put(tree, file("a", b"x" * 600), file("b", b"x" * 600), limits=Limits(size=1000))
+        put(tree, file("a", b"x" * 600), file("b", b"x" * 600), limits=ArchiveLimits(size=1000))
     assert not (tree / "b").exists()
 
 
@@ -227,15 +227,15 @@ def test_a_huge_hole_counts_as_what_it_unpacks_to(tree: Path) -> None:
 
 def test_a_compressed_bomb_stops_at_the_limit(tree: Path) -> None:
     bomb = gzip.compress(bytes(64 << 20))
-    stream = plain(io.BufferedReader(io.BytesIO(bomb)), Limits(entries=1, size=1 << 20))
+    stream = plain(io.BufferedReader(io.BytesIO(bomb)), ArchiveLimits(entries=1, size=1 << 20))
     with pytest.raises(ImageError, match="more than is allowed"):
         shutil.copyfileobj(stream, io.BytesIO())
 
 
 def test_a_truncated_archive_is_an_error(tree: Path) -> None:
     data = archive(file("a", b"x" * 10_000))
-    with Root(tree) as root, pytest.raises(tarfile.ReadError):
-        unpack(root, io.BytesIO(data[:5000]), Budget(Limits()), layer=False)
+    with RootDirectory(tree) as root, pytest.raises(tarfile.ReadError):
+        unpack(root, io.BytesIO(data[:5000]), ArchiveBudget(ArchiveLimits()), layer=False)
 
 
 def test_whiteouts_remove_what_lies_below(tree: Path) -> None:
@@ -327,8 +327,8 @@ def unpack_layout(layout_folder: Path, tree: Path, machine: str = "aarch64") -> 
     fd = os.open(layout_folder, os.O_RDONLY)
     try:
         parts = Folder(fd)
-        with Root(tree) as root:
-            squash(root, parts.open, manifests.oci_layers(parts, machine), Limits())
+        with RootDirectory(tree) as root:
+            squash(root, parts.open, manifests.oci_layers(parts, machine), ArchiveLimits())
         parts.close()
     finally:
         os.close(fd)
@@ -393,9 +393,9 @@ def make_docker(one: bytes, two: bytes, digests: list[str]) -> bytes:
 def unpack_docker(data: bytes, tree: Path, tmp_path: Path) -> None:
     path = tmp_path / "docker.tar"
     path.write_bytes(data)
-    with path.open("rb") as source, Root(tree) as root:
+    with path.open("rb") as source, RootDirectory(tree) as root:
         parts = Wrapped(source.fileno())
-        squash(root, parts.open, manifests.docker_layers(parts, "aarch64"), Limits(), of_content=True)
+        squash(root, parts.open, manifests.docker_layers(parts, "aarch64"), ArchiveLimits(), of_content=True)
 
 
 def test_a_docker_archive_is_squashed_into_one_tree(tree: Path, tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_docker_layer_is_verified(tree: Path, tmp_path: Path) -> None:
 
 
 def furnished(tree: Path) -> None:
-    with Root(tree) as root:
+    with RootDirectory(tree) as root:
         furnish(root)
 
 
@@ -461,7 +461,7 @@ def test_whoever_is_uid_1000_keeps_the_name(tree: Path) -> None:
 )
 def test_a_tree_with_python(tree: Path, entries: list[Entry], python: str) -> None:
     put(tree, *entries)
-    with Root(tree) as root:
+    with RootDirectory(tree) as root:
         assert find_python(root, "it") == python
 
 
@@ -478,7 +478,7 @@ def test_a_tree_with_python(tree: Path, entries: list[Entry], python: str) -> No
 )
 def test_a_tree_without_python_says_so(tree: Path, entries: list[Entry]) -> None:
     put(tree, *entries)
-    with Root(tree) as root, pytest.raises(ImageError, match="has no python3, which a desk's guest needs"):
+    with RootDirectory(tree) as root, pytest.raises(ImageError, match="has no python3, which a desk's guest needs"):
         find_python(root, "it")
 
 

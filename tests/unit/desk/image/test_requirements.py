@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.image import requirements
-from hotdesk.desk.image.requirements import Kernel, Machine
+from hotdesk.desk.image.requirements import HostMachine, KernelConfig
 from hotdesk.errors import HostError
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\nID=debian\n'
-FIT = Kernel("6.1.0-18-arm64", "nodev\tproc\nnodev\toverlay\n\text4\n", "", "96373\n")
+FIT = KernelConfig("6.1.0-18-arm64", "nodev\tproc\nnodev\toverlay\n\text4\n", "", "96373\n")
 
 
-def make(distro: str, release: str, arch: str = "x86_64") -> Machine:
+def make(distro: str, release: str, arch: str = "x86_64") -> HostMachine:
     return requirements.describe(f"ID={distro}\nVERSION_ID={release}\n", arch)
 
 
 def test_an_os_release_is_read_with_its_quotes() -> None:
     found = requirements.describe(DEBIAN, "aarch64")
-    assert found == Machine("debian", "12", "bookworm", "Debian GNU/Linux 12 (bookworm)", "aarch64")
+    assert found == HostMachine("debian", "12", "bookworm", "Debian GNU/Linux 12 (bookworm)", "aarch64")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_fit_kernel_lacks_nothing() -> None:
         (replace(FIT, has_loop=False), "modprobe loop"),
     ],
 )
-def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: Kernel, told: str) -> None:
+def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: KernelConfig, told: str) -> None:
     (only,) = requirements.lacks(kernel)
     assert told in only
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.desk.image.sources import FORMAT, Target, distribution, keyrings, lines, parse, public, settings
+from hotdesk.desk.image.sources import FORMAT, PackageIndex, distribution, keyrings, lines, parse, public, settings
 from hotdesk.errors import ImageError
 
 KEYS = ["/usr/share/keyrings/debian-archive-keyring.gpg"]
@@ -21,7 +21,7 @@ def row(uri: str, release: str, component: str = "main", signed: str = "", origi
 
 
 def test_what_apt_does_not_know_is_nothing() -> None:
-    assert parse(row(DEBIAN, "bookworm")) == [Target(DEBIAN, "bookworm", "main")]
+    assert parse(row(DEBIAN, "bookworm")) == [PackageIndex(DEBIAN, "bookworm", "main")]
 
 
 @pytest.mark.parametrize(

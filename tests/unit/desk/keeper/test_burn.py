@@ -12,7 +12,7 @@ import pytest
 from hotdesk.config import Config
 from hotdesk.desk.keeper import burn
 from hotdesk.desk.keeper.burn import Burning, Fire
-from hotdesk.desk.keeper.tracked import Held
+from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.desk.seam import Spec, new_id
 
 pytestmark = pytest.mark.timeout(30)
@@ -90,11 +90,11 @@ def fires(tmp_path: Path, ended: Ended) -> Burning:
     return Burning(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), ended)
 
 
-def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False, init: int = 0) -> Held:
+def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False, init: int = 0) -> TrackedDesk:
     """Give a desk that resists for a while."""
     desk = new_id()
     room = Surroundings(desk, Leash(strikes), tries, broken=broken)
-    return Held(room, Note(tmp_path / desk), Spec(), 0, -1, 1, 0.0, 0.0, init=init)  # type: ignore[arg-type]
+    return TrackedDesk(room, Note(tmp_path / desk), Spec(), 0, -1, 1, 0.0, 0.0, init=init)  # type: ignore[arg-type]
 
 
 def turn_until(fires: Burning, ended: Ended, count: int, seconds: float = 5) -> None:

@@ -10,8 +10,8 @@ from typing import cast
 
 import pytest
 
-from hotdesk.desk.keeper.snapshot import Snapshots, require_idle
-from hotdesk.desk.keeper.tracked import Held
+from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
+from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.errors import DeskError, HotdeskError
 
 
@@ -61,12 +61,12 @@ class Cgroup:
         return self.stopped
 
 
-def desk(layers: Slow, cgroup: Cgroup) -> Held:
+def desk(layers: Slow, cgroup: Cgroup) -> TrackedDesk:
     """Give as much of a desk as a snapshot needs."""
     room = SimpleNamespace(desk="i1", layers=layers, cgroup=cgroup)
     record = SimpleNamespace(note=lambda **facts: None)
     held = SimpleNamespace(room=room, record=record, root=None, paused=False, down="", runtime=0, busy=False)
-    return cast(Held, held)
+    return cast(TrackedDesk, held)
 
 
 @pytest.mark.parametrize("failure", [None, OSError(28, "full"), DeskError("too many"), ValueError("strange")])
@@ -74,7 +74,7 @@ def test_a_slow_snapshot_keeps_only_its_own_desk_busy(failure: Exception | None)
     layers, cgroup, owner = Slow(), Cgroup(), Owner()
     layers.failure = failure
     held = desk(layers, cgroup)
-    taking = Snapshots({"i1": held}, owner, lambda: None)
+    taking = KeeperSnapshots({"i1": held}, owner, lambda: None)
     ear, taking.wake = os.pipe()
     taking.begin(7, held)
     assert cgroup.stopped
@@ -97,7 +97,7 @@ def test_a_desk_that_burnt_meanwhile_is_not_thawed() -> None:
     layers, cgroup, owner = Slow(), Cgroup(), Owner()
     held = desk(layers, cgroup)
     desks = {"i1": held}
-    taking = Snapshots(desks, owner, lambda: None)
+    taking = KeeperSnapshots(desks, owner, lambda: None)
     ear, taking.wake = os.pipe()
     taking.begin(7, held)
     desks.clear()

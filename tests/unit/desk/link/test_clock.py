@@ -6,11 +6,11 @@ import math
 
 import anyio
 
-from hotdesk.desk.link.clock import Clock
+from hotdesk.desk.link.clock import DeskClock
 
 
 async def test_a_deadline_passes_when_the_clock_says_so() -> None:
-    clock = Clock()
+    clock = DeskClock()
     with anyio.fail_after(5), clock.until(clock.now() + 0.05) as scope:
         await anyio.sleep(60)
     assert scope.cancelled_caught
@@ -18,7 +18,7 @@ async def test_a_deadline_passes_when_the_clock_says_so() -> None:
 
 
 async def test_a_deadline_waits_while_the_clock_stands_still_and_for_what_was_left_afterwards() -> None:
-    clock = Clock()
+    clock = DeskClock()
     with clock.until(clock.now() + 10) as scope:
         before = clock.now()
         clock.stop()
@@ -33,7 +33,7 @@ async def test_a_deadline_waits_while_the_clock_stands_still_and_for_what_was_le
 
 
 async def test_a_deadline_set_while_the_clock_stands_still_begins_when_it_goes_on() -> None:
-    clock = Clock()
+    clock = DeskClock()
     clock.stop()
     with clock.until(clock.now() + 10) as scope:
         assert scope.deadline == math.inf

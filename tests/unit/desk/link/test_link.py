@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.link.channel import MAX_CREDIT, Channel, Reply
+from hotdesk.desk.link.channel import MAX_CREDIT, Channel, GuestReply
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import new_id
@@ -101,7 +101,7 @@ async def test_an_honest_exchange_works() -> None:
         assert await peer.hear() == [(OPEN, 1, encode({"op": "x"}))]
         await peer.say(frame(EVENT, 1, PID) + frame(DATA, 1, b"\1out") + frame(REPLY, 1, DONE))
         items = [await channel.receive() for _ in range(3)]
-        assert isinstance(items[2], Reply)
+        assert isinstance(items[2], GuestReply)
 
 
 async def test_a_reader_that_keeps_up_gives_credit_back() -> None:
@@ -246,7 +246,7 @@ async def test_words_on_a_dropped_channel_are_ignored() -> None:
         await channel.drop()
         await channel.drop()
         await peer.say(frame(DATA, 1, b"\1late") * 10_000 + frame(REPLY, 1, DONE) + frame(REPLY, 2, DONE))
-        assert isinstance(await other.receive(), Reply)
+        assert isinstance(await other.receive(), GuestReply)
         assert list(link.channels) == [2]
 
 
@@ -254,8 +254,8 @@ async def test_words_after_the_last_word_are_ignored() -> None:
     async with linked() as (link, peer):
         channel, other = await link.open({}), await link.open({})
         await peer.say(frame(REPLY, 1, DONE) * 3 + frame(DATA, 1, b"\1x") + frame(REPLY, 2, DONE))
-        assert isinstance(await other.receive(), Reply)
-        assert isinstance(await channel.receive(), Reply)
+        assert isinstance(await other.receive(), GuestReply)
+        assert isinstance(await channel.receive(), GuestReply)
         assert not channel.items
 
 

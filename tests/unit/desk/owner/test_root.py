@@ -13,7 +13,7 @@ import pytest
 from hotdesk.desk.link.channel import Body
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner import root
-from hotdesk.desk.owner.root import Ledger, note_programs, supervise
+from hotdesk.desk.owner.root import RootLedger, note_programs, supervise
 from hotdesk.errors import HostError
 from hotdesk.event import Event, RootAct, RootActEnded, to_json
 from hotdesk_guest import wire
@@ -46,7 +46,7 @@ class Guest:
 
 
 @asynccontextmanager
-async def supervised(ledger: Ledger) -> AsyncIterator[tuple[Guest, Link]]:
+async def supervised(ledger: RootLedger) -> AsyncIterator[tuple[Guest, Link]]:
     """Have a scripted root's guest supervised."""
     ours, theirs = socket.socketpair()
     link = Link(ours)
@@ -68,7 +68,7 @@ def act(number: int, *argv: str) -> dict[str, object]:
 
 async def test_an_act_is_noted_then_allowed() -> None:
     events: list[Event] = []
-    async with supervised(Ledger("i1", events.append)) as (guest, _):
+    async with supervised(RootLedger("i1", events.append)) as (guest, _):
         guest.tell(act(1, "x"))
         assert await guest.hear(1) == [{"act": 1, "allow": True}]
         guest.tell({"act": 1, "code": 3})
@@ -85,7 +85,7 @@ async def test_what_cannot_be_noted_is_not_allowed() -> None:
     def full(event: Event) -> None:
         raise HostError("no room")
 
-    async with supervised(Ledger("i1", full)) as (guest, link):
+    async with supervised(RootLedger("i1", full)) as (guest, link):
         guest.tell(act(1, "x"))
         assert await guest.hear(1) == [{"act": 1, "allow": False}]
         with pytest.raises(HostError):
@@ -100,7 +100,7 @@ async def test_others_are_answered_while_an_act_is_written_down() -> None:
         if not goes_on.wait(10):
             raise HostError("nobody else had a turn")
 
-    async with supervised(Ledger("i1", slow)) as (guest, link), anyio.create_task_group() as tasks:
+    async with supervised(RootLedger("i1", slow)) as (guest, link), anyio.create_task_group() as tasks:
         guest.tell(act(1, "x"))
         ask: Body = {"op": "exec", "argv": ["x"]}
         tasks.start_soon(link.open, ask)
@@ -111,7 +111,7 @@ async def test_others_are_answered_while_an_act_is_written_down() -> None:
 
 async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
     events: list[Event] = []
-    ledger = Ledger("i1", events.append)
+    ledger = RootLedger("i1", events.append)
     ledger.room = 500
     for _ in range(2):
         async with supervised(ledger) as (guest, _):
@@ -141,7 +141,7 @@ async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
 )
 async def test_a_guest_that_tells_strange_things_loses_its_link(value: object) -> None:
     events: list[Event] = []
-    async with supervised(Ledger("i1", events.append)) as (guest, link):
+    async with supervised(RootLedger("i1", events.append)) as (guest, link):
         guest.tell(value)
         with anyio.fail_after(5):
             await link.ended.wait()
@@ -151,7 +151,7 @@ async def test_a_guest_that_tells_strange_things_loses_its_link(value: object) -
 
 async def test_an_end_is_noted_once_and_only_of_what_began() -> None:
     events: list[Event] = []
-    async with supervised(Ledger("i1", events.append)) as (guest, link):
+    async with supervised(RootLedger("i1", events.append)) as (guest, link):
         guest.tell(act(1, "x"))
         await guest.hear(1)
         guest.tell({"act": 1, "code": 0})
@@ -163,7 +163,7 @@ async def test_an_end_is_noted_once_and_only_of_what_began() -> None:
 
 async def test_programs_of_the_owners_are_noted_and_nothing_else_is() -> None:
     events: list[Event] = []
-    async with supervised(Ledger("i1", events.append)) as (_, link):
+    async with supervised(RootLedger("i1", events.append)) as (_, link):
         await link.open({"op": "exec", "argv": ["a", "b"], "cwd": "/x"})
         await link.open({"op": "list", "path": "/"})
         await link.open({"op": "exec", "argv": [1, None, ["x"]]})

@@ -41,7 +41,7 @@ SUDO = "usr/local/bin/sudo"
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BundleInput:
     """What the keeper prepared for a desk, as paths a runtime can use."""
 
     desk: str
@@ -68,7 +68,7 @@ class Room:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def config(room: Room) -> Json:
+def config(room: BundleInput) -> Json:
     """Give the whole configuration. A compiled filter stands in for the profile it was compiled from."""
     whole: Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
     return whole | {
@@ -89,19 +89,19 @@ def config(room: Room) -> Json:
     }
 
 
-def process(room: Room) -> Json:
+def process(room: BundleInput) -> Json:
     """Give pid 1: the guest, as an ordinary user without any privilege."""
     return guest(room, uids.USER, [], environment(room.env), HOME, [LINK])
 
 
-def root_process(room: Room) -> Json:
+def root_process(room: BundleInput) -> Json:
     """Give the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
     env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
     return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
 
 
 def guest(
-    room: Room, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
+    room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> Json:
     """Give a guest's process."""
     held = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
@@ -144,7 +144,7 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**standard, **extra}
 
 
-def mounts(room: Room) -> list[Json]:
+def mounts(room: BundleInput) -> list[Json]:
     """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's."""
     plain = ["nosuid", "nodev"]
     shown = [

@@ -17,7 +17,7 @@ from typing import Protocol
 import anyio
 
 from hotdesk.desk.image import guest_code
-from hotdesk.desk.link.handle import Unheld
+from hotdesk.desk.link.handle import NoHandle
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import SNAPSHOTS, Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone
@@ -42,7 +42,7 @@ class Opener(Protocol):
         ...
 
 
-class Unwalled(Unheld):
+class LocalHandle(NoHandle):
     """One folder: the home, the socket a guest dials, and the snapshots."""
 
     def __init__(self, folder: Path, spec: Spec, tasks: Background, opener: Opener) -> None:

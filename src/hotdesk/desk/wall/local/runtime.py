@@ -13,7 +13,7 @@ import anyio
 from hotdesk.brief import CLOSED, Scope
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import DeskId, Spec, new_id
-from hotdesk.desk.wall.local.handle import Unwalled, copy_tree
+from hotdesk.desk.wall.local.handle import LocalHandle, copy_tree
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.ipc.tasks import Background, background
 
@@ -26,7 +26,7 @@ class LocalRuntime:
 
     def __init__(self, tasks: Background) -> None:
         self.tasks = tasks
-        self.open_desks: dict[DeskId, tuple[LinkedDesk, Unwalled]] = {}
+        self.open_desks: dict[DeskId, tuple[LinkedDesk, LocalHandle]] = {}
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Start a guest in a new directory."""
@@ -36,7 +36,7 @@ class LocalRuntime:
         """Start a guest in a new directory, its home empty or a copy of this one."""
         desk = new_id()
         folder = Path(tempfile.mkdtemp(prefix=f"hotdesk-{desk}-"))
-        outside = Unwalled(folder, spec, self.tasks, self)
+        outside = LocalHandle(folder, spec, self.tasks, self)
         try:
             if home is None:
                 outside.home.mkdir()

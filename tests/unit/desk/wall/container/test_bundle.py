@@ -10,7 +10,7 @@ import pytest
 
 from hotdesk.desk.wall.container import bundle
 
-ROOM = bundle.Room(
+ROOM = bundle.BundleInput(
     desk="i" + "0" * 20,
     root="/rooms/x/root",
     dev="/rooms/x/dev",
