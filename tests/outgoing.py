@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 from hotdesk.brief import Grant, Place
-from hotdesk.door.grant import Held, Kind, Refusal
-from hotdesk.door.secrets.inject import Sent, apply, plan, wanted
+from hotdesk.door.grant import Kind, LiveGrant, Refusal
+from hotdesk.door.secrets.inject import OutgoingRequest, apply, plan, wanted
 from hotdesk.door.secrets.outgoing import Headers, Outgoing
 from hotdesk.door.secrets.placeholder import make_placeholder
 
@@ -20,9 +20,11 @@ IS_FORM = (b"Content-Type", b"application/x-www-form-urlencoded")
 IS_JSON = (b"content-type", b"application/json; charset=UTF-8")
 
 
-def held(*places: Place, kind: Kind = "token", placeholder: bytes = P, foreign: bool = False, id: str = "g1") -> Held:
+def held(
+    *places: Place, kind: Kind = "token", placeholder: bytes = P, foreign: bool = False, id: str = "g1"
+) -> LiveGrant:
     """Hold a grant for the test host."""
-    return Held(id, Grant("erp-token", HOST, places=places, foreign=foreign), placeholder, kind)
+    return LiveGrant(id, Grant("erp-token", HOST, places=places, foreign=foreign), placeholder, kind)
 
 
 def asks(
@@ -38,7 +40,7 @@ def asks(
     return Outgoing(scheme, host, port, method, path, query, [(b"Host", host.encode()), *headers])
 
 
-def send(out: Outgoing, *grants: Held, body: bytes = b"", value: bytes = VALUE) -> Sent | Refusal:
+def send(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest | Refusal:
     """Plan a request and put its secrets in."""
     made = plan(out, grants)
     if isinstance(made, Refusal):
@@ -46,14 +48,14 @@ def send(out: Outgoing, *grants: Held, body: bytes = b"", value: bytes = VALUE) 
     return apply(made, out, body, dict.fromkeys(wanted(made, body), value))
 
 
-def sent(out: Outgoing, *grants: Held, body: bytes = b"", value: bytes = VALUE) -> Sent:
+def sent(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest:
     """Give a request as it goes; it does."""
     done = send(out, *grants, body=body, value=value)
-    assert isinstance(done, Sent), done
+    assert isinstance(done, OutgoingRequest), done
     return done
 
 
-def refused(out: Outgoing, *grants: Held, body: bytes = b"") -> Refusal:
+def refused(out: Outgoing, *grants: LiveGrant, body: bytes = b"") -> Refusal:
     """Give why a request does not go; it does not."""
     done = send(out, *grants, body=body)
     assert isinstance(done, Refusal), done.headers

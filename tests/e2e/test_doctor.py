@@ -202,7 +202,8 @@ SLOW = {
         "core-dumps resource-limits", ("linux/rlimits.py", "CORE_LIMIT = 1", "CORE_LIMIT = 1 << 40")
     ),
     "a door that refuses": loss(
-        "gate-refuses", ("door/exchange.py", "raise Failed(403, decision.why)", "raise Failed(200, decision.why)")
+        "gate-refuses",
+        ("door/exchange.py", "raise ExchangeError(403, decision.why)", "raise ExchangeError(200, decision.why)"),
     ),
     "a whole burn": loss(
         "burnt",

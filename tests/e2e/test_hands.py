@@ -11,7 +11,7 @@ import pytest
 from hotdesk.brief import Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.door.policy.presets import Machine, preset, preset_environment
+from hotdesk.door.policy.presets import PackageSources, preset, preset_environment
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Used
 from hotdesk.hands.files import Files
@@ -49,7 +49,7 @@ class Room:
 @pytest.fixture(scope="module")
 async def opened(settings: Config, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Host, Desk]]:
     """Give a desk whose door admits one small index; its root is up."""
-    machine = Machine(pip=("http://mirror.test:3141/root/simple/",), default_pip=False)
+    machine = PackageSources(pip=("http://mirror.test:3141/root/simple/",), default_pip=False)
     with upstream(tmp_path_factory.mktemp("mirror"), "mirror.test", tls=False) as mirror:
         mirror.answers |= {
             path: (200, {"Content-Type": "text/html"}, data) for path, data in python_index("/root").items()

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.brief import Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Spec
-from hotdesk.door.policy.presets import Machine, preset, preset_environment
+from hotdesk.door.policy.presets import PackageSources, preset, preset_environment
 from hotdesk.event import Exchange, RootAct, RootActEnded
 from hotdesk.host import Host
 from tests.e2e.installing import SPEC, apt_install, done, events, python_index, rules
@@ -73,7 +73,7 @@ async def test_pip_installs_and_says_that_the_door_refuses_another_index(setting
 async def test_pip_asks_an_index_on_plain_http_at_a_port_and_never_knows_its_password(
     settings: Config, tmp_path: Path
 ) -> None:
-    machine = Machine(pip=("http://someone:secret-word@mirror.test:3141/root/simple/",), default_pip=False)
+    machine = PackageSources(pip=("http://someone:secret-word@mirror.test:3141/root/simple/",), default_pip=False)
     spec = Spec(env=preset_environment(["pypi"], machine))
     with upstream(tmp_path, "mirror.test", tls=False) as mirror:
         mirror.answers |= {

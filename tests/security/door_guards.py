@@ -596,7 +596,7 @@ GUARDS_OF_EXCHANGES = (
         (
             Removal(
                 EXCHANGE,
-                '                raise Failed(502, f"{self.meant.host} hung up: {e}") from None\n',
+                '                raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None\n',
                 "                raise\n",
             ),
         ),
@@ -607,7 +607,7 @@ GUARDS_OF_EXCHANGES = (
         (
             Removal(
                 EXCHANGE,
-                '            if rest:\n                raise Failed(502, "the answer is longer than it said")\n',
+                '            if rest:\n                raise ExchangeError(502, "the answer is longer than it said")\n',
                 "            self.upstream.buffer[:0] = rest\n",
             ),
             Removal(
@@ -666,7 +666,8 @@ GUARDS_OF_EXCHANGES = (
         (
             Removal(
                 EXCHANGE,
-                "if self.granted or self.allowed is not None:\n            raise Failed(403, inject.NO_UPGRADE)\n",
+                "if self.granted or self.allowed is not None:\n"
+                "            raise ExchangeError(403, inject.NO_UPGRADE)\n",
                 "pass\n",
             ),
         ),

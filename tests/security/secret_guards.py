@@ -70,7 +70,7 @@ NO_FOREIGN = Removal(
 )
 UPGRADED = Removal(
     EXCHANGE,
-    "if self.granted or self.allowed is not None:\n            raise Failed(403, inject.NO_UPGRADE)",
+    "if self.granted or self.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)",
     "if False:\n            pass",
 )
 ANY_UPGRADE = Removal(
@@ -173,7 +173,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "packed bodies are unpacked alongside",
-        (Removal(WATCH, "self.inside = Watcher(fields=fields) if reader else None", "self.inside = None"),),
+        (Removal(WATCH, "self.inside = UploadWatcher(fields=fields) if reader else None", "self.inside = None"),),
         everywhere(PACKED),
     ),
     Guard(
@@ -353,7 +353,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
     ),
     Guard(
         "packed bodies are looked into",
-        (Removal(WATCH, "self.inside = Watcher(fields=fields) if reader", "self.inside = Watcher() if reader"),),
+        (Removal(WATCH, "self.inside = UploadWatcher(fields=fields) if reader", "self.inside = Watcher() if reader"),),
         each(BODIES_OF_OWN, "{}", ("JSON in gzip",)),
     ),
     Guard(

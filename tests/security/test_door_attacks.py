@@ -24,8 +24,8 @@ from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk
-from hotdesk.door.egress import Live, Way
-from hotdesk.door.exchange import Forward, Place
+from hotdesk.door.egress import Egress, GrantValue
+from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.http import framing
 from hotdesk.door.http.resolve import Resolver
 from hotdesk.door.http.upstream import Unreachable, Upstreams
@@ -579,7 +579,7 @@ class Deaf:
     async def steady(self) -> None:
         """Never be behind."""
 
-    async def mint(self, desk: str, live: Live) -> bytes:
+    async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Give nothing."""
         return b""
 
@@ -600,12 +600,12 @@ async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> No
     loop = asyncio.get_running_loop()
     pairs = [socket.socketpair(), socket.socketpair()]
     (_, desk), (_, up) = [await loop.create_unix_connection(Wire, sock=pair[0]) for pair in pairs]
-    way = Way("d", Deaf())
+    way = Egress("d", Deaf())
     way.policy = Policy([parse_rule("write plain.test")])
     head = b"POST http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\nTransfer-Encoding: chunked\r\n\r\n"
     request = framing.parse_request(head)
     meant = target.read(request.method, request.target, request.headers.all(b"host"))
-    place = Place(Dialled(up))
+    place = UpstreamSlot(Dialled(up))
     going = asyncio.ensure_future(Forward(way, desk, place, request, meant).run())
     assert b"POST" in await loop.run_in_executor(None, pairs[1][1].recv, 4096)
     up.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

@@ -23,7 +23,7 @@ from hotdesk.drive.journal import FILE, export_head, read
 from hotdesk.drive.signing import public_of
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct
 from hotdesk.ipc.frames import Messages, write
-from hotdesk.keys.process import Keys
+from hotdesk.keys.process import KeysProcess
 from hotdesk.linux import private_files
 from hotdesk.vault import Command, Token, Vault, argv_value
 
@@ -94,7 +94,7 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.keys: Keys | None = None
+        self.keys: KeysProcess | None = None
         self.keeper, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.teller, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.teller.settimeout(5)
@@ -107,7 +107,7 @@ class Kept:
 
     def serve(self, keeper: socket.socket, tells: socket.socket) -> None:
         """Be keys; remember what ended them."""
-        self.keys = keys = Keys(keeper, self.folder, tells)
+        self.keys = keys = KeysProcess(keeper, self.folder, tells)
         try:
             keys.serve()
         except BaseException as e:  # noqa: BLE001 - whatever it is, an attack caused it

@@ -446,7 +446,7 @@ def test_a_keyring_keeps_the_root_key(folder: Path, tmp_path: Path) -> None:
 def test_a_new_root_key_opens_and_the_old_one_no_longer(folder: Path) -> None:
     vault = Vault.make(folder)
     vault.put("erp", Token(), VALUE)
-    old = root.find(folder, root.Root("file", json.loads((folder / "vault.json").read_text())["root"]["id"]))
+    old = root.find(folder, root.RootKeySource("file", json.loads((folder / "vault.json").read_text())["root"]["id"]))
     vault.rotate_root("file")
     assert len((folder / "root.key").read_text().splitlines()) == 1
     assert Vault.open(folder).reveal("erp").bytes() == VALUE

@@ -7,7 +7,7 @@ import time
 
 from hotdesk.brief import Rule, parse_rule, rule_text
 from hotdesk.door import denials
-from hotdesk.door.egress import Way
+from hotdesk.door.egress import Egress
 from hotdesk.door.http.framing import BodyReader, Request
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy.target import Target
@@ -20,7 +20,7 @@ ASK_HEADER = b"x-hotdesk-ask"
 """A page in the desk's browser cannot send it to another site without being allowed to."""
 
 
-async def answer(way: Way, wire: Wire, request: Request, meant: Target) -> bool:
+async def answer(way: Egress, wire: Wire, request: Request, meant: Target) -> bool:
     """Answer a request to the door itself; say whether another may follow."""
     begun = time.monotonic()
     status, value = await decide(way, wire, request, meant)
@@ -36,7 +36,7 @@ async def answer(way: Way, wire: Wire, request: Request, meant: Target) -> bool:
     return keep
 
 
-async def decide(way: Way, wire: Wire, request: Request, meant: Target) -> tuple[int, object]:
+async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tuple[int, object]:
     """Find what is asked."""
     match meant.scheme, meant.port, meant.method, meant.path:
         case "http", 80, "GET" | "HEAD", "/":
@@ -48,7 +48,7 @@ async def decide(way: Way, wire: Wire, request: Request, meant: Target) -> tuple
     return 404, denials.denial(f"{meant.method} {meant.url}", "here are /, /policy and POST /ask", (), way.may_ask)
 
 
-def status_of(way: Way) -> dict[str, object]:
+def status_of(way: Egress) -> dict[str, object]:
     """Say how things stand, and what else there is."""
     return {
         "desk": way.desk,
@@ -61,12 +61,12 @@ def status_of(way: Way) -> dict[str, object]:
     }
 
 
-def grants_of(way: Way) -> list[str]:
+def grants_of(way: Egress) -> list[str]:
     """Name the secrets that go along, and where: never a value, nor a placeholder."""
     return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.held()]
 
 
-async def ask(way: Way, wire: Wire, request: Request) -> tuple[int, object]:
+async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
     """Ask for one more rule, and answer when somebody outside did."""
     if not way.may_ask or way.leaves is None:
         return 403, denials.denial("POST http://door.local/ask", "this desk may not ask for more")

@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hotdesk.brief import Rule, digest, parse_rule, parse_scope, rule_text
 from hotdesk.brief.wire import read_grant
 from hotdesk.door import canary
-from hotdesk.door.grant import Held
-from hotdesk.door.http.ca import Authority, Leaves
-from hotdesk.door.policy.budget import Budget
+from hotdesk.door.grant import LiveGrant
+from hotdesk.door.http.ca import CertificateAuthority, Leaves
+from hotdesk.door.policy.budget import RuleBudget
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber, secrets_of
-from hotdesk.door.secrets.signature import Signer
+from hotdesk.door.secrets.signature import SigV4Signer
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 
 STATIC = ("token", "basic", "sigv4")
@@ -37,7 +37,7 @@ REASON = 300
 """Characters of a desk's own words that are passed on."""
 
 
-class Outside(Protocol):
+class DoorServices(Protocol):
     """What a way needs of its door."""
 
     def note(self, event: Event) -> None:
@@ -46,15 +46,15 @@ class Outside(Protocol):
     async def steady(self) -> None:
         """Wait while more happened than could be written down."""
 
-    async def mint(self, desk: str, live: Live) -> bytes:
+    async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Get a value that is made for its use."""
 
 
 @dataclass(slots=True)
-class Live:
+class GrantValue:
     """A grant and what it is worth."""
 
-    held: Held
+    held: LiveGrant
     values: Mapping[str, str] = field(repr=False)
     until: float | None = None
     minted: bytes = field(default=b"", repr=False)
@@ -68,17 +68,17 @@ class Live:
         return self.until is not None and time.time() >= self.until
 
 
-class Way:
+class Egress:
     """What one desk may reach, and as whom. Without a charter: nothing."""
 
-    def __init__(self, desk: str, outside: Outside) -> None:
+    def __init__(self, desk: str, outside: DoorServices) -> None:
         self.desk = desk
         self.outside = outside
         self.policy = Policy(())
         self.step = ""
         self.names: Mapping[str, str] = {}
         self.leaves: Leaves | None = None
-        self.live: dict[str, Live] = {}
+        self.live: dict[str, GrantValue] = {}
         self.ours: frozenset[str] = frozenset()
         """Hosts a desk goes to as us, also when the grant is over: it brings no credentials of its own there."""
         self.identities: Mapping[str, str] = {}
@@ -88,7 +88,7 @@ class Way:
         self.issued: dict[tuple[str, int], Issued] = {}
         """What hosts with a grant issued themselves."""
         self.dialling = asyncio.Semaphore(DIALS)
-        self.budgets: dict[Rule, Budget] = {}
+        self.budgets: dict[Rule, RuleBudget] = {}
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
         self.asked: list[float] = []
         self.approval_seconds = 120.0
@@ -103,7 +103,9 @@ class Way:
 
     def adopt(self, told: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
         """Take the charter keys give."""
-        self.leaves = Leaves(Authority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch)
+        self.leaves = Leaves(
+            CertificateAuthority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch
+        )
         self.approval_seconds = float(told["approval_seconds"])
         self.hold(told)
         if canary.RULE in self.policy.rules:
@@ -125,9 +127,9 @@ class Way:
             values = each["values"]
             signer = None
             if each["kind"] == "sigv4":
-                signer = Signer(values["key_id"], values["service"], values["region"], values["bucket"])
-            held = Held(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"], signer)
-            self.live[held.id] = Live(held, values, each["until"])
+                signer = SigV4Signer(values["key_id"], values["service"], values["region"], values["bucket"])
+            held = LiveGrant(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"], signer)
+            self.live[held.id] = GrantValue(held, values, each["until"])
             if told["resumed"] and held.kind in STATIC:
                 self.watch_for(held, base64.b64decode(values["value"]))  # an earlier door may have sent it
         self.ours = frozenset(one.host for one in scope.grants if not one.foreign)
@@ -135,13 +137,13 @@ class Way:
 
     # -- grants -----------------------------------------------------------------------------------------------
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[LiveGrant]:
         """Give the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
             self.revoke(live, "its time is up")
         return [live.held for live in self.live.values() if live.held.grant.step in ("", self.step)]
 
-    async def value(self, one: Held) -> bytes:
+    async def value(self, one: LiveGrant) -> bytes:
         """Give what a grant puts in, and watch for it from now on."""
         live = self.live[one.id]
         if one.kind in STATIC:
@@ -152,7 +154,7 @@ class Way:
         self.watch_for(one, value)
         return value
 
-    def watch_for(self, one: Held, value: bytes) -> None:
+    def watch_for(self, one: LiveGrant, value: bytes) -> None:
         """Have a value removed from whatever comes back from now on."""
         for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
             self.scrubber.add(secret)
@@ -166,7 +168,7 @@ class Way:
             self.issued[host, port] = Issued(host, tuple(name for each in fields for name in each), self.scrubber.add)
         return self.issued[host, port]
 
-    def revoke(self, live: Live, why: str) -> None:
+    def revoke(self, live: GrantValue, why: str) -> None:
         """End a grant at once."""
         if self.live.pop(live.held.id, None) is not None:
             self.outside.note(Revoked(self.desk, live.held.grant.secret, why))
@@ -231,11 +233,11 @@ class Way:
 
     # -- budgets ----------------------------------------------------------------------------------------------
 
-    def budget(self, rule: Rule) -> Budget:
+    def budget(self, rule: Rule) -> RuleBudget:
         """Give what is left of a rule."""
         found = self.budgets.get(rule)
         if found is None:
-            found = self.budgets[rule] = Budget(rule)
+            found = self.budgets[rule] = RuleBudget(rule)
         return found
 
     # -- questions --------------------------------------------------------------------------------------------

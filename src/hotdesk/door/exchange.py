@@ -9,23 +9,23 @@ from functools import lru_cache
 from hotdesk.brief import READ, Rule, rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import denials
-from hotdesk.door.egress import Way
+from hotdesk.door.egress import Egress
 from hotdesk.door.grant import Refusal, signs_of
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Broken, Headers, Request, Response
-from hotdesk.door.http.relay import Count, Spent, relay
+from hotdesk.door.http.relay import Count, RuleSpentError, relay
 from hotdesk.door.http.upstream import Unreachable, Upstreams
-from hotdesk.door.http.wire import Hungup, Silent, Wire
-from hotdesk.door.policy.policy import Decision
+from hotdesk.door.http.wire import Hungup, TimedOut, Wire
+from hotdesk.door.policy.policy import PolicyDecision
 from hotdesk.door.policy.target import Authority, Target, is_override
 from hotdesk.door.secrets import inject, signature
 from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.secrets.credential_fields import FieldWatch
 from hotdesk.door.secrets.encodings import Unreadable
-from hotdesk.door.secrets.foreign_credentials import Allowed, brought
+from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, brought
 from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
 from hotdesk.door.secrets.response import DECODED, Cleaner, end_to_end
-from hotdesk.door.secrets.upload_watch import Watcher, watcher
+from hotdesk.door.secrets.upload_watch import UploadWatcher, watcher
 from hotdesk.event import Alarm, Exchange
 
 ANSWER_SECONDS = 300.0
@@ -50,7 +50,7 @@ def told(rule: Rule) -> str:
     return rule_text(rule)
 
 
-class Failed(Exception):  # noqa: N818 - a result, and read as one
+class ExchangeError(Exception):
     """The door answers itself, with this status and reason."""
 
     def __init__(self, status: int, why: str) -> None:
@@ -58,7 +58,7 @@ class Failed(Exception):  # noqa: N818 - a result, and read as one
         self.status, self.why = status, why
 
 
-class Place:
+class UpstreamSlot:
     """Where a connection of a desk stands: inside which CONNECT, and with which upstream at hand."""
 
     def __init__(self, upstreams: Upstreams) -> None:
@@ -94,14 +94,14 @@ class Place:
 class Forward:
     """One request on its way."""
 
-    def __init__(self, way: Way, wire: Wire, place: Place, request: Request, meant: Target) -> None:
+    def __init__(self, way: Egress, wire: Wire, place: UpstreamSlot, request: Request, meant: Target) -> None:
         self.way = way
         self.wire = wire
         self.place = place
         self.request = request
         self.meant = meant
         self.count = Count(way)
-        self.decision = Decision("deny", None, "nobody decided")
+        self.decision = PolicyDecision("deny", None, "nobody decided")
         self.key = (meant.scheme, meant.host, meant.port)
         self.upstream: Wire | None = None
         self.begun = time.monotonic()
@@ -112,7 +112,7 @@ class Forward:
         self.granted = False
         """Whether secrets are about: this host has a grant, or had one."""
         self.issued = way.issued_by(meant.host, meant.port)
-        self.allowed: Allowed | None = None
+        self.allowed: AllowedCredentials | None = None
         """Where the desk goes as us: what it may send beside what is ordinary."""
         self.signed = False
         """Whether the request is signed with a granted key: then it says who sends it, and nothing in the body does."""
@@ -131,9 +131,9 @@ class Forward:
         try:
             await self.admit()
             await self.carry()
-        except Failed as e:
+        except ExchangeError as e:
             await self.fail(e.status, e.why)
-        except Spent as e:
+        except RuleSpentError as e:
             await self.fail(429, str(e))
         except Unreachable as e:
             await self.fail(502, str(e))
@@ -183,18 +183,18 @@ class Forward:
     async def admit(self) -> None:
         """Judge the request; hold it while somebody outside is asked."""
         if self.way.shut:
-            raise Failed(403, self.way.shut)
+            raise ExchangeError(403, self.way.shut)
         self.decision = decision = self.way.policy.judge(self.meant)
         if decision.verdict == "ask":
             await self.hold(decision)
         elif decision.verdict == "deny":
-            raise Failed(403, decision.why)
+            raise ExchangeError(403, decision.why)
         self.count = Count(self.way, tuple(rule for rule in (decision.rule, decision.ceiling) if rule is not None))
         for budget in self.count.budgets:
             if why := budget.take_request(time.monotonic()):
-                raise Failed(429, why)
+                raise ExchangeError(429, why)
         if self.request.body and self.only_reads:
-            raise Failed(403, "whoever only reads sends no body; the rule must say write")
+            raise ExchangeError(403, "whoever only reads sends no body; the rule must say write")
 
     @property
     def only_reads(self) -> bool:
@@ -202,7 +202,7 @@ class Forward:
         rules = (rule for rule in (self.decision.rule, self.decision.ceiling) if rule is not None)
         return any(set(rule.methods) <= set(READ) for rule in rules)
 
-    async def hold(self, decision: Decision) -> None:
+    async def hold(self, decision: PolicyDecision) -> None:
         """Ask for just this request: as many bytes as it says it has are part of what is approved."""
         body = self.request.body or 0
         size = body if isinstance(body, int) else -2
@@ -214,9 +214,9 @@ class Forward:
             case "approved":
                 self.note = "approved"
             case "busy":
-                raise Failed(429, "too many requests wait for an approval already")
+                raise ExchangeError(429, "too many requests wait for an approval already")
             case _:
-                raise Failed(403, f"{decision.why}; nobody approved it")
+                raise ExchangeError(403, f"{decision.why}; nobody approved it")
 
     # -- sending ----------------------------------------------------------------------------------------------
 
@@ -228,9 +228,9 @@ class Forward:
         try:
             answer = await self.send(headers, query, body)
         except Hungup as e:
-            first = reused is None or self.request.body or self.count.down or isinstance(e, Silent)
+            first = reused is None or self.request.body or self.count.down or isinstance(e, TimedOut)
             if first or self.meant.method not in REPEATABLE:
-                raise Failed(502, f"{self.meant.host} hung up: {e}") from None
+                raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None
             self.upstream.abort()
             self.upstream = await self.dial()  # the upstream had closed it meanwhile
             answer = await self.send(headers, query, body)
@@ -299,22 +299,22 @@ class Forward:
         if not self.request.upgrade:
             return headers
         if self.request.upgrade != b"websocket":
-            raise Failed(
+            raise ExchangeError(
                 501, f"an upgrade to {denials.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
             )
         if self.granted or self.allowed is not None:
-            raise Failed(403, inject.NO_UPGRADE)
+            raise ExchangeError(403, inject.NO_UPGRADE)
         if self.only_reads:
-            raise Failed(403, "a WebSocket sends as much as it reads; the rule must say write")
+            raise ExchangeError(403, "a WebSocket sends as much as it reads; the rule must say write")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
-    def alarmed(self, refusal: Refusal) -> Failed:
+    def alarmed(self, refusal: Refusal) -> ExchangeError:
         """Raise the alarm over what no honest desk sends."""
         for sign in refusal.signs:
             self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
-        return Failed(403, refusal.reason)
+        return ExchangeError(403, refusal.reason)
 
-    async def whole_body(self, plan: inject.Plan) -> bytes:
+    async def whole_body(self, plan: inject.InjectionPlan) -> bytes:
         """Read a body in which a secret may have to be put, or that is to be signed."""
         self.invite()
         reader, body = BodyReader(self.request.body), bytearray()
@@ -322,7 +322,7 @@ class Forward:
             payload = await self.read_body(reader)
             body += payload
             if len(body) > BODY_LIMIT:
-                raise Failed(413, BODY_TOO_LARGE if plan.body else signature.BODY_TOO_LARGE)
+                raise ExchangeError(413, BODY_TOO_LARGE if plan.body else signature.BODY_TOO_LARGE)
         return bytes(body)
 
     def invite(self) -> None:
@@ -338,9 +338,9 @@ class Forward:
                 reader.eof()
             payload, rest = reader.feed(data)
         except Broken as e:
-            raise Failed(e.status, e.reason) from None
+            raise ExchangeError(e.status, e.reason) from None
         except Hungup:
-            raise Failed(408, f"nothing of the request's body came for {BODY_SECONDS:.0f} s") from None
+            raise ExchangeError(408, f"nothing of the request's body came for {BODY_SECONDS:.0f} s") from None
         if rest:
             self.wire.buffer[:0] = rest
         return payload
@@ -348,7 +348,7 @@ class Forward:
     def check_still_admitted(self) -> None:
         """Refuse to send what was admitted under a step, a grant or a desk that ended while we dialled."""
         if self.wire.lost or self.epoch != self.way.epoch or not self.ids <= self.way.live.keys():
-            raise Failed(403, "what this request was admitted under ended before it could be sent")
+            raise ExchangeError(403, "what this request was admitted under ended before it could be sent")
 
     async def send(self, headers: Headers, query: bytes, body: bytes | None) -> Response:
         """Send head and body, and read the answer's head; it may come before the body is through."""
@@ -387,7 +387,7 @@ class Forward:
         try:
             watch = watcher(packing, self.granted or self.allowed is not None, DECODED, self.field_watch())
         except Unreadable as e:
-            raise Failed(400, str(e)) from None
+            raise ExchangeError(400, str(e)) from None
         while not over:
             data = await self.read_body(reader)
             over = reader.done
@@ -398,12 +398,12 @@ class Forward:
         if chunked:
             self.upstream.write(framing.LAST)
 
-    def watched(self, watch: Watcher, data: bytes, over: bool) -> bytes:
+    def watched(self, watch: UploadWatcher, data: bytes, over: bool) -> bytes:
         """Give what of a body may go on, if no placeholder is in it."""
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
         except Unreadable as e:
-            raise Failed(400, f"the body is not packed as it says: {e}") from None
+            raise ExchangeError(400, f"the body is not packed as it says: {e}") from None
         if watch.found is not None:
             raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
         if watch.credential is not None:
@@ -440,7 +440,7 @@ class Forward:
             answer = framing.parse_response(head, self.meant.method)
             if answer.status >= 200 or answer.status == 101:
                 return answer
-        raise Failed(502, f"{self.meant.host} sent {INFORMED} interim answers and no other")
+        raise ExchangeError(502, f"{self.meant.host} sent {INFORMED} interim answers and no other")
 
     async def bring_back(self, answer: Response) -> None:
         """Give the answer to the desk, without what went out with a secret."""
@@ -482,7 +482,7 @@ class Forward:
                 reader.eof()
             payload, rest = reader.feed(data)
             if rest:
-                raise Failed(502, "the answer is longer than it said")
+                raise ExchangeError(502, "the answer is longer than it said")
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.chunk(piece) if chunked else piece)
@@ -530,7 +530,7 @@ class Forward:
         """Become a WebSocket, if one was asked for."""
         assert self.upstream is not None
         if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade") or b"").lower() != b"websocket":
-            raise Failed(502, f"{self.meant.host} changed the protocol unasked")
+            raise ExchangeError(502, f"{self.meant.host} changed the protocol unasked")
         headers = Headers((*end_to_end(answer), (b"Connection", b"Upgrade"), (b"Upgrade", b"websocket")))
         self.started = True
         self.wire.write(framing.response_head(101, b"Switching Protocols", headers))

@@ -9,20 +9,20 @@ from typing import Literal, Protocol, TypeAlias
 from hotdesk.brief import Grant, Place
 from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, carried, slot_of
 from hotdesk.door.secrets.placeholder import PREFIX, name_in
-from hotdesk.door.secrets.signature import Signer, key_of
+from hotdesk.door.secrets.signature import SigV4Signer, key_of
 
 Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LiveGrant:
     """A live grant, as the door holds it: no value."""
 
     id: str
     grant: Grant
     placeholder: bytes
     kind: Kind = "token"
-    signer: Signer | None = None
+    signer: SigV4Signer | None = None
     """Of a key that signs and is never sent: what it signs for."""
 
     @property
@@ -73,10 +73,10 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SecretUse:
     """One secret at one place."""
 
-    held: Held
+    held: LiveGrant
     place: Place
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Use:
         return f"{self.held.grant.secret} in {kind} {name}"
 
 
-def alone(held: Held, value: bytes) -> bytes:
+def alone(held: LiveGrant, value: bytes) -> bytes:
     """Give what a placeholder stands for by itself: of user and password the password."""
     return value.partition(b":")[2] if held.kind == "basic" else value
 

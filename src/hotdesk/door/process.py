@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import uvloop
 
-from hotdesk.door.egress import Live, Way
+from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http.ca import Leaves, new_authority, new_key, upstream_context, utc_now
 from hotdesk.door.http.resolve import Resolver, start_resolver
 from hotdesk.door.http.upstream import Unreachable, Upstreams
 from hotdesk.door.http.wire import Wire
-from hotdesk.door.proxy import Caller
+from hotdesk.door.proxy import DeskConnection
 from hotdesk.door.secrets import mint
 from hotdesk.event import Event, as_dict
 from hotdesk.ipc.frames import FrameError, Messages, write
@@ -44,7 +44,7 @@ NO_KEYS = "the journal cannot be written, so nothing may pass; the desk's owner 
 class Gate:
     """One desk's listener, and its connections."""
 
-    def __init__(self, way: Way, listener: socket.socket, door: Door) -> None:
+    def __init__(self, way: Egress, listener: socket.socket, door: Door) -> None:
         self.way = way
         self.listener = listener
         self.door = door
@@ -75,7 +75,7 @@ class Gate:
             sock.close()
             return
         await self.door.ready.wait()
-        await Caller(self.way, wire, self.door.upstreams).serve()
+        await DeskConnection(self.way, wire, self.door.upstreams).serve()
 
 
 class Door:
@@ -87,7 +87,7 @@ class Door:
         self.scratch = scratch
         self.leaf_key = new_key()
         self.gates: dict[str, tuple[Gate, asyncio.Task[None]]] = {}
-        self.ways: dict[str, Way] = {}
+        self.ways: dict[str, Egress] = {}
         self.keys: asyncio.Transport | None = None
         self.unsaid: list[bytes] = []
         """What keys are told in one piece, once this turn of the loop is over."""
@@ -133,10 +133,10 @@ class Door:
         gate = Gate(self.way(desk), listener, self)
         self.gates[desk] = (gate, asyncio.get_running_loop().create_task(gate.serve()))
 
-    def way(self, desk: str) -> Way:
+    def way(self, desk: str) -> Egress:
         """Give a desk's way out."""
         if desk not in self.ways:
-            self.ways[desk] = Way(desk, self)
+            self.ways[desk] = Egress(desk, self)
             if self.ready.is_set() and self.keys is None:
                 self.ways[desk].shut = NO_KEYS
         return self.ways[desk]
@@ -220,7 +220,7 @@ class Door:
         """Wait while keys are behind."""
         await self.caught_up.wait()
 
-    async def mint(self, desk: str, live: Live) -> bytes:
+    async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
         if live.held.kind == "oauth2":
             return await mint.client_credentials(self.way(desk), live, self.upstreams)

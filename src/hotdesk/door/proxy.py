@@ -10,12 +10,12 @@ from functools import partial
 from hotdesk.brief import rule_text
 from hotdesk.brief.data import Scheme
 from hotdesk.door import denials, door_local
-from hotdesk.door.egress import Way
-from hotdesk.door.exchange import Forward, Place
+from hotdesk.door.egress import Egress
+from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.http import framing
 from hotdesk.door.http.ca import AuthorityEnded
 from hotdesk.door.http.framing import Broken, Request
-from hotdesk.door.http.relay import Count, Spent, relay
+from hotdesk.door.http.relay import Count, RuleSpentError, relay
 from hotdesk.door.http.upstream import Unreachable, Upstreams
 from hotdesk.door.http.wire import Hungup, Wire
 from hotdesk.door.policy import target
@@ -31,13 +31,13 @@ HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
 
 
-class Caller:
+class DeskConnection:
     """One connection, plain or inside the TLS of a CONNECT."""
 
-    def __init__(self, way: Way, wire: Wire, upstreams: Upstreams) -> None:
+    def __init__(self, way: Egress, wire: Wire, upstreams: Upstreams) -> None:
         self.way = way
         self.wire = wire
-        self.place = Place(upstreams)
+        self.place = UpstreamSlot(upstreams)
 
     async def serve(self) -> None:
         """Answer requests until either side has had enough."""
@@ -191,7 +191,7 @@ class Caller:
             self.place.keep(("tunnel", where.host, where.port), upstream)
             status = 200
             note = await relay(self.wire, upstream, count)
-        except (Unreachable, Spent) as e:
+        except (Unreachable, RuleSpentError) as e:
             note = str(e)
         finally:
             told = Exchange(

@@ -70,7 +70,7 @@ NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CanaryReport:
     """Which canaries held, and which did not."""
 
     held: tuple[str, ...]
@@ -78,7 +78,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CanaryResult:
     """What the canaries met."""
 
     knocks: tuple[int, ...]
@@ -108,7 +108,7 @@ class Bait:
         return frozenset(name for name, sock in found if was_called(sock))
 
 
-async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> Report:
+async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> CanaryReport:
     """Run the canaries in a desk, by its image's Python, and judge what they met."""
     nonce = secrets.token_hex(16)
     with bait() as held:
@@ -120,7 +120,7 @@ async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> Report:
         return judge(read(done, nonce), far, near, known.digest, held.caught())
 
 
-def require(report: Report) -> None:
+def require(report: CanaryReport) -> None:
     """Raise unless every canary held."""
     if report.failed:
         raise DoorError(
@@ -182,14 +182,14 @@ def was_called(sock: socket.socket) -> bool:
 # -- what came of it ------------------------------------------------------------------------------------------------
 
 
-def read(done: Done, nonce: str) -> Told | None:
+def read(done: Done, nonce: str) -> CanaryResult | None:
     """Read what the canaries said; None when it is not just that."""
     try:
         told = json.loads(done.stdout) if done.ok and not done.truncated else None
-        if not isinstance(told, dict) or told.pop("nonce", None) != nonce or told.keys() != set(Told.__slots__):
+        if not isinstance(told, dict) or told.pop("nonce", None) != nonce or told.keys() != set(CanaryResult.__slots__):
             return None
         knocks, local, answers = (numbers_of(told[field]) for field in ("knocks", "local", "answers"))
-        return Told(knocks, local, answers, *(bytes.fromhex(told[field]) for field in ("sni", "echo", "host")))
+        return CanaryResult(knocks, local, answers, *(bytes.fromhex(told[field]) for field in ("sni", "echo", "host")))
     except (ValueError, TypeError, RecursionError):
         return None
 
@@ -201,17 +201,17 @@ def numbers_of(value: object) -> tuple[int, ...]:
     return tuple(value)
 
 
-def judge(told: Told | None, far: Wanted, near: Wanted, digest: str, caught: frozenset[str]) -> Report:
+def judge(told: CanaryResult | None, far: Wanted, near: Wanted, digest: str, caught: frozenset[str]) -> CanaryReport:
     """Say which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
     failed = tried if told is None else {*against(told, far, near, digest), *caught}
-    return Report(
+    return CanaryReport(
         tuple(name for name in NAMES if name in tried and name not in failed),
         tuple(name for name in NAMES if name in failed),
     )
 
 
-def against(told: Told, far: Wanted, near: Wanted, digest: str) -> Iterator[str]:
+def against(told: CanaryResult, far: Wanted, near: Wanted, digest: str) -> Iterator[str]:
     """Name each canary something speaks against."""
     yield from unlike(far, [number in NOWHERE for number in told.knocks])
     refused = [number == errno.ECONNREFUSED for number in told.local[:-1]]

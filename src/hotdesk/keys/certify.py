@@ -40,7 +40,7 @@ TOLD = {
 
 
 @dataclass(slots=True)
-class Story:
+class CertifiedStory:
     """What the journal says of a job, as far as a certificate tells it."""
 
     begun: JobBegun | None = None
@@ -104,16 +104,16 @@ def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
     return signed
 
 
-def tell(journal: Journal, job: str) -> Story:
+def tell(journal: Journal, job: str) -> CertifiedStory:
     """Read what the journal says of a job, once its chain is seen to be whole."""
-    story = Story()
+    story = CertifiedStory()
     for row in journal.proven(job):
         if row.name in TOLD:
             story.take(row.event(), row.at)
     return story
 
 
-def refusal(story: Story, looks: list[Verified], claim: Told) -> str:
+def refusal(story: CertifiedStory, looks: list[Verified], claim: Told) -> str:
     """Say why something is not signed; empty: it is."""
     if story.begun is None or story.ended:
         return "its job never began, or is over"
@@ -139,7 +139,7 @@ def require_shut(journal: Journal, desk: str) -> None:
         raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
 
 
-def certificate(journal: Journal, story: Story, looks: Iterable[Verified], claim: Told) -> Told:
+def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verified], claim: Told) -> Told:
     """Put together what is claimed and what the journal says."""
     begun = story.begun
     assert begun is not None

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from hotdesk.brief import CLOSED, Grant, Scope, scope_json
 from hotdesk.door import canary
 from hotdesk.door.canary import Canary
-from hotdesk.door.http.ca import Authority, new_authority
+from hotdesk.door.http.ca import CertificateAuthority, new_authority
 from hotdesk.door.secrets.placeholder import make_placeholder
 from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
-from hotdesk.vault import Basic, Entry, OAuth2, Secret, SigV4, Vault
+from hotdesk.vault import Basic, OAuth2, Secret, SigV4, Vault, VaultEntry
 
 LONGEST = timedelta(days=30)
 """How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
@@ -54,7 +54,7 @@ class Charter:
 
     desk: str
     scope: Scope
-    authority: Authority
+    authority: CertificateAuthority
     granted: list[Granted]
     ceiling: Sequence[str] = ()
     approval_seconds: float = 120.0
@@ -168,7 +168,7 @@ def grant_canary() -> tuple[Granted, Canary]:
     return granted, Canary(placeholder, hashlib.sha256(value).hexdigest())
 
 
-def values(entry: Entry, secret: Secret) -> dict[str, str]:
+def values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
     """Say what of a secret the door needs."""
     if entry.kind in PRINTED:
         return {}
@@ -188,7 +188,7 @@ def encode(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def authority(desk: str, seconds: float) -> Authority:
+def authority(desk: str, seconds: float) -> CertificateAuthority:
     """Make a desk's certificate authority, which lives as long as the desk may."""
     life = min(LONGEST, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

@@ -13,7 +13,7 @@ BACKLOG = 16 << 20
 """Bytes that may wait for a process that does not read; then its line is cut."""
 
 
-class Line:
+class Peer:
     """One process at the other end."""
 
     def __init__(self, sock: socket.socket, actor: Literal["owner", "door"]) -> None:

@@ -53,7 +53,7 @@ from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
 from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
-from hotdesk.keys.peer import READ, Line
+from hotdesk.keys.peer import READ, Peer
 from hotdesk.linux import bpf, jail
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
@@ -78,7 +78,7 @@ HEARD: dict[str, tuple[type[Event], ...]] = {
 """What each line may have written down. Nobody approves over the door's, and that something was signed we say."""
 
 
-class Keys:
+class KeysProcess:
     """Serves one keeper and its owner until they are gone."""
 
     def __init__(self, keeper: socket.socket, folder: Path, tells: socket.socket) -> None:
@@ -89,7 +89,7 @@ class Keys:
         self.vault: Vault | None = None
         self.root: Secret | None = None
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
-        self.lines: list[Line] = []
+        self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
         self.known: dict[str, None] = {}
         """Desks the keeper had gates for, the latest: what a door tells is of these."""
@@ -100,7 +100,7 @@ class Keys:
         """What the teller is asked for: its number, and who is told what came of it."""
         self.mark = 0
         """The last change doors were told of."""
-        self.changes: list[tuple[int, Line, object]] = []
+        self.changes: list[tuple[int, Peer, object]] = []
         """Those that not every door has made yet, with who waits for it, under which number."""
         self.answers: list[Callable[[str | None], None]] = []
         """What is said once this turn's events are on disk, or why they are not."""
@@ -146,7 +146,7 @@ class Keys:
                 del self.known[next(iter(self.known))]
             return
         actor = told["line"]
-        line = Line(socket.socket(fileno=fds[0]), actor)
+        line = Peer(socket.socket(fileno=fds[0]), actor)
         self.lines.append(line)
         if actor == "door":
             for charter in self.charters.values():
@@ -176,13 +176,13 @@ class Keys:
             answer(why)
         self.answers.clear()
 
-    def to(self, actor: str) -> list[Line]:
+    def to(self, actor: str) -> list[Peer]:
         """Give the lines of one kind."""
         return [line for line in self.lines if line.actor == actor]
 
     # -- what is said -----------------------------------------------------------------------------------------
 
-    def take(self, line: Line, message: dict[str, object]) -> None:
+    def take(self, line: Peer, message: dict[str, object]) -> None:
         """Carry one message out; what is wrong with it is answered."""
         number = message.get("n")
         try:
@@ -195,7 +195,7 @@ class Keys:
             told = {"code": known.code, "text": str(known)[:REASON]}
             line.tell(re=number if isinstance(number, int) else None, error=told)
 
-    def for_owner(self, line: Line, message: dict[str, object]) -> None:
+    def for_owner(self, line: Peer, message: dict[str, object]) -> None:
         """Do what the owner asks."""
         number, desk = message.get("n"), as_desk(message.get("desk", ""))
         match message.get("verb"):
@@ -235,7 +235,7 @@ class Keys:
             case _:
                 raise BriefError("keys do not know that verb")
 
-    def for_door(self, line: Line, message: dict[str, object]) -> None:
+    def for_door(self, line: Peer, message: dict[str, object]) -> None:
         """Take what a door tells."""
         if "event" in message:
             event = event_of(message)
@@ -262,7 +262,7 @@ class Keys:
         for owner in self.to("owner")[:1]:
             owner.tell(event=type(event).__name__, data=json.loads(to_json(event)))
 
-    def answer_committed(self, line: Line, number: object, body: Mapping[str, object] = NOTHING) -> None:
+    def answer_committed(self, line: Peer, number: object, body: Mapping[str, object] = NOTHING) -> None:
         """Answer when this turn's events are on disk."""
 
         def answer(why: str | None) -> None:
@@ -291,7 +291,7 @@ class Keys:
 
     # -- charters ---------------------------------------------------------------------------------------------
 
-    def open(self, line: Line, desk: str, message: dict[str, object]) -> None:
+    def open(self, line: Peer, desk: str, message: dict[str, object]) -> None:
         """Make a desk's charter, tell the doors, and give the owner what the desk may know."""
         scope = parse_scope(message["scope"])
         ready = self.charters.get(desk)
@@ -432,7 +432,7 @@ class Keys:
 
     # -- values that are made for each use --------------------------------------------------------------------
 
-    def print(self, line: Line, desk: str, one: str, number: object) -> None:
+    def print(self, line: Peer, desk: str, one: str, number: object) -> None:
         """Make a value for a door: a one-time code, or what a program prints."""
         held = [each for each in self.charters[desk].granted if each.id == one]
         if not held or type(number) is not int:
@@ -468,7 +468,7 @@ class Keys:
         else:
             heard(told)
 
-    def try_grants(self, line: Line, number: object, grants: Sequence[Grant]) -> None:
+    def try_grants(self, line: Peer, number: object, grants: Sequence[Grant]) -> None:
         """Take each grant as a desk would, and tell the owner why it cannot be had, or nothing. Never a value."""
         tried = ["" for _ in grants]
         left = set(range(len(grants)))
@@ -517,5 +517,5 @@ def main() -> None:
     tells = token_command.start(settings["uid"])
     rehearse()
     jail.enter(Path(settings["root"]), settings["uid"], bpf.KEYS)
-    Keys(keeper, Path("/"), tells).serve()
+    KeysProcess(keeper, Path("/"), tells).serve()
     os._exit(0)  # all is on disk; the interpreter's own clearing up would keep the keeper waiting

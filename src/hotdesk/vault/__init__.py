@@ -21,13 +21,12 @@ from hotdesk.vault.kinds import (
     totp_code,
 )
 from hotdesk.vault.root import Source, Unlock
-from hotdesk.vault.store import Entry, Vault, exists, ls, source_of
+from hotdesk.vault.store import Vault, VaultEntry, exists, ls, source_of
 
 __all__ = [
     "KINDS",
     "Basic",
     "Command",
-    "Entry",
     "OAuth2",
     "Public",
     "Secret",
@@ -37,6 +36,7 @@ __all__ = [
     "Totp",
     "Unlock",
     "Vault",
+    "VaultEntry",
     "argv_of",
     "argv_value",
     "exists",

@@ -29,7 +29,7 @@ ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class RootKeySource:
     """Where a root key comes from. It stands beside what the key seals."""
 
     source: Source
@@ -42,12 +42,12 @@ class Root:
     lanes: int = 0
 
 
-def load_root(told: object) -> Root:
+def load_root(told: object) -> RootKeySource:
     """Read a description strictly, within bounds that no machine chokes on."""
-    wanted = {name: type(value) for name, value in asdict(Root("file", "")).items()}
+    wanted = {name: type(value) for name, value in asdict(RootKeySource("file", "")).items()}
     if not isinstance(told, dict) or {name: type(value) for name, value in told.items()} != wanted:
         raise ValueError("the root key's description is not whole")
-    root = Root(**told)
+    root = RootKeySource(**told)
     if root.source not in get_args(Source) or not ID.fullmatch(root.id):
         raise ValueError("the root key's source is unknown")
     if root.memory > 1 << 20 or root.passes > 16 or root.lanes > 16:
@@ -60,9 +60,9 @@ def no_passphrase() -> bytes:
     raise BriefError("the vault is locked with a passphrase, and none was given")
 
 
-def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[Root, Secret]:
+def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[RootKeySource, Secret]:
     """Make a root key and keep it where it belongs, beside any there is."""
-    root = Root(source, secrets.token_hex(8))
+    root = RootKeySource(source, secrets.token_hex(8))
     if source == "passphrase":
         return make_from_passphrase(root, unlock())
     key = secrets.token_bytes(SIZE)
@@ -75,7 +75,7 @@ def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[
     return root, Secret(key)
 
 
-def make_from_passphrase(root: Root, passphrase: bytes) -> tuple[Root, Secret]:
+def make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
     """Choose salt and cost for a new passphrase."""
     if len(passphrase) < PASSPHRASE:
         raise BriefError(f"the passphrase has under {PASSPHRASE} bytes; take several words")
@@ -84,7 +84,7 @@ def make_from_passphrase(root: Root, passphrase: bytes) -> tuple[Root, Secret]:
     return root, derive(root, passphrase)
 
 
-def derive(root: Root, passphrase: bytes) -> Secret:
+def derive(root: RootKeySource, passphrase: bytes) -> Secret:
     """Make a key of a passphrase; slowly, on purpose."""
     try:
         salt = base64.b64decode(root.salt, validate=True)
@@ -94,7 +94,7 @@ def derive(root: Root, passphrase: bytes) -> Secret:
         raise HostError(f"the vault's description of its passphrase is damaged: {e}; restore the vault") from e
 
 
-def find(folder: Path, root: Root, unlock: Unlock = no_passphrase) -> Secret:
+def find(folder: Path, root: RootKeySource, unlock: Unlock = no_passphrase) -> Secret:
     """Give the root key a description speaks of."""
     match root.source:
         case "passphrase":
@@ -122,7 +122,7 @@ def decode(text: str | None, otherwise: str) -> Secret:
     return Secret(key)
 
 
-def keep_only(folder: Path, kept: Root, old: Root) -> None:
+def keep_only(folder: Path, kept: RootKeySource, old: RootKeySource) -> None:
     """Forget every root key but the one that is used."""
     if kept.source == "file":
         private_files.write(folder, FILE, f"{kept.id} {in_file(folder)[kept.id]}\n".encode())

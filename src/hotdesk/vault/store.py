@@ -18,7 +18,7 @@ from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 from hotdesk.vault import root
 from hotdesk.vault.kinds import Public, Secret, check_name, check_public, check_value, kind_of, load_public
-from hotdesk.vault.root import Root, Source, Unlock, no_passphrase
+from hotdesk.vault.root import RootKeySource, Source, Unlock, no_passphrase
 
 FILE = "vault.json"
 LOCK = "vault.lock"
@@ -28,7 +28,7 @@ DAMAGED = "was changed by somebody who has not its key; restore the vault from a
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VaultEntry:
     """What may be known of a secret."""
 
     name: str
@@ -44,10 +44,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SealedEntry:
     """An entry and its sealed value."""
 
-    entry: Entry
+    entry: VaultEntry
     sealed: bytes
 
 
@@ -56,10 +56,10 @@ class Contents:
     """The whole file."""
 
     id: str
-    root: Root
+    root: RootKeySource
     key: bytes
     """The data key, sealed by the root key."""
-    entries: Mapping[str, Kept] = field(default_factory=dict)
+    entries: Mapping[str, SealedEntry] = field(default_factory=dict)
 
 
 class Vault:
@@ -95,7 +95,7 @@ class Vault:
         """Unlock a vault with the root key from where it was put; `BriefError` for a wrong passphrase."""
         return cls(folder, root.find(folder, load(folder).root, unlock))
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> VaultEntry:
         """Say what a secret is; what is said was checked against its seal."""
         return self._unseal(name)[0]
 
@@ -103,11 +103,11 @@ class Vault:
         """Give a secret's value."""
         return self._unseal(name)[1]
 
-    def take(self, name: str) -> tuple[Entry, Secret]:
+    def take(self, name: str) -> tuple[VaultEntry, Secret]:
         """Give what a secret is and its value, of one version."""
         return self._unseal(name)
 
-    def put(self, name: str, public: Public, value: bytes, *, loopback: bool = False) -> Entry:
+    def put(self, name: str, public: Public, value: bytes, *, loopback: bool = False) -> VaultEntry:
         """Keep a secret; one of that name is replaced, one version up."""
         check_name(name)
         check_public(public, loopback=loopback)
@@ -115,7 +115,7 @@ class Vault:
         with self._changing() as entries:
             return self._seal(entries, name, public, value)
 
-    def rotate(self, name: str, value: bytes) -> Entry:
+    def rotate(self, name: str, value: bytes) -> VaultEntry:
         """Give a secret a new value, one version up; everything else stays."""
         public = self.entry(name).public
         value = check_value(public, value)
@@ -148,7 +148,7 @@ class Vault:
             raise HostError(f"{self.folder / FILE} is another vault than it was; start again what uses it")
         return contents
 
-    def _unseal(self, name: str) -> tuple[Entry, Secret]:
+    def _unseal(self, name: str) -> tuple[VaultEntry, Secret]:
         kept = self._load().entries.get(name)
         if kept is None:
             raise missing(name)
@@ -158,22 +158,22 @@ class Vault:
             raise HostError(f"secret {name!r} {DAMAGED}") from None
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Kept]]:
+    def _changing(self) -> Iterator[dict[str, SealedEntry]]:
         with private_files.locked(self.folder, LOCK):
             contents = self._load()
             entries = dict(contents.entries)
             yield entries
             save(self.folder, Contents(contents.id, contents.root, contents.key, entries))
 
-    def _seal(self, entries: dict[str, Kept], name: str, public: Public, value: bytes) -> Entry:
+    def _seal(self, entries: dict[str, SealedEntry], name: str, public: Public, value: bytes) -> VaultEntry:
         now = round(time.time(), 3)
         old = entries[name].entry if name in entries else None
-        entry = Entry(name, public, old.version + 1 if old else 1, old.created if old else now, now)
-        entries[name] = Kept(entry, seal(self._key, value, bound_entry(self.id, entry)))
+        entry = VaultEntry(name, public, old.version + 1 if old else 1, old.created if old else now, now)
+        entries[name] = SealedEntry(entry, seal(self._key, value, bound_entry(self.id, entry)))
         return entry
 
 
-def ls(folder: Path) -> list[Entry]:
+def ls(folder: Path) -> list[VaultEntry]:
     """List what a vault holds, as its file says, without its key: nothing of it is checked."""
     if not folder.exists() or private_files.read(folder, FILE) is None:
         return []
@@ -195,12 +195,12 @@ def missing(name: str) -> BriefError:
     return BriefError(f"there is no secret {name[:80]!r} in the vault; `hotdesk vault ls` lists them")
 
 
-def bound_key(vault: str, described: Root) -> bytes:
+def bound_key(vault: str, described: RootKeySource) -> bytes:
     """Write what the data key is bound to."""
     return canonical(["hotdesk-vault key", FORMAT, vault, asdict(described)])
 
 
-def bound_entry(vault: str, entry: Entry) -> bytes:
+def bound_entry(vault: str, entry: VaultEntry) -> bytes:
     """Write what a value is bound to: change any of it and the value does not open."""
     told = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
     return canonical(["hotdesk-vault entry", FORMAT, vault, *told])
@@ -237,7 +237,7 @@ def save(folder: Path, contents: Contents) -> None:
     private_files.write(folder, FILE, json.dumps(told, indent=1).encode() + b"\n")
 
 
-def tell(kept: Kept) -> dict[str, object]:
+def tell(kept: SealedEntry) -> dict[str, object]:
     """Write an entry as JSON has it."""
     entry = kept.entry
     return {
@@ -265,13 +265,13 @@ def load(folder: Path) -> Contents:
         raise HostError(f"{folder / FILE} is damaged ({type(e).__name__}); restore it from a copy") from e
 
 
-def load_kept(name: str, told: dict[str, object]) -> Kept:
+def load_kept(name: str, told: dict[str, object]) -> SealedEntry:
     """Read an entry strictly."""
     version, created, changed = told["version"], told["created"], told["changed"]
     if type(version) is not int or type(created) is not float or type(changed) is not float:
         raise ValueError(name)
-    entry = Entry(check_name(name), load_public(told["kind"], told["public"]), version, created, changed)
-    return Kept(entry, decode(told["sealed"]))
+    entry = VaultEntry(check_name(name), load_public(told["kind"], told["public"]), version, created, changed)
+    return SealedEntry(entry, decode(told["sealed"]))
 
 
 def encode(data: bytes) -> str:

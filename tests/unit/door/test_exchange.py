@@ -10,16 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from hotdesk.brief import parse_grant, parse_rule
-from hotdesk.door.egress import Live, Way
-from hotdesk.door.exchange import Forward, Place
-from hotdesk.door.grant import Held
+from hotdesk.door.egress import Egress, GrantValue
+from hotdesk.door.exchange import Forward, UpstreamSlot
+from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http import framing
 from hotdesk.door.http.upstream import Unreachable, Upstreams, is_metadata
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Authority
-from hotdesk.door.proxy import Caller
+from hotdesk.door.proxy import DeskConnection
 from hotdesk.event import Answered, Event, Exchange
 
 SECRET = b"a-secret-of-the-vault-0123456789"
@@ -39,7 +39,7 @@ class Written:
     async def steady(self) -> None:
         """Never be behind."""
 
-    async def mint(self, desk: str, live: Live) -> bytes:
+    async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Make nothing."""
         raise AssertionError("nothing is minted here")
 
@@ -59,12 +59,12 @@ class Slow(Upstreams):
         return self.wire
 
 
-def granted(outside: Written) -> Way:
+def granted(outside: Written) -> Egress:
     """Make a way with one grant."""
-    way = Way("i" + "a" * 20, outside)
+    way = Egress("i" + "a" * 20, outside)
     way.policy = Policy([parse_rule("erp.test/data/*")])
-    held = Held("0", parse_grant("erp-token@erp.test"), b"hotdesk-secret-erp-token-" + b"a" * 26)
-    way.live["0"] = Live(held, {"value": base64.b64encode(SECRET).decode()})
+    held = LiveGrant("0", parse_grant("erp-token@erp.test"), b"hotdesk-secret-erp-token-" + b"a" * 26)
+    way.live["0"] = GrantValue(held, {"value": base64.b64encode(SECRET).decode()})
     return way
 
 
@@ -76,11 +76,11 @@ async def pair() -> tuple[Wire, socket.socket]:
     return wire, theirs
 
 
-async def exchange(way: Way, meanwhile: Callable[[], None]) -> tuple[bytes, bytes]:
+async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, bytes]:
     """Carry one request out; give what the upstream heard and what the desk was answered."""
     desk, inside = await pair()
     up, outside = await pair()
-    place = Place(Slow(up, meanwhile))
+    place = UpstreamSlot(Slow(up, meanwhile))
     place.inside, place.scheme = Authority("erp.test", 443), "https"
     request = framing.parse_request(HEAD)
     meant = target.read(request.method, request.target, request.headers.all(b"host"), place.inside, "https")
@@ -135,13 +135,13 @@ async def test_a_question_ends_with_the_step_it_was_asked_in() -> None:
 
 async def test_a_tunnel_stands_under_the_ceiling_as_well() -> None:
     outside = Written()
-    way = Way("i" + "a" * 20, outside)
+    way = Egress("i" + "a" * 20, outside)
     way.policy = Policy([parse_rule("tunnel db.corp.test private")], "", [parse_rule("tunnel *.corp.test up=1K")])
     way.leaves = object()  # type: ignore[assignment]
     desk, inside = await pair()
     up, beyond = await pair()
     upstreams = Slow(up)
-    caller = asyncio.ensure_future(Caller(way, desk, upstreams).serve())
+    caller = asyncio.ensure_future(DeskConnection(way, desk, upstreams).serve())
     with inside, beyond:
         inside.sendall(b"CONNECT db.corp.test:443 HTTP/1.1\r\nHost: db.corp.test:443\r\n\r\n")
         await asyncio.sleep(0.05)

@@ -12,7 +12,7 @@ import pytest
 from hotdesk.brief import Rule, Scope
 from hotdesk.desk.seam import Done
 from hotdesk.door import selftest
-from hotdesk.door.selftest import FAR, LOCAL, NAMES, Told
+from hotdesk.door.selftest import FAR, LOCAL, NAMES, CanaryResult
 from hotdesk.errors import DoorError
 
 DIGEST = "d" * 64
@@ -21,7 +21,7 @@ CLEAN = (
     b"HTTP/1.1 200 \r\nX-Canary: hotdesk-removed\r\nX-Canary-Digest: " + DIGEST.encode() + b"\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n10\r\nhotdesk-removed\n\r\n10\r\nhotdesk-removed\n\r\n0\r\n\r\n"
 )
-GOOD = Told(
+GOOD = CanaryResult(
     knocks=(errno.ENETUNREACH,) * len(FAR),
     local=(*(errno.ECONNREFUSED,) * len(LOCAL), 0),
     answers=(200, 200, *(403,) * len(NEAR)),
@@ -31,36 +31,36 @@ GOOD = Told(
 )
 
 
-def failed(told: Told | None, caught: frozenset[str] = frozenset()) -> set[str]:
+def failed(told: CanaryResult | None, caught: frozenset[str] = frozenset()) -> set[str]:
     """Name what is held against a desk."""
     return set(selftest.judge(told, FAR, NEAR, DIGEST, caught).failed)
 
 
-def met(where: str, number: int) -> Told:
+def met(where: str, number: int) -> CanaryResult:
     """Have one knock come to something else."""
     at = [each for _, each in FAR].index(where)
     return replace(GOOD, knocks=(*GOOD.knocks[:at], number, *GOOD.knocks[at + 1 :]))
 
 
-def called(at: int, number: int) -> Told:
+def called(at: int, number: int) -> CanaryResult:
     """Have one call on this machine come to something else."""
     return replace(GOOD, local=(*GOOD.local[:at], number, *GOOD.local[at + 1 :]))
 
 
-def answered(name: str, number: int) -> Told:
+def answered(name: str, number: int) -> CanaryResult:
     """Have the door answer otherwise."""
     return replace(GOOD, answers=(200, 200, *(number if one == name else 403 for one, _ in NEAR)))
 
 
 def test_a_desk_that_holds_holds_in_everything() -> None:
     report = selftest.judge(GOOD, FAR, NEAR, DIGEST, frozenset())
-    assert report == selftest.Report(NAMES, ())
+    assert report == selftest.CanaryReport(NAMES, ())
     selftest.require(report)
 
 
 def test_silence_counts_against_every_canary() -> None:
     report = selftest.judge(None, FAR, NEAR, DIGEST, frozenset())
-    assert report == selftest.Report((), NAMES)
+    assert report == selftest.CanaryReport((), NAMES)
     with pytest.raises(DoorError, match=r"raw-ip, dns, .*scrubbed") as e:
         selftest.require(report)
     assert e.value.code == "door"
@@ -103,7 +103,7 @@ def test_silence_counts_against_every_canary() -> None:
         (replace(GOOD, answers=GOOD.answers[:-1]), "connect-loopback connect-unlisted metadata"),
     ],
 )
-def test_each_canary_goes_red_for_what_it_is_for(told: Told, red: str) -> None:
+def test_each_canary_goes_red_for_what_it_is_for(told: CanaryResult, red: str) -> None:
     assert failed(told) == set(red.split())
 
 
@@ -119,7 +119,7 @@ def said(**changed: object) -> bytes:
 
 def test_what_is_said_is_read() -> None:
     told = selftest.read(Done(0, said()), "n")
-    assert told == Told((101,), (111,), (403,), b"\0", b"\1", b"\2")
+    assert told == CanaryResult((101,), (111,), (403,), b"\0", b"\1", b"\2")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from hotdesk.brief import Scope, parse_grant, scope_json
 from hotdesk.ipc.frames import Messages, write
 from hotdesk.keys import token_command
-from hotdesk.keys.process import Keys
+from hotdesk.keys.process import KeysProcess
 from hotdesk.linux import private_files
 from hotdesk.vault import Basic, Command, Token, Totp, Vault, argv_value
 
@@ -37,7 +37,7 @@ def owner(tmp_path: Path) -> Iterator[socket.socket]:
     asked, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     threads = [
         threading.Thread(target=answer, args=(asked,)),
-        threading.Thread(target=lambda: Keys(theirs, folder, tells).serve()),
+        threading.Thread(target=lambda: KeysProcess(theirs, folder, tells).serve()),
     ]
     for thread in threads:
         thread.start()

@@ -24,13 +24,13 @@ from hotdesk.vault import (
     KINDS,
     Basic,
     Command,
-    Entry,
     OAuth2,
     Public,
     SigV4,
     Token,
     Totp,
     Vault,
+    VaultEntry,
     argv_value,
     exists,
     source_of,
@@ -301,12 +301,12 @@ def read_passphrase(variable: str) -> bytes | None:
         raise BriefError(f"the file {variable} names, {name}, cannot be read: {e.strerror}") from e
 
 
-def tell(entry: Entry) -> None:
+def tell(entry: VaultEntry) -> None:
     """Say what was kept; never the value."""
     print(f"{entry.name} {entry.kind} version {entry.version}")
 
 
-def as_json(entry: Entry) -> dict[str, object]:
+def as_json(entry: VaultEntry) -> dict[str, object]:
     """Give an entry as JSON has it."""
     told = {"name": entry.name, "kind": entry.kind, "version": entry.version}
     return {**told, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}

@@ -41,7 +41,7 @@ class AuthorityEnded(Exception):  # noqa: N818 - a state, and read as one
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
+class CertificateAuthority:
     """A desk's own certificate authority."""
 
     certificate_pem: bytes
@@ -50,7 +50,7 @@ class Authority:
     """What no desk ever sees."""
 
 
-def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Authority:
+def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> CertificateAuthority:
     """Make the authority of one desk, which can sign leaves and no further authority."""
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hotdesk door of {desk_id}"[:COMMON_NAME])])
@@ -58,7 +58,7 @@ def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Authori
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(key_usage(signs_certificates=True), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    return Authority(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), key_pem(key))
+    return CertificateAuthority(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), key_pem(key))
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
@@ -71,7 +71,7 @@ class Leaves:
 
     def __init__(
         self,
-        authority: Authority,
+        authority: CertificateAuthority,
         leaf_key: ec.EllipticCurvePrivateKey,
         scratch: Path,
         clock: Callable[[], datetime] = utc_now,

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from hotdesk.brief import Rule
-from hotdesk.door.egress import Way
+from hotdesk.door.egress import Egress
 from hotdesk.door.http.wire import Wire
 
 SILENT_SECONDS = 600.0
@@ -15,14 +15,14 @@ STUCK_SECONDS = 120.0
 """Seconds the other side may take no byte."""
 
 
-class Spent(Exception):  # noqa: N818 - a state, and read as one
+class RuleSpentError(Exception):
     """A rule's bytes are used up; the text says which."""
 
 
 class Count:
     """Bytes of one exchange, against every rule it stands under."""
 
-    def __init__(self, way: Way, rules: tuple[Rule, ...] = ()) -> None:
+    def __init__(self, way: Egress, rules: tuple[Rule, ...] = ()) -> None:
         self.way = way
         self.budgets = [way.budget(rule) for rule in rules]
         self.up = self.down = 0
@@ -31,7 +31,7 @@ class Count:
         """Count one request against every rule's rate; raise where there were too many, or its bytes are used up."""
         for budget in self.budgets:
             if why := budget.take_request(time.monotonic()):
-                raise Spent(why)
+                raise RuleSpentError(why)
 
     def add(self, *, up: int = 0, down: int = 0) -> None:
         """Count bytes; raise once there were too many."""
@@ -40,7 +40,7 @@ class Count:
         self.way.moved += up + down
         for budget in self.budgets:
             if why := (budget.up(up) if up else None) or (budget.down(down) if down else None):
-                raise Spent(why)
+                raise RuleSpentError(why)
 
 
 async def relay(inner: Wire, outer: Wire, count: Count) -> str:
@@ -55,7 +55,7 @@ async def relay(inner: Wire, outer: Wire, count: Count) -> str:
         for task in tasks:
             task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    return next((str(each) for each in outcomes if isinstance(each, Spent)), "")
+    return next((str(each) for each in outcomes if isinstance(each, RuleSpentError)), "")
 
 
 async def pass_on(source: Wire, sink: Wire, count: Count, *, up: bool) -> None:

@@ -231,7 +231,7 @@ def routes_v6() -> bool:
     return True
 
 
-class Entry(ctypes.Structure):
+class IfAddrs(ctypes.Structure):
     """The beginning of struct ifaddrs."""
 
     _fields_ = (
@@ -255,7 +255,7 @@ def own_addresses() -> Iterator[str]:
 def entries(at: int | None) -> Iterable[int | None]:
     """Walk a list of interfaces' addresses."""
     while at:
-        entry = Entry.from_address(at)
+        entry = IfAddrs.from_address(at)
         yield entry.address
         at = entry.next
 

@@ -17,7 +17,7 @@ class Hungup(Exception):  # noqa: N818 - a state, and read as one
     """The other side went away, or took too long."""
 
 
-class Silent(Hungup):
+class TimedOut(Hungup):
     """Nothing came for too long; the other side may be at work all the same."""
 
 
@@ -210,4 +210,4 @@ class Wire(asyncio.Protocol):
 def expire(future: asyncio.Future[None]) -> None:
     """End a wait that took too long."""
     if not future.done():
-        future.set_exception(Silent("nothing came for too long"))
+        future.set_exception(TimedOut("nothing came for too long"))

@@ -9,7 +9,7 @@ WINDOW = 10.0
 """Seconds a rate is averaged over."""
 
 
-class Budget:
+class RuleBudget:
     """What is left of one rule for one desk. Each method gives None, or why no more may pass."""
 
     def __init__(self, rule: Rule) -> None:

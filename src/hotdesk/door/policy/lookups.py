@@ -30,7 +30,7 @@ def find_addresses(host: str) -> set[str]:
 
 
 @dataclass(slots=True)
-class Entry:
+class LookupEntry:
     """What is known of one name."""
 
     begun: float
@@ -50,7 +50,7 @@ class Lookups:
     def __init__(self, find: Find = find_addresses, seconds: float = LOOKUP_SECONDS) -> None:
         self.find = find
         self.seconds = seconds
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, LookupEntry] = {}
         self.lock = threading.Lock()
 
     def leads_inside(self, host: str) -> bool:
@@ -59,7 +59,7 @@ class Lookups:
         entry.answered.wait(max(0.0, entry.begun + self.seconds - time.monotonic()))
         return entry.inside
 
-    def begin(self, host: str) -> Entry:
+    def begin(self, host: str) -> LookupEntry:
         """Have a name looked up, unless that is under way or was done a moment ago."""
         now = time.monotonic()
         with self.lock:
@@ -67,7 +67,7 @@ class Lookups:
             if entry is not None and (entry.pending or entry.expires > now):
                 return entry
             if entry is None:
-                entry = self.entries[host] = Entry(now, now)
+                entry = self.entries[host] = LookupEntry(now, now)
             entry.begun, entry.pending = now, True
         try:
             threading.Thread(target=self.look_up, args=(host, entry), daemon=True, name="lookup").start()
@@ -75,7 +75,7 @@ class Lookups:
             self.end(entry, None)
         return entry
 
-    def look_up(self, host: str, entry: Entry) -> None:
+    def look_up(self, host: str, entry: LookupEntry) -> None:
         """Look a name up; called in a thread of its own."""
         try:
             inside = is_inside(self.find(host))
@@ -83,7 +83,7 @@ class Lookups:
             inside = None
         self.end(entry, inside)
 
-    def end(self, entry: Entry, inside: bool | None) -> None:
+    def end(self, entry: LookupEntry, inside: bool | None) -> None:
         """Keep what was found; where nothing was, what was known before."""
         with self.lock:
             entry.pending = False

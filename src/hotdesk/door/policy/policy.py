@@ -59,7 +59,7 @@ SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomai
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """What becomes of a request, by which rule, and why."""
 
     verdict: Verdict
@@ -77,7 +77,7 @@ class Decision:
         return all(rule.private or is_address(rule.host) for rule in (self.rule, self.ceiling) if rule is not None)
 
 
-class Seen:
+class RequestView:
     """A request as rules look at it, each part worked out once and only if wanted."""
 
     def __init__(self, target: Target) -> None:
@@ -113,7 +113,7 @@ class Compiled:
         self.whole = rule.verdict == "deny" and self.every and rule.path == "/**" and rule.query is None
         self.rank = rank(rule, self.whole)
 
-    def mismatch(self, seen: Seen) -> str:
+    def mismatch(self, seen: RequestView) -> str:
         """Say why it does not hold for a request whose host it names; empty: it holds."""
         if seen.end not in self.ends:
             return "another scheme or port"
@@ -127,7 +127,7 @@ class Compiled:
             return "another path"
         return "" if self.query is None else strange(self.query, seen)
 
-    def evades(self, seen: Seen) -> str:
+    def evades(self, seen: RequestView) -> str:
         """Say why a deny or ask does not catch a request."""
         if not (self.every or seen.overridden or seen.target.method in self.methods):
             return "another method"
@@ -139,7 +139,7 @@ class Compiled:
         return "" if caught else "none of its parameters is sent"
 
 
-def strange(query: Mapping[str, re.Pattern[str]], seen: Seen) -> str:
+def strange(query: Mapping[str, re.Pattern[str]], seen: RequestView) -> str:
     """Say why a request's parameters are not those an allow lists."""
     if seen.parameters is None:
         return "the query can be read in two ways"
@@ -213,7 +213,7 @@ class Index:
                 if address in network:
                     yield from rules
 
-    def first(self, seen: Seen) -> Rule | None:
+    def first(self, seen: RequestView) -> Rule | None:
         """Give the rule that decides."""
         for each in self.named(seen.target.host):
             if not each.mismatch(seen):
@@ -261,29 +261,29 @@ class Policy:
         self.answers = Index(rule for rule in self.approved if rule.step in ("", step))
         self.top = Policy(self.ceiling, step) if self.ceiling else None
 
-    def judge(self, target: Target) -> Decision:
+    def judge(self, target: Target) -> PolicyDecision:
         """Decide a request."""
-        seen = Seen(target)
+        seen = RequestView(target)
         rule = self.index.first(seen) or (ANYWHERE if self.opens(target.host) else None)
         top = self.top.index.first(seen) if self.top else None
         if rule is not None and rule.verdict == "deny":
-            return Decision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
+            return PolicyDecision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
         if self.top and (top is None or top.verdict == "deny"):
             why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule there admits it"
-            return Decision("deny", rule, f"denied by the operator's ceiling: {why}", top)
+            return PolicyDecision("deny", rule, f"denied by the operator's ceiling: {why}", top)
         if rule is None or rule.verdict == "ask" or (top is not None and top.verdict == "ask"):
             return self.asked(seen, rule, top)
-        return Decision("allow", rule, "admitted by a rule", top)
+        return PolicyDecision("allow", rule, "admitted by a rule", top)
 
-    def asked(self, seen: Seen, rule: Rule | None, top: Rule | None) -> Decision:
+    def asked(self, seen: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
         """Decide a request that needs an approval."""
         approved = self.answers.first(seen) if self.approved else None
         if approved is not None and approved.verdict == "allow":
-            return Decision("allow", approved, "admitted by an approval", top)
+            return PolicyDecision("allow", approved, "admitted by an approval", top)
         if rule is None:
-            return Decision("deny", None, f"default deny: {self.missing(seen.target)}", top, askable=True)
+            return PolicyDecision("deny", None, f"default deny: {self.missing(seen.target)}", top, askable=True)
         who = "the operator's ceiling" if top is not None and top.verdict == "ask" else f"the rule {rule_text(rule)!r}"
-        return Decision("ask", rule, f"to be asked, by {who}", top, askable=True)
+        return PolicyDecision("ask", rule, f"to be asked, by {who}", top, askable=True)
 
     def missing(self, target: Target) -> str:
         """Say what no rule admits."""
@@ -331,7 +331,7 @@ class Policy:
 
     def explain(self, target: Target) -> tuple[str, ...]:
         """Say which rule decided and why, and of every other why it did not."""
-        seen, decision = Seen(target), self.judge(target)
+        seen, decision = RequestView(target), self.judge(target)
         lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
         lines += considered("", self.index, seen, decision.rule)
         lines += considered("approved: ", self.answers, seen, decision.rule)
@@ -386,7 +386,7 @@ def rule_texts(scope: Scope) -> tuple[str, ...]:
     return (*map(rule_text, scope.rules), *([rule_text(ANYWHERE)] if scope.anywhere else []))
 
 
-def considered(who: str, index: Index, seen: Seen, decided: Rule | None) -> list[str]:
+def considered(who: str, index: Index, seen: RequestView, decided: Rule | None) -> list[str]:
     """Say of each rule whether it holds for a request."""
     named = set(map(id, index.named(seen.target.host)))
     lines = []

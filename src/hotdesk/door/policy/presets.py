@@ -36,7 +36,7 @@ NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class PackageSources:
     """Where this machine's own programs get their packages; empty: nothing was configured."""
 
     pip: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Machine:
     """Which registry npm calls that, by its own word."""
 
 
-def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None) -> tuple[Rule, ...]:
+def parse_rules(told: str | Mapping[str, object], machine: PackageSources | None = None) -> tuple[Rule, ...]:
     """Read what a brief or the command line says: a rule, a table, or the name of a preset."""
     if isinstance(told, Mapping):
         return (parse_rule_table(told),)
@@ -63,7 +63,7 @@ def parse_rules(told: str | Mapping[str, object], machine: Machine | None = None
     return (parse_rule(told),)
 
 
-def preset(name: str, machine: Machine) -> tuple[Rule, ...]:
+def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
     """Give the rules of a preset."""
     if name not in PRESETS:
         shown = printable(name[:80])
@@ -71,7 +71,7 @@ def preset(name: str, machine: Machine) -> tuple[Rule, ...]:
     return tuple(dict.fromkeys(PRESETS[name](machine)))
 
 
-def preset_environment(names: Iterable[str], machine: Machine | None = None) -> dict[str, str]:
+def preset_environment(names: Iterable[str], machine: PackageSources | None = None) -> dict[str, str]:
     """Give the variables by which a desk's own pip and npm ask where this machine's do; never a password.
 
     apt needs none: its sources were written into the image.
@@ -84,14 +84,14 @@ def preset_environment(names: Iterable[str], machine: Machine | None = None) -> 
     return found
 
 
-def without_password(names: Iterable[str], machine: Machine | None = None) -> tuple[str, ...]:
+def without_password(names: Iterable[str], machine: PackageSources | None = None) -> tuple[str, ...]:
     """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
     machines = [machine or read_machine(name) for name in names]
     parts = [urlsplit(url) for own in machines for url in web((*own.pip, *own.npm, *own.apt))]
     return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
 
 
-def pip_variables(machine: Machine) -> dict[str, str]:
+def pip_variables(machine: PackageSources) -> dict[str, str]:
     """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
     urls = [public_url(url) for url in web(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
@@ -106,7 +106,7 @@ def pip_variables(machine: Machine) -> dict[str, str]:
     return {name: " ".join(values) for name, values in told.items() if values}
 
 
-def npm_variables(machine: Machine) -> dict[str, str]:
+def npm_variables(machine: PackageSources) -> dict[str, str]:
     """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
     return {} if machine.default_npm else {"npm_config_registry": public_url(web(machine.npm)[0])}
 
@@ -131,13 +131,13 @@ def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule,
     )
 
 
-def pypi(machine: Machine) -> tuple[Rule, ...]:
+def pypi(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
     own = tuple(rule for url in machine.pip for rule in configured(url, above=True))
     return own if own and not machine.default_pip else own + public(public_index())
 
 
-def npm(machine: Machine) -> tuple[Rule, ...]:
+def npm(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's registries."""
     own = tuple(rule for url in machine.npm for rule in configured(url))
     if own and not machine.default_npm:
@@ -149,7 +149,7 @@ def npm(machine: Machine) -> tuple[Rule, ...]:
     return own + public((f"read {host}",))
 
 
-def debian(machine: Machine) -> tuple[Rule, ...]:
+def debian(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's archives."""
     own = tuple(rule for url in machine.apt for rule in configured(url))
     if not own:
@@ -163,12 +163,12 @@ def public_index() -> tuple[str, ...]:
     return f"read {index.netloc}", f"read {index.file_storage_domain}"
 
 
-def github(machine: Machine) -> tuple[Rule, ...]:
+def github(machine: PackageSources) -> tuple[Rule, ...]:
     """Read repositories, releases and the API of GitHub."""
     return public(GITHUB)
 
 
-PRESETS: dict[str, Callable[[Machine], tuple[Rule, ...]]] = {
+PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
     "pypi": pypi,
     "npm": npm,
     "debian": debian,
@@ -198,7 +198,7 @@ def configured(url: str, above: bool = False) -> tuple[Rule, ...]:
 
 def read_machine(
     name: str, env: Mapping[str, str] | None = None, root: Path = Path("/"), prefix: Path = Path(sys.prefix)
-) -> Machine:
+) -> PackageSources:
     """Read what one preset needs of this machine's configuration."""
     if env is None and name in REMEMBERED:
         return REMEMBERED[name]
@@ -210,11 +210,11 @@ def read_machine(
             found = read_npm(known, root)
             return replace(found, public_npm=ask_npm()) if env is None and found.default_npm else found
         case "debian":
-            return Machine(apt=read_apt())
-    return Machine()
+            return PackageSources(apt=read_apt())
+    return PackageSources()
 
 
-REMEMBERED: dict[str, Machine] = {}
+REMEMBERED: dict[str, PackageSources] = {}
 """What a process that lives long read while it still could."""
 
 
@@ -230,7 +230,7 @@ def home_of(env: Mapping[str, str], root: Path) -> Path:
     return root / env.get("HOME", "/root").lstrip("/")
 
 
-def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> Machine:
+def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSources:
     """Read pip's files, the later over the earlier, and its variables over them."""
     home = home_of(env, root)
     own = root / env["XDG_CONFIG_HOME"].lstrip("/") if env.get("XDG_CONFIG_HOME") else home / ".config"
@@ -243,7 +243,7 @@ def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> Machine:
         settings |= pip_settings(file)
     settings |= {name: value for name in PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
     index, extra = (settings.get(name, "").split() for name in PIP_NAMES)
-    return Machine(pip=tuple(index[:1] + extra), default_pip=not web(index[:1]))
+    return PackageSources(pip=tuple(index[:1] + extra), default_pip=not web(index[:1]))
 
 
 def pip_settings(file: Path) -> dict[str, str]:
@@ -261,7 +261,7 @@ def pip_settings(file: Path) -> dict[str, str]:
     return found
 
 
-def read_npm(env: Mapping[str, str], root: Path) -> Machine:
+def read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
     """Read npm's files and variables."""
     home = home_of(env, root)
     files = [root / "usr/etc/npmrc", root / "usr/local/etc/npmrc", root / "etc/npmrc", home / ".npmrc"]
@@ -269,7 +269,7 @@ def read_npm(env: Mapping[str, str], root: Path) -> Machine:
     scoped = [url for scope, url in found if scope]
     default = next((url for scope, url in reversed(found) if not scope), "")
     default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
-    return Machine(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
+    return PackageSources(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
 
 
 def ask_npm() -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote_plus, unquote_to_bytes
 
-from hotdesk.door.grant import Held, Refusal, Use, alone, signs_of
+from hotdesk.door.grant import LiveGrant, Refusal, SecretUse, alone, signs_of
 from hotdesk.door.secrets.outgoing import Outgoing, fold, parameters, pinned
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
 
@@ -27,7 +27,7 @@ FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset
 JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 
 
-def in_body(here: list[Held], out: Outgoing) -> Iterator[Use]:
+def in_body(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
     """Give what may be put into the body of this request."""
     types = [value for name, value in out.headers if fold(name) == b"content-type"]
     wanted = {"form": FORM_TYPE, "json": JSON_TYPE}
@@ -35,10 +35,12 @@ def in_body(here: list[Held], out: Outgoing) -> Iterator[Use]:
         for place in one.places:
             pattern = wanted.get(place.kind)
             if pattern and pinned(place, out) and len(types) == 1 and pattern.fullmatch(types[0].strip(b" \t")):
-                yield Use(one, place)
+                yield SecretUse(one, place)
 
 
-def swap_body(uses: Sequence[Use], body: bytes, values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
+def swap_body(
+    uses: Sequence[SecretUse], body: bytes, values: Mapping[str, bytes]
+) -> tuple[bytes, list[SecretUse]] | Refusal:
     """Put secrets where a body has their placeholders as whole fields; the rest stays as it is, byte for byte."""
     plainly = PREFIX in body
     kind = uses[0].place.kind if uses else ""
@@ -53,7 +55,7 @@ def swap_body(uses: Sequence[Use], body: bytes, values: Mapping[str, bytes]) -> 
     except (ValueError, RecursionError) as e:
         reason = f"a secret is put into a body that reads one way only, and this one does not: {e}"[:200]
         return Refusal(reason) if plainly else (body, [])
-    done: list[Use] = []
+    done: list[SecretUse] = []
     for name, text in found:
         use = next((use for use in uses if use.place.name == name and use.held.placeholder == text), None)
         if use is None or body.count(text) != 1:
@@ -73,7 +75,7 @@ def crowded(kind: str, body: bytes) -> str | None:
     return None
 
 
-def put_in(body: bytes, uses: list[Use], values: Mapping[str, bytes]) -> tuple[bytes, list[Use]] | Refusal:
+def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> tuple[bytes, list[SecretUse]] | Refusal:
     """Replace placeholders, each of which is there once."""
     for use in uses:
         secret = alone(use.held, values[use.held.id])

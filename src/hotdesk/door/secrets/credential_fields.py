@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote_to_bytes
 
-from hotdesk.door.secrets.foreign_credentials import LONGEST_NAME, Allowed, is_credential, squeeze
+from hotdesk.door.secrets.foreign_credentials import LONGEST_NAME, AllowedCredentials, is_credential, squeeze
 from hotdesk.door.secrets.placeholder import PREFIX
 
 INERT = re.compile(
@@ -60,7 +60,7 @@ def kinds(types: Sequence[bytes]) -> tuple[str, ...]:
 class FieldWatch:
     """Reads a body as it goes by, and remembers the first credential it has."""
 
-    def __init__(self, types: Sequence[bytes], allowed: Allowed) -> None:
+    def __init__(self, types: Sequence[bytes], allowed: AllowedCredentials) -> None:
         self.kinds = kinds(types)
         self.allowed = allowed
         self.found: tuple[str, str] | None = None

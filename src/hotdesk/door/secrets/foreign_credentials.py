@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hotdesk.door.grant import Held, Refusal, Returning, Sign, Use
+from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, Sign
 from hotdesk.door.secrets.outgoing import IDENTITY, Slot
 
 ORDINARY = frozenset(
@@ -71,7 +71,7 @@ BODY_ALLOWS = frozenset({"key", "sid", "cookie", "pass", "auth"})
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedCredentials:
     """What grants let a desk send to their host beside what is ordinary."""
 
     headers: frozenset[str] = frozenset()
@@ -81,25 +81,25 @@ class Allowed:
     """Whether requests are signed anew there."""
 
 
-NOTHING_MORE = Allowed()
+NOTHING_MORE = AllowedCredentials()
 
 
-def allowed_at(host: str, held: Collection[Held]) -> Allowed:
+def allowed_at(host: str, held: Collection[LiveGrant]) -> AllowedCredentials:
     """Give what the live grants for a host allow."""
     here = [one for one in held if one.grant.host == host]
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
         return NOTHING_MORE
     headers = frozenset(name for one in here for name in one.grant.allow_headers)
     fields = frozenset(squeeze(name) for one in here for name in one.grant.allow_fields)
-    return Allowed(headers, fields, any(one.kind == "sigv4" for one in here))
+    return AllowedCredentials(headers, fields, any(one.kind == "sigv4" for one in here))
 
 
 def foreign(
     sent: list[tuple[Slot, bytes]],
-    uses: Mapping[Slot, Use],
+    uses: Mapping[Slot, SecretUse],
     returned: Mapping[Slot, bytes],
     issued: Returning | None,
-    allowed: Allowed,
+    allowed: AllowedCredentials,
 ) -> frozenset[str] | Refusal:
     """Name the headers to leave out where a desk goes as us, or refuse credentials it brings itself."""
     removed: set[str] = set()

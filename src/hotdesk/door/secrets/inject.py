@@ -21,10 +21,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote_to_bytes
 
-from hotdesk.door.grant import Held, Refusal, Returning, Use, alone, signs_of
+from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, alone, signs_of
 from hotdesk.door.policy.minting import minting
 from hotdesk.door.secrets.bodies import in_body, swap_body
-from hotdesk.door.secrets.foreign_credentials import Allowed, allowed_at, foreign
+from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, allowed_at, foreign
 from hotdesk.door.secrets.outgoing import (
     AUTHORIZATION,
     IDENTITY,
@@ -56,12 +56,12 @@ UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InjectionPlan:
     """What is to be done to a request."""
 
-    uses: tuple[Use, ...] = ()
+    uses: tuple[SecretUse, ...] = ()
     """In the head."""
-    body: tuple[Use, ...] = ()
+    body: tuple[SecretUse, ...] = ()
     """Where the body may have the placeholder."""
     returned: tuple[tuple[Slot, bytes], ...] = ()
     """Values the host issued itself, and where they go back."""
@@ -69,9 +69,9 @@ class Plan:
     """Whether the host has a live grant: its answers must be readable."""
     digest: bytes = b""
     """What is signed for a body that nobody here needs whole."""
-    signing: Held | None = None
+    signing: LiveGrant | None = None
     """What the request is signed with."""
-    allowed: Allowed | None = None
+    allowed: AllowedCredentials | None = None
     """Where the desk goes as us: what it may send beside what is ordinary. None: it may bring credentials."""
     removed: frozenset[str] = frozenset()
     """Headers that are left out, by their folded names."""
@@ -83,7 +83,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class OutgoingRequest:
     """The request as it goes. Its repr is nobody's business."""
 
     headers: list[tuple[bytes, bytes]]
@@ -99,11 +99,11 @@ class Sent:
 
 def plan(
     out: Outgoing,
-    held: Collection[Held],
+    held: Collection[LiveGrant],
     issued: Returning | None = None,
     ours: Collection[str] = (),
     minting_named: bool = False,
-) -> Plan | Refusal:
+) -> InjectionPlan | Refusal:
     """Decide which secrets go with a request, or why it may not go.
 
     `held` are the desk's live grants for any host; `ours` hosts at which it may bring no credentials of its own, beside
@@ -129,7 +129,7 @@ def plan(
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
         return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
     signing = next((use.held for use in uses.values() if use.held.kind == "sigv4"), None)
-    made = Plan(
+    made = InjectionPlan(
         tuple(uses.values()),
         tuple(in_body(here, out)),
         tuple(returned.items()),
@@ -150,23 +150,23 @@ def plan(
     return made
 
 
-def is_presigned(slot: Slot, value: bytes, one: Held) -> bool:
+def is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
     """Say whether a part of a head is of an address that is signed with a grant's placeholder."""
     if one.kind != "sigv4" or slot[0] != "query" or slot[1].lower() not in ("x-amz-credential", "awsaccesskeyid"):
         return False
     return unquote_to_bytes(value).startswith(one.placeholder)
 
 
-def unsigned(one: Held, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
+def unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
     """Say why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
     said = next(value for slot, value in sent if one.is_written(slot, value))
     return unsignable(out.headers, out.query) or misdirected(one.signer, said, out.host, out.path, out.headers)
 
 
-def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, Use]:
+def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, SecretUse]:
     """Choose for each place in the head the secret that goes there: the one the desk wrote, else the first attached."""
-    chosen: dict[Slot, Use] = {}
+    chosen: dict[Slot, SecretUse] = {}
     for one in here:
         for place in one.places:
             if place.kind in ("form", "json") or not pinned(place, out):
@@ -174,7 +174,7 @@ def choose(here: list[Held], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> d
             slot = slot_of(place)
             written = [value for where, value in sent if where == slot and one.is_written(slot, value)]
             if written or (not place.swap and slot not in chosen):
-                chosen[slot] = Use(one, place)
+                chosen[slot] = SecretUse(one, place)
     return chosen
 
 
@@ -197,7 +197,7 @@ def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, b
 
 
 def stray(
-    out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, Use], returned: Mapping[Slot, bytes]
+    out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, SecretUse], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
     """Refuse a request with a placeholder anywhere but once at the place it is for."""
     seen: set[Slot] = set()
@@ -224,13 +224,13 @@ def may_hold(out: Outgoing) -> bool:
     return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
 
 
-def wanted(plan: Plan, body: bytes = b"") -> tuple[str, ...]:
+def wanted(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...]:
     """List the grants whose values a plan needs, now that the body is known."""
     inside = [use.held.id for use in plan.body if use.held.placeholder in body]
     return tuple(dict.fromkeys([*(use.held.id for use in plan.uses), *inside]))
 
 
-def apply(plan: Plan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> Sent | Refusal:
+def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> OutgoingRequest | Refusal:
     """Put the secrets in; what is to be signed has no signature yet. `body` is empty where the plan needs none."""
     dropped = {IDENTITY, *(name.encode("latin-1") for name in plan.removed)}
     headers = [(name, value) for name, value in out.headers if fold(name) not in dropped]
@@ -257,10 +257,10 @@ def apply(plan: Plan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -
     changed, inside = done
     used = (*plan.uses, *inside)
     headers = harden(headers) if plan.granted or plan.returned else headers
-    return Sent(headers, query, changed, tuple(map(str, used)), frozenset(use.held.id for use in used))
+    return OutgoingRequest(headers, query, changed, tuple(map(str, used)), frozenset(use.held.id for use in used))
 
 
-def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
+def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
     held, secret = use.held, alone(use.held, value)
     if use.place.kind == "bearer" and not use.place.swap:
@@ -280,7 +280,7 @@ def spelt(use: Use, out: Outgoing, value: bytes) -> bytes:
 
 
 def signed(
-    plan: Plan, out: Outgoing, sent: Sent, headers: Headers, values: Mapping[str, bytes], at: str
+    plan: InjectionPlan, out: Outgoing, sent: OutgoingRequest, headers: Headers, values: Mapping[str, bytes], at: str
 ) -> list[tuple[bytes, bytes]]:
     """Give the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""
     assert plan.signing is not None

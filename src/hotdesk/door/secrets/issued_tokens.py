@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes
 
 from hotdesk.door.secrets.encodings import Unreadable
 from hotdesk.door.secrets.placeholder import make_placeholder
-from hotdesk.door.secrets.scrub import Secret
+from hotdesk.door.secrets.scrub import ScrubbedSecret
 
 USUAL = ("access_token", "refresh_token", "id_token")
 MOST = 256
@@ -36,7 +36,7 @@ FORM_ANSWER = re.compile(rb"(?i)\s*application/x-www-form-urlencoded\s*(?:;.*)?"
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class IssuedToken:
     """One value, and what it may go back as."""
 
     value: bytes = field(repr=False)
@@ -47,12 +47,12 @@ class Token:
 class Issued:
     """What one host issued to one desk. The oldest go first when there are too many."""
 
-    def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[Secret], None]) -> None:
+    def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[ScrubbedSecret], None]) -> None:
         self.host = host
         self.tell = tell
         """Takes every value kept, so that it is scrubbed wherever it shows again; `Unreadable`: no more can be."""
-        self.tokens: OrderedDict[bytes, Token] = OrderedDict()
-        self.known: dict[Token, bytes] = {}
+        self.tokens: OrderedDict[bytes, IssuedToken] = OrderedDict()
+        self.known: dict[IssuedToken, bytes] = {}
         self.seen: OrderedDict[bytes, None] = OrderedDict()
         names = sorted({*USUAL, *fields}, key=len, reverse=True)
         self.names = tuple(name.encode() for name in names)
@@ -69,11 +69,11 @@ class Issued:
 
     def keep(self, value: bytes, cookie: bytes | None = None) -> bytes:
         """Take a value in, and give the placeholder that stands for it: the same for the same."""
-        token = Token(value, cookie)
+        token = IssuedToken(value, cookie)
         if len(value) > LONGEST_VALUE:
             raise Unreadable(f"a token of more than {LONGEST_VALUE} bytes")
         if not (placeholder := self.known.get(token)):
-            self.tell(Secret(f"issued:{self.host}", "issued", value, issued=True))
+            self.tell(ScrubbedSecret(f"issued:{self.host}", "issued", value, issued=True))
             placeholder = self.known[token] = make_placeholder("issued").encode()
         self.tokens[placeholder] = token
         self.tokens.move_to_end(placeholder)

@@ -7,7 +7,7 @@ import json
 import time
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-from hotdesk.door.egress import Live, Way
+from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Broken, Headers
 from hotdesk.door.http.upstream import Unreachable, Upstreams
@@ -22,7 +22,7 @@ DEFAULT_LIFE = 300.0
 """Seconds a token is used whose life the server does not tell."""
 
 
-async def client_credentials(way: Way, live: Live, upstreams: Upstreams) -> bytes:
+async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams) -> bytes:
     """Give a token of the client, fetched anew shortly before the last one ends; never kept beyond the grant."""
     now = time.time()
     if live.minted and now < live.fresh_until:

@@ -98,7 +98,7 @@ ESCAPE_AT_MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class ScrubbedSecret:
     """A value that must not come back."""
 
     id: str
@@ -114,10 +114,10 @@ class Secret:
         return len(self.value) >= LEAST
 
 
-def secrets_of(id: str, name: str, kind: str, value: bytes) -> tuple[Secret, ...]:
+def secrets_of(id: str, name: str, kind: str, value: bytes) -> tuple[ScrubbedSecret, ...]:
     """List what must not come back of a granted value: of user and password also the password alone."""
-    whole = Secret(id, name, value)
-    return (whole, Secret(id, name, value.partition(b":")[2])) if kind == "basic" else (whole,)
+    whole = ScrubbedSecret(id, name, value)
+    return (whole, ScrubbedSecret(id, name, value.partition(b":")[2])) if kind == "basic" else (whole,)
 
 
 def spellings(value: bytes) -> set[bytes]:
@@ -170,7 +170,7 @@ def unescape(data: bytes, way: Escapes) -> bytes:
     return way.every.sub(lambda m: unescaped(m[0]), data)
 
 
-class Reading:
+class DecodedBlock:
     """A block with its escapes of one way undone, and where each of its bytes came from."""
 
     def __init__(self, data: bytes, way: Escapes, pattern: re.Pattern[bytes], final: bool) -> None:
@@ -246,7 +246,7 @@ def lower(counter: dict[E, int], entry: E) -> None:
 class Scrubber:
     """Everything that must not come back to one desk, within bounds. Streams under way look for what is new."""
 
-    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+    def __init__(self, secrets: Iterable[ScrubbedSecret] = ()) -> None:
         self.values: dict[str, OrderedDict[bytes, None]] = {}
         """What is looked for, by id, the oldest first."""
         self.issued: deque[tuple[str, bytes]] = deque()
@@ -264,7 +264,7 @@ class Scrubber:
         for secret in secrets:
             self.add(secret)
 
-    def add(self, secret: Secret) -> None:
+    def add(self, secret: ScrubbedSecret) -> None:
         """Look for one more from now on; of what a host issued the oldest is forgotten when there is too much."""
         if not secret.scrubbable:
             return
@@ -279,7 +279,7 @@ class Scrubber:
         elif len(held) > MOST_OF_ONE:
             self.forget(secret.id, held.popitem(last=False)[0])
 
-    def note_issued(self, secret: Secret) -> None:
+    def note_issued(self, secret: ScrubbedSecret) -> None:
         """Keep what hosts issued within bounds, of all of them together."""
         self.issued.append((secret.id, secret.value))
         if len(self.issued) > MOST_ISSUED:
@@ -287,7 +287,7 @@ class Scrubber:
             del self.values[id][value]
             self.forget(id, value)
 
-    def spell(self, secret: Secret) -> None:
+    def spell(self, secret: ScrubbedSecret) -> None:
         """Note every spelling of a value."""
         found = spellings(secret.value)
         new = [one for one in found if one not in self.spelt]
@@ -417,7 +417,7 @@ class Stream:
         """Replace what is found and decide how much may go."""
         found, cut, ids = self.scrubber.search(data, final)
         readings = [
-            Reading(data, way, pattern, final)
+            DecodedBlock(data, way, pattern, final)
             for way in WAYS
             if way.mark in data
             for pattern in ((way.ordinary,) if self.scrubber.ordinary else (way.ordinary, way.every))

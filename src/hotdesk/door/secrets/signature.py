@@ -39,7 +39,7 @@ SIGNED = re.compile(rb"host|content-type|content-md5|x-amz-[a-z0-9-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class SigV4Signer:
     """A key, and the only thing it signs for."""
 
     key: str
@@ -72,7 +72,7 @@ def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
 
 
 def misdirected(
-    signer: Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
+    signer: SigV4Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> str | None:
     """Say why a signer does not sign a request that is signed so already."""
     said = key_of(authorization)
@@ -85,7 +85,7 @@ def misdirected(
     return None
 
 
-def elsewhere(signers: Sequence[Signer], host: str, path: str) -> str | None:
+def elsewhere(signers: Sequence[SigV4Signer], host: str, path: str) -> str | None:
     """Say why a request is for none of the buckets a host's keys sign for, signed or not: others may be anybody's."""
     buckets = {signer.bucket for signer in signers}
     if "" in buckets or bucket_of(host, path) in buckets:
@@ -104,7 +104,7 @@ def folded(name: bytes) -> bytes:
     return name.lower().replace(b"_", b"-")
 
 
-def declared(signer: Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def declared(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Give what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
     said = [value.strip() for name, value in headers if folded(name) == b"x-amz-content-sha256"]
     return said[0] if signer.service == "s3" and len(said) == 1 and DIGEST.fullmatch(said[0]) else b""
@@ -116,7 +116,7 @@ def digest_of(body: bytes) -> bytes:
 
 
 def sign(
-    signer: Signer,
+    signer: SigV4Signer,
     secret: bytes,
     method: str,
     path: str,
@@ -139,7 +139,7 @@ def sign(
 
 
 def canonical(
-    signer: Signer, method: str, path: str, query: bytes, headers: Sequence[tuple[bytes, bytes]], digest: bytes
+    signer: SigV4Signer, method: str, path: str, query: bytes, headers: Sequence[tuple[bytes, bytes]], digest: bytes
 ) -> tuple[bytes, bytes]:
     """Write a request in the one form that is signed; and the names of the headers in it."""
     values: dict[bytes, list[bytes]] = {}
@@ -152,7 +152,7 @@ def canonical(
     return signed, b"\n".join(parts)
 
 
-def canonical_path(signer: Signer, path: str) -> bytes:
+def canonical_path(signer: SigV4Signer, path: str) -> bytes:
     """Write a path encoded once more than it is sent; at S3 encoded once, as S3 reads it."""
     if signer.service == "s3":
         return b"/".join(encoded(part) for part in (path or "/").encode().split(b"/"))
@@ -171,7 +171,7 @@ def encoded(text: bytes) -> bytes:
     return quote(unquote_to_bytes(text), safe="~").encode()
 
 
-def derived(signer: Signer, secret: bytes, at: str) -> bytes:
+def derived(signer: SigV4Signer, secret: bytes, at: str) -> bytes:
     """Derive the key of a day, region and service."""
     key = b"AWS4" + secret
     for step in (at[:8], signer.region, signer.service, "aws4_request"):

@@ -16,14 +16,14 @@ FREE = 64 * 1024
 """As in `encodings`, but tighter: an answer is unpacked with pauses, a body of a request without."""
 
 
-class Watcher:
+class UploadWatcher:
     """A body on its way out that no secret goes into: no placeholder leaves in it whole."""
 
     def __init__(self, reader: Decoder | None = None, fields: FieldWatch | None = None) -> None:
         self.found: bytes | None = None
         """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
         self.held = b""
-        self.inside = Watcher(fields=fields) if reader else None
+        self.inside = UploadWatcher(fields=fields) if reader else None
         self.reader = reader
         self.fields = None if reader else fields
         """What looks for credentials of the desk's own; in a packed body, where it is unpacked."""
@@ -72,7 +72,9 @@ def begun(data: bytes) -> int:
     return next((len(data) - size for size in sizes if data.endswith(PREFIX[:size])), len(data))
 
 
-def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None) -> Watcher:
+def watcher(
+    content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None
+) -> UploadWatcher:
     """Make what watches a body; `Unreadable`: it is packed twice, or a granted host would be sent what nobody can read.
 
     Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
@@ -83,4 +85,4 @@ def watcher(content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields
     reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
     if granted and named and reader is None:
         raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
-    return Watcher(reader, fields)
+    return UploadWatcher(reader, fields)

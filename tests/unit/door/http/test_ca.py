@@ -28,12 +28,12 @@ class Clock:
         return self.now
 
 
-def leaves(scratch: Path, desk: str = "i1") -> tuple[ca.Authority, ca.Leaves]:
+def leaves(scratch: Path, desk: str = "i1") -> tuple[ca.CertificateAuthority, ca.Leaves]:
     authority = ca.new_authority(desk, ca.utc_now())
     return authority, ca.Leaves(authority, ca.new_key(), scratch)
 
 
-def client(authority: ca.Authority, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+def client(authority: ca.CertificateAuthority, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = context.maximum_version = version
     context.set_alpn_protocols(["h2", "http/1.1"])

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from hotdesk.brief.data import Rule
-from hotdesk.door.policy.lookups import Entry, Lookups
+from hotdesk.door.policy.lookups import LookupEntry, Lookups
 from hotdesk.door.policy.presets import as_reached
 
 
@@ -30,7 +30,7 @@ class Resolver:
         return self.answers[host]
 
 
-def is_pending(entry: Entry) -> bool:
+def is_pending(entry: LookupEntry) -> bool:
     """Say whether a lookup is under way."""
     return entry.pending
 

@@ -4,9 +4,9 @@ import pytest
 from tests.outgoing import P, asks
 
 from hotdesk.brief import Grant
-from hotdesk.door.grant import Held, Refusal
+from hotdesk.door.grant import LiveGrant, Refusal
 from hotdesk.door.policy.minting import LONGEST_PATH, TOO_LONG, minting
-from hotdesk.door.secrets.inject import Plan, plan
+from hotdesk.door.secrets.inject import InjectionPlan, plan
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ from hotdesk.door.secrets.inject import Plan, plan
 def test_endpoints_that_make_new_credentials_are_known(host: str, method: str, path: str, query: bytes) -> None:
     assert minting(host, method, path, query)
     out = asks(method=method, path=path, query=query, host=host)
-    grant = Held("g", Grant("t", host, foreign=True), P)
+    grant = LiveGrant("g", Grant("t", host, foreign=True), P)
     assert isinstance(plan(out, [grant]), Refusal)
-    assert isinstance(plan(out, [grant], minting_named=True), Plan)
-    assert isinstance(plan(out, []), Plan)
+    assert isinstance(plan(out, [grant], minting_named=True), InjectionPlan)
+    assert isinstance(plan(out, []), InjectionPlan)
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_a_path_too_long_to_be_judged_gets_no_secret() -> None:
     assert minting("erp.test", "GET", path, b"") is None
     assert minting("erp.test", "GET", path + "a", b"") == TOO_LONG
     out = asks(path=path + "a")
-    assert isinstance(plan(out, [Held("g", Grant("t", "erp.test"), P)]), Refusal)
-    assert isinstance(plan(out, []), Plan)
+    assert isinstance(plan(out, [LiveGrant("g", Grant("t", "erp.test"), P)]), Refusal)
+    assert isinstance(plan(out, []), InjectionPlan)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotdesk.brief import ANY, READ, Rule, Scope, check_rule, parse_grant, parse_rule, rule_text
-from hotdesk.door.policy.budget import Budget
+from hotdesk.door.policy.budget import RuleBudget
 from hotdesk.door.policy.policy import Policy, beyond
 from hotdesk.door.policy.target import Authority, Target, read
 from hotdesk.errors import BriefError
@@ -423,7 +423,7 @@ def test_a_wildcard_ends_at_a_label(name: str, front: str) -> None:
 
 
 def test_a_budget_of_bytes_is_used_up_when_it_is_passed() -> None:
-    budget = Budget(parse_rule("a.test up=10 down=10"))
+    budget = RuleBudget(parse_rule("a.test up=10 down=10"))
     assert budget.take_request(0.0) is None
     assert budget.up(10) is None
     assert "10 of bytes sent" in str(budget.take_request(0.0))
@@ -433,7 +433,7 @@ def test_a_budget_of_bytes_is_used_up_when_it_is_passed() -> None:
 
 
 def test_a_rate_is_averaged_over_ten_seconds() -> None:
-    budget = Budget(parse_rule("a.test rate=2"))
+    budget = RuleBudget(parse_rule("a.test rate=2"))
     assert [budget.take_request(5.0) for _ in range(20)] == [None] * 20
     assert budget.take_request(5.0) == "more than 2 requests a second; wait 0.5 s"
     assert budget.take_request(5.5) is None
@@ -444,14 +444,14 @@ def test_a_rate_is_averaged_over_ten_seconds() -> None:
 
 
 def test_a_slow_rate_admits_one_at_a_time() -> None:
-    budget = Budget(parse_rule("a.test rate=0.01"))
+    budget = RuleBudget(parse_rule("a.test rate=0.01"))
     assert budget.take_request(0.0) is None
     assert budget.take_request(99.0) is not None
     assert budget.take_request(100.5) is None
 
 
 def test_no_limit_is_none() -> None:
-    budget = Budget(parse_rule("a.test"))
+    budget = RuleBudget(parse_rule("a.test"))
     assert {budget.take_request(0.0), budget.up(1 << 60), budget.down(1 << 60)} == {None}
 
 

@@ -12,7 +12,7 @@ from hotdesk.brief import Rule, parse_rule, rule_text
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.presets import (
     PRESETS,
-    Machine,
+    PackageSources,
     as_reached,
     parse_rules,
     preset,
@@ -42,38 +42,38 @@ def written(root: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("name", "machine", "expected"),
     [
-        ("pypi", Machine(), [*PUBLIC]),
-        ("npm", Machine(public_npm="https://all.example.test/"), ["read all.example.test"]),
+        ("pypi", PackageSources(), [*PUBLIC]),
+        ("npm", PackageSources(public_npm="https://all.example.test/"), ["read all.example.test"]),
         (
             "pypi",
-            Machine(pip=("https://user:pass@mirror.example.test:8443/root/pypi/+simple/",), default_pip=False),
+            PackageSources(pip=("https://user:pass@mirror.example.test:8443/root/pypi/+simple/",), default_pip=False),
             ["read https://mirror.example.test:8443/root/pypi/** private"],
         ),
         (
             "pypi",
-            Machine(pip=("http://10.0.0.7:3141/simple", "http://10.0.0.7:3141/simple"), default_pip=False),
+            PackageSources(pip=("http://10.0.0.7:3141/simple", "http://10.0.0.7:3141/simple"), default_pip=False),
             ["read http://10.0.0.7:3141 private"],
         ),
         (
             "pypi",
-            Machine(pip=("https://extra.example.test/simple",)),
+            PackageSources(pip=("https://extra.example.test/simple",)),
             ["read https://extra.example.test private", *PUBLIC],
         ),
-        ("pypi", Machine(pip=("file:///srv/simple",)), [*PUBLIC]),
+        ("pypi", PackageSources(pip=("file:///srv/simple",)), [*PUBLIC]),
         (
             "npm",
-            Machine(npm=("http://mirror.example.test/npm/",), default_npm=False),
+            PackageSources(npm=("http://mirror.example.test/npm/",), default_npm=False),
             ["read http://mirror.example.test/npm/** private"],
         ),
         (
             "debian",
-            Machine(apt=("http://mirror.example.test/debian/", "file:/srv/debian", "cdrom:[x]/")),
+            PackageSources(apt=("http://mirror.example.test/debian/", "file:/srv/debian", "cdrom:[x]/")),
             ["read http://mirror.example.test/debian/** private"],
         ),
-        ("debian", Machine(apt=("http://[fd00::7]/debian",)), ["read http://[fd00::7]/debian/** private"]),
+        ("debian", PackageSources(apt=("http://[fd00::7]/debian",)), ["read http://[fd00::7]/debian/** private"]),
     ],
 )
-def test_hosts_come_from_the_machine_where_it_has_some(name: str, machine: Machine, expected: list[str]) -> None:
+def test_hosts_come_from_the_machine_where_it_has_some(name: str, machine: PackageSources, expected: list[str]) -> None:
     assert texts(preset(name, machine)) == expected
 
 
@@ -161,12 +161,12 @@ def test_npms_own_configuration_is_read(
 @pytest.mark.parametrize(
     ("name", "machine"),
     [
-        ("npm", Machine()),
-        ("debian", Machine()),
-        ("debian", Machine(apt=("http://mirror:x/debian", "http://", "http://[/"))),
+        ("npm", PackageSources()),
+        ("debian", PackageSources()),
+        ("debian", PackageSources(apt=("http://mirror:x/debian", "http://", "http://[/"))),
     ],
 )
-def test_a_machine_that_names_no_source_is_told_what_to_do(name: str, machine: Machine) -> None:
+def test_a_machine_that_names_no_source_is_told_what_to_do(name: str, machine: PackageSources) -> None:
     with pytest.raises(BriefError, match="--allow HOST"):
         preset(name, machine)
 
@@ -186,19 +186,19 @@ def test_a_machine_that_names_no_source_is_told_what_to_do(name: str, machine: M
     ],
 )
 def test_github_is_for_reading(method: str, host: str, path: str, expected: str) -> None:
-    policy = Policy(preset("github-read", Machine()))
+    policy = Policy(preset("github-read", PackageSources()))
     assert policy.judge(read(method, path, [host], Authority(host, 443))).verdict == expected
 
 
 def test_a_scoped_package_of_npm_can_be_asked_for() -> None:
-    machine = Machine(public_npm="https://all.example.test/")
+    machine = PackageSources(public_npm="https://all.example.test/")
     target = read("GET", "/@types%2fnode", ["all.example.test"], Authority("all.example.test", 443))
     assert Policy(preset("npm", machine)).judge(target).verdict == "allow"
     assert target.sent() == b"/@types%2Fnode"
 
 
 def test_a_whole_host_can_be_taken_out_of_a_preset() -> None:
-    policy = Policy((*preset("github-read", Machine()), parse_rule("deny github.com")))
+    policy = Policy((*preset("github-read", PackageSources()), parse_rule("deny github.com")))
     target = read("POST", "/o/r/git-upload-pack", ["github.com"], Authority("github.com", 443))
     assert policy.judge(target).verdict == "deny"
 
@@ -206,14 +206,14 @@ def test_a_whole_host_can_be_taken_out_of_a_preset() -> None:
 def test_a_line_is_a_rule_a_table_or_a_preset() -> None:
     assert parse_rules("GET example.test/data/*") == (parse_rule("GET example.test/data/*"),)
     assert parse_rules({"host": "example.test", "methods": ["GET"]}) == (parse_rule("GET example.test"),)
-    assert parse_rules(" pypi ", Machine()) == preset("pypi", Machine())
-    assert parse_rules("read pypi", Machine()) == (Rule("pypi"),)
-    assert parse_rules("github-read", Machine()) == preset("github-read", Machine())
+    assert parse_rules(" pypi ", PackageSources()) == preset("pypi", PackageSources())
+    assert parse_rules("read pypi", PackageSources()) == (Rule("pypi"),)
+    assert parse_rules("github-read", PackageSources()) == preset("github-read", PackageSources())
 
 
 def test_an_unknown_preset_names_the_known() -> None:
     with pytest.raises(BriefError, match="pypi, npm, debian, github-read"):
-        preset("conda", Machine())
+        preset("conda", PackageSources())
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -230,34 +230,34 @@ PLAIN = "http://10.0.0.7:3141/simple"
 @pytest.mark.parametrize(
     ("name", "machine", "expected"),
     [
-        ("pypi", Machine(), {}),
-        ("npm", Machine(), {}),
-        ("debian", Machine(apt=("http://mirror.example.test/debian/",)), {}),
-        ("github-read", Machine(), {}),
+        ("pypi", PackageSources(), {}),
+        ("npm", PackageSources(), {}),
+        ("debian", PackageSources(apt=("http://mirror.example.test/debian/",)), {}),
+        ("github-read", PackageSources(), {}),
         (
             "pypi",
-            Machine(pip=(PASSWORD,), default_pip=False),
+            PackageSources(pip=(PASSWORD,), default_pip=False),
             dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), "https://one.example.test:8443/simple"),
         ),
         (
             "pypi",
-            Machine(pip=("file:///srv/simple", PLAIN)),
+            PackageSources(pip=("file:///srv/simple", PLAIN)),
             {"PIP_EXTRA_INDEX_URL": PLAIN, "UV_INDEX": PLAIN, "PIP_TRUSTED_HOST": "10.0.0.7:3141"},
         ),
         (
             "npm",
-            Machine(npm=("http://u@mirror.example.test/npm/", "https://own.example.test"), default_npm=False),
+            PackageSources(npm=("http://u@mirror.example.test/npm/", "https://own.example.test"), default_npm=False),
             {"npm_config_registry": "http://mirror.example.test/npm/"},
         ),
-        ("npm", Machine(npm=("https://own.example.test",)), {}),
+        ("npm", PackageSources(npm=("https://own.example.test",)), {}),
     ],
 )
-def test_a_desk_is_told_where_this_machine_asks(name: str, machine: Machine, expected: dict[str, str]) -> None:
+def test_a_desk_is_told_where_this_machine_asks(name: str, machine: PackageSources, expected: dict[str, str]) -> None:
     assert preset_environment([name], machine) == expected
 
 
 def test_a_password_in_an_index_stays_outside_and_its_host_is_named() -> None:
-    machine = Machine(pip=(PASSWORD, PLAIN), npm=("https://token@npm.example.test",), default_pip=False)
+    machine = PackageSources(pip=(PASSWORD, PLAIN), npm=("https://token@npm.example.test",), default_pip=False)
     assert without_password(["pypi"], machine) == ("one.example.test", "npm.example.test")
     assert "pass" not in str(preset_environment(["pypi", "npm"], machine))
 

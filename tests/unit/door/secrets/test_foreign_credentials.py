@@ -7,8 +7,8 @@ from tests.outgoing import HOST, P, asks, basic, held, refused, send, sent
 
 from hotdesk.door.grant import Refusal
 from hotdesk.door.secrets.credential_fields import REACH, FieldWatch
-from hotdesk.door.secrets.foreign_credentials import Allowed, is_credential
-from hotdesk.door.secrets.inject import Sent, plan
+from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, is_credential
+from hotdesk.door.secrets.inject import OutgoingRequest, plan
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_a_desk_brings_no_credentials_of_its_own_to_a_granted_host(header: bytes
     assert refusal.signs[0].what == "foreign"
     assert b"mine" not in refusal.reason.encode()
     assert refused(asks((header, text), scheme="http", port=80), held()).signs[0].what == "foreign"
-    assert isinstance(send(asks((header, text)), held(foreign=True)), Sent)
-    assert isinstance(send(asks((header, text), host="open.test"), held()), Sent)
+    assert isinstance(send(asks((header, text)), held(foreign=True)), OutgoingRequest)
+    assert isinstance(send(asks((header, text), host="open.test"), held()), OutgoingRequest)
     assert isinstance(plan(asks((header, text)), [], ours=[HOST]), Refusal)
 
 
@@ -42,7 +42,7 @@ def test_a_desk_brings_no_credentials_of_its_own_to_a_granted_host(header: bytes
 )
 def test_nor_in_the_query(name: bytes) -> None:
     assert refused(asks(query=b"page=1&" + name + b"=mine"), held()).signs[0].what == "foreign"
-    assert isinstance(send(asks(query=b"page=1&keyword=tokens"), held()), Sent)
+    assert isinstance(send(asks(query=b"page=1&keyword=tokens"), held()), OutgoingRequest)
 
 
 def test_a_header_nobody_listed_is_left_out_and_a_grant_can_list_it() -> None:
@@ -62,7 +62,7 @@ def test_a_grant_lists_parameters_that_are_no_credentials() -> None:
     one = held()
     listed = replace(one, grant=replace(one.grant, allow_fields=("device_token",)))
     assert isinstance(send(asks(query=b"deviceToken=1"), one), Refusal)
-    assert isinstance(send(asks(query=b"deviceToken=1"), listed), Sent)
+    assert isinstance(send(asks(query=b"deviceToken=1"), listed), OutgoingRequest)
     assert isinstance(send(asks(query=b"token=1"), listed), Refusal)
 
 
@@ -76,9 +76,11 @@ def test_names_that_only_look_like_it_are_no_credentials(name: str) -> None:
     assert not is_credential("query", name)
 
 
-def found(body: bytes, *types: bytes, piece: int = 0, allowed: Allowed | None = None) -> tuple[str, str] | None:
+def found(
+    body: bytes, *types: bytes, piece: int = 0, allowed: AllowedCredentials | None = None
+) -> tuple[str, str] | None:
     """Look through a body, in pieces of a size."""
-    watch = FieldWatch(types, allowed or Allowed())
+    watch = FieldWatch(types, allowed or AllowedCredentials())
     for at in range(0, len(body), piece or len(body)):
         watch.feed(body[at : at + (piece or len(body))])
     return watch.found
@@ -101,7 +103,9 @@ def test_a_credential_in_a_body_is_found_however_it_comes(
     body: bytes, kind: bytes, expected: tuple[str, str], piece: int
 ) -> None:
     assert found(body, *([kind] if kind else []), piece=piece) == expected
-    assert found(body, kind, allowed=Allowed(fields=frozenset({expected[1].lower().replace("_", "")}))) is None
+    assert (
+        found(body, kind, allowed=AllowedCredentials(fields=frozenset({expected[1].lower().replace("_", "")}))) is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from tests.outgoing import FORM, HOST, IS_FORM, JSON, OTHER, VALUE, P, asks, bas
 
 from hotdesk.brief import Place
 from hotdesk.door.grant import Kind, Refusal
-from hotdesk.door.secrets.inject import Plan, plan, wanted
+from hotdesk.door.secrets.inject import InjectionPlan, plan, wanted
 from hotdesk.door.secrets.outgoing import COOKIES, PARAMETERS, Outgoing, harden
 
 
@@ -73,7 +73,7 @@ def test_in_basic_user_and_password_go_as_the_vault_has_them() -> None:
 
 def test_without_a_placeholder_nothing_is_swapped_and_no_value_is_asked_for() -> None:
     made = plan(asks(), [held(Place("bearer", swap=True), FORM, JSON)])
-    assert isinstance(made, Plan)
+    assert isinstance(made, InjectionPlan)
     assert wanted(made) == ()
     assert made.granted
     assert values(sent(asks(), held(Place("bearer", swap=True))).headers, b"authorization") == []
@@ -200,4 +200,4 @@ def test_a_head_of_too_many_parts_is_refused_before_it_is_taken_apart(out: Outgo
 
 def test_a_head_of_many_parts_is_taken_apart() -> None:
     cookies, query = b"; ".join([b"a=1"] * COOKIES), b"&".join([b"%41=1"] * PARAMETERS)
-    assert isinstance(plan(asks((b"Cookie", cookies), query=query), [held(foreign=True)]), Plan)
+    assert isinstance(plan(asks((b"Cookie", cookies), query=query), [held(foreign=True)]), InjectionPlan)

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotdesk.brief import Grant
-from hotdesk.door.grant import Held, Refusal
+from hotdesk.door.grant import LiveGrant, Refusal
 from hotdesk.door.secrets.encodings import Unreadable
-from hotdesk.door.secrets.inject import Plan, Sent, apply, plan
+from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan
 from hotdesk.door.secrets.issued_tokens import AN_ANSWER, MOST, Issued
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, make_placeholder
-from hotdesk.door.secrets.scrub import MOST_ISSUED, Scrubber, Secret
+from hotdesk.door.secrets.scrub import MOST_ISSUED, ScrubbedSecret, Scrubber
 
 JSON = b"application/json; charset=utf-8"
 REAL = b"eyJhbGciOi.real-token/of+the.host=="
-GRANT = Held("g", Grant("erp", "erp.test"), make_placeholder("erp").encode())
+GRANT = LiveGrant("g", Grant("erp", "erp.test"), make_placeholder("erp").encode())
 
 
 def keeper(*fields: str) -> Issued:
@@ -45,9 +45,9 @@ def asks(*headers: tuple[bytes, bytes], host: str = "erp.test", scheme: str = "h
 def sent(issued: Issued, *headers: tuple[bytes, bytes]) -> dict[bytes, bytes]:
     out = asks(*headers)
     made = plan(out, [GRANT], issued)
-    assert isinstance(made, Plan), made
+    assert isinstance(made, InjectionPlan), made
     done = apply(made, out, b"", {"g": b"granted"})
-    assert isinstance(done, Sent)
+    assert isinstance(done, OutgoingRequest)
     return dict(done.headers)
 
 
@@ -204,7 +204,7 @@ def test_what_is_kept_is_scrubbed_from_then_on() -> None:
     stream = scrubber.stream()
     assert REAL not in stream.feed(b"you are " + REAL + b" ")
     assert stream.hits == {"issued:erp.test"}
-    assert Secret("issued:erp.test", "issued", REAL).scrubbable
+    assert ScrubbedSecret("issued:erp.test", "issued", REAL).scrubbable
     assert REAL.decode() not in repr(list(issued.tokens.values()))
 
 

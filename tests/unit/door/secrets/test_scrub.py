@@ -22,8 +22,8 @@ from hotdesk.door.secrets.scrub import (
     MOST_OF_ONE,
     REMOVED,
     WAYS,
+    ScrubbedSecret,
     Scrubber,
-    Secret,
     secrets_of,
     spellings,
     unescape,
@@ -35,7 +35,7 @@ LIMIT = 64 << 20
 
 
 def scrub(data: bytes, *values: bytes, cuts: tuple[int, ...] = ()) -> bytes:
-    scrubber = Scrubber(Secret(f"g{i}", "n", value) for i, value in enumerate(values))
+    scrubber = Scrubber(ScrubbedSecret(f"g{i}", "n", value) for i, value in enumerate(values))
     stream, other = scrubber.stream(), scrubber.stream()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
@@ -140,14 +140,14 @@ def test_only_whole_secrets_are_removed_so_that_nothing_can_be_guessed_piece_by_
 
 
 def test_a_stream_of_a_secret_that_repeats_holds_no_more_than_one() -> None:
-    stream = Scrubber([Secret("g", "n", b"a" * 16)]).stream()
+    stream = Scrubber([ScrubbedSecret("g", "n", b"a" * 16)]).stream()
     out = b"".join(stream.feed(b"a" * 1000) for _ in range(50))
     assert len(stream.held) < 100
     assert out + stream.finish() == REMOVED
 
 
 def test_an_event_is_passed_on_at_once() -> None:
-    stream = Scrubber([Secret("g", "n", TOKEN)]).stream()
+    stream = Scrubber([ScrubbedSecret("g", "n", TOKEN)]).stream()
     assert stream.feed(b"data: tok\n\n") == b"data: tok\n\n"
     assert stream.feed(b"data: " + TOKEN[:20]) == b"data: "
     assert stream.feed(b"\n\n") == TOKEN[:20] + b"\n\n"
@@ -155,14 +155,14 @@ def test_an_event_is_passed_on_at_once() -> None:
 
 
 def test_headers_are_scrubbed_and_count_as_hits() -> None:
-    stream = Scrubber([Secret("g", "n", TOKEN), Secret("h", "n", ODD)]).stream()
+    stream = Scrubber([ScrubbedSecret("g", "n", TOKEN), ScrubbedSecret("h", "n", ODD)]).stream()
     assert stream.header(b"/next?back=" + quote(TOKEN[::-1]).encode()) == b"/next?back=" + REMOVED
     assert stream.header(b"sid=" + TOKEN + b"; HttpOnly") == b"sid=" + REMOVED + b"; HttpOnly"
     assert stream.hits == {"g"}
 
 
 def test_the_fields_of_a_head_are_scrubbed_one_by_one() -> None:
-    stream = Scrubber([Secret("g", "n", TOKEN)]).stream()
+    stream = Scrubber([ScrubbedSecret("g", "n", TOKEN)]).stream()
     halves = [(b"A", TOKEN[:20]), (b"B", TOKEN[20:])]
     assert stream.headers(halves) == halves
     assert not stream.hits
@@ -171,7 +171,7 @@ def test_the_fields_of_a_head_are_scrubbed_one_by_one() -> None:
 
 
 def test_short_secrets_are_not_looked_for_and_say_so() -> None:
-    assert not Secret("g", "n", b"hunter2hunter22").scrubbable
+    assert not ScrubbedSecret("g", "n", b"hunter2hunter22").scrubbable
     assert scrub(b"hunter2hunter22", b"hunter2hunter22") == b"hunter2hunter22"
 
 
@@ -183,10 +183,10 @@ def test_of_user_and_password_both_are_looked_for() -> None:
 
 
 def test_a_secret_added_later_is_found_in_streams_under_way() -> None:
-    scrubber = Scrubber([Secret("g", "n", TOKEN)])
+    scrubber = Scrubber([ScrubbedSecret("g", "n", TOKEN)])
     stream = scrubber.stream()
     assert stream.feed(b"one ") == b"one "
-    scrubber.add(Secret("h", "n", b"short-but-enough"))
+    scrubber.add(ScrubbedSecret("h", "n", b"short-but-enough"))
     assert stream.feed(b"short-but-enough " + TOKEN + b" ") == REMOVED + b" " + REMOVED + b" "
     assert stream.hits == {"g", "h"}
 
@@ -204,7 +204,7 @@ def test_a_stray_backslash_before_a_secret_does_not_hide_it() -> None:
 
 
 def test_a_secret_shows_in_no_repr() -> None:
-    assert TOKEN.decode() not in repr(Secret("g", "n", TOKEN))
+    assert TOKEN.decode() not in repr(ScrubbedSecret("g", "n", TOKEN))
 
 
 def deflated(data: bytes, bits: int) -> bytes:
@@ -289,7 +289,7 @@ def test_no_more_is_unpacked_than_the_caller_allows(encoding: str) -> None:
 
 def test_a_block_without_secrets_costs_little() -> None:
     made = random.Random(3)
-    scrubber = Scrubber(Secret(str(i), "n", base64.b64encode(made.randbytes(30))) for i in range(5))
+    scrubber = Scrubber(ScrubbedSecret(str(i), "n", base64.b64encode(made.randbytes(30))) for i in range(5))
     block = b"".join(b'{"id": %d, "name": "%s"},\n' % (i, made.randbytes(8).hex().encode()) for i in range(1500))[
         :65536
     ]
@@ -309,7 +309,7 @@ def looks_for(scrubber: Scrubber, value: bytes) -> list[bool]:
 
 
 def test_of_a_secret_that_changes_at_every_use_the_last_values_are_looked_for() -> None:
-    scrubber = Scrubber(Secret("g", "n", numbered(i)) for i in range(MOST_OF_ONE + 10))
+    scrubber = Scrubber(ScrubbedSecret("g", "n", numbered(i)) for i in range(MOST_OF_ONE + 10))
     for i in range(MOST_OF_ONE + 10):
         assert set(looks_for(scrubber, numbered(i))) == {i >= 10}
 
@@ -317,11 +317,11 @@ def test_of_a_secret_that_changes_at_every_use_the_last_values_are_looked_for() 
 def test_what_is_forgotten_takes_nothing_with_it_and_leaves_nothing_behind() -> None:
     scrubber = Scrubber()
     for i in range(5 * MOST_OF_ONE):
-        scrubber.add(Secret("g", "n", numbered(i)))
-        scrubber.add(Secret("other", "n", numbered(3)))
-    fresh = Scrubber([Secret("other", "n", numbered(3))])
+        scrubber.add(ScrubbedSecret("g", "n", numbered(i)))
+        scrubber.add(ScrubbedSecret("other", "n", numbered(3)))
+    fresh = Scrubber([ScrubbedSecret("other", "n", numbered(3))])
     for i in range(4 * MOST_OF_ONE, 5 * MOST_OF_ONE):
-        fresh.add(Secret("g", "n", numbered(i)))
+        fresh.add(ScrubbedSecret("g", "n", numbered(i)))
     assert (scrubber.spelt, scrubber.words, scrubber.noted) == (fresh.spelt, fresh.words, fresh.noted)
     assert scrubber.beginnings == fresh.beginnings
     assert {k: set(v) for k, v in scrubber.heads.items()} == {k: set(v) for k, v in fresh.heads.items()}
@@ -331,23 +331,25 @@ def test_what_is_forgotten_takes_nothing_with_it_and_leaves_nothing_behind() -> 
 
 
 def test_a_value_that_is_used_again_is_not_the_next_to_be_forgotten() -> None:
-    scrubber = Scrubber(Secret("g", "n", numbered(i)) for i in range(MOST_OF_ONE))
-    scrubber.add(Secret("g", "n", numbered(0)))
-    scrubber.add(Secret("g", "n", numbered(MOST_OF_ONE)))
+    scrubber = Scrubber(ScrubbedSecret("g", "n", numbered(i)) for i in range(MOST_OF_ONE))
+    scrubber.add(ScrubbedSecret("g", "n", numbered(0)))
+    scrubber.add(ScrubbedSecret("g", "n", numbered(MOST_OF_ONE)))
     assert all(looks_for(scrubber, numbered(0)))
     assert not any(looks_for(scrubber, numbered(1)))
 
 
 def test_a_value_that_spells_another_is_looked_for_when_the_other_is_forgotten() -> None:
-    scrubber = Scrubber([Secret("g", "n", numbered(0)), Secret("g", "n", numbered(0)[::-1])])
+    scrubber = Scrubber([ScrubbedSecret("g", "n", numbered(0)), ScrubbedSecret("g", "n", numbered(0)[::-1])])
     for i in range(1, MOST_OF_ONE):
-        scrubber.add(Secret("g", "n", numbered(i)))
+        scrubber.add(ScrubbedSecret("g", "n", numbered(i)))
     assert all(looks_for(scrubber, numbered(0)[::-1]))
 
 
 def test_hosts_issue_so_many_values_together_and_the_oldest_is_forgotten() -> None:
-    scrubber = Scrubber(Secret(f"issued:{i % 3}", "n", numbered(i), issued=True) for i in range(MOST_ISSUED + 1))
-    scrubber.add(Secret("g", "n", TOKEN))
+    scrubber = Scrubber(
+        ScrubbedSecret(f"issued:{i % 3}", "n", numbered(i), issued=True) for i in range(MOST_ISSUED + 1)
+    )
+    scrubber.add(ScrubbedSecret("g", "n", TOKEN))
     assert not any(looks_for(scrubber, numbered(0)))
     assert all(all(looks_for(scrubber, numbered(i))) for i in (1, 2, MOST_ISSUED))
     assert scrubber.stream().header(TOKEN) == REMOVED

@@ -8,14 +8,14 @@ from tests.outgoing import HOST as ERP
 from tests.outgoing import IS_FORM, OTHER, P, asks, held
 
 from hotdesk.brief import Grant, Place
-from hotdesk.door.grant import Held, Refusal
-from hotdesk.door.secrets.inject import Plan, Sent, apply, plan, signed, wanted
+from hotdesk.door.grant import LiveGrant, Refusal
+from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan, signed, wanted
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.signature import (
     LONGEST_AUTHORIZATION,
     PRESIGNED,
     STREAMED,
-    Signer,
+    SigV4Signer,
     declared,
     digest_of,
     key_of,
@@ -28,8 +28,8 @@ SECRET = b"wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 S3_SECRET = b"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 AT = "20150830T123600Z"
 HOST = (b"Host", b"example.amazonaws.com")
-SIGNER = Signer("AKIDEXAMPLE", "service", "us-east-1")
-S3 = Signer("AKIAIOSFODNN7EXAMPLE", "s3", "us-east-1", "examplebucket")
+SIGNER = SigV4Signer("AKIDEXAMPLE", "service", "us-east-1")
+S3 = SigV4Signer("AKIAIOSFODNN7EXAMPLE", "s3", "us-east-1", "examplebucket")
 EMPTY = digest_of(b"")
 
 
@@ -170,8 +170,8 @@ def test_what_is_said_of_a_body_counts_at_s3_only() -> None:
 
 
 BUCKETS = "s3.us-east-1.amazonaws.com"
-KEY = Held("k", Grant("aws", BUCKETS), P, "sigv4", S3)
-QUEUE = Held("k", Grant("aws", "sqs.us-east-1.amazonaws.com"), P, "sigv4", Signer("AKID", "sqs", "us-east-1"))
+KEY = LiveGrant("k", Grant("aws", BUCKETS), P, "sigv4", S3)
+QUEUE = LiveGrant("k", Grant("aws", "sqs.us-east-1.amazonaws.com"), P, "sigv4", SigV4Signer("AKID", "sqs", "us-east-1"))
 
 
 def bucket(
@@ -184,12 +184,12 @@ def signs(service: str = "s3") -> tuple[bytes, bytes]:
     return b"Authorization", said(service)
 
 
-def go(out: Outgoing, one: Held, body: bytes = b"") -> tuple[Sent, dict[bytes, bytes]]:
+def go(out: Outgoing, one: LiveGrant, body: bytes = b"") -> tuple[OutgoingRequest, dict[bytes, bytes]]:
     made = plan(out, [one])
-    assert isinstance(made, Plan), made
+    assert isinstance(made, InjectionPlan), made
     values = dict.fromkeys(wanted(made), S3_SECRET)
     done = apply(made, out, body, values)
-    assert isinstance(done, Sent), done
+    assert isinstance(done, OutgoingRequest), done
     assert all(name.lower() != b"authorization" for name, _ in done.headers)
     headers = signed(made, out, done, done.headers, values, AT)
     assert P not in b"".join(value for _, value in headers)
@@ -213,9 +213,9 @@ def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
     unsaid = plan(bucket(signs(), method="PUT"), [KEY])
     elsewhere = asks(signs("sqs"), said_body, method="POST", path="/", host=QUEUE.grant.host)
     other = plan(elsewhere, [QUEUE])
-    assert isinstance(at_s3, Plan)
-    assert isinstance(unsaid, Plan)
-    assert isinstance(other, Plan)
+    assert isinstance(at_s3, InjectionPlan)
+    assert isinstance(unsaid, InjectionPlan)
+    assert isinstance(other, InjectionPlan)
     assert (at_s3.whole, unsaid.whole, other.whole) == (False, True, True)
     first, second = (go(elsewhere, QUEUE, body)[1][b"authorization"] for body in (b"a", b"b"))
     assert first != second
@@ -223,7 +223,7 @@ def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
 
 def test_nothing_is_signed_that_was_not() -> None:
     made = plan(bucket(), [KEY])
-    assert isinstance(made, Plan)
+    assert isinstance(made, InjectionPlan)
     assert wanted(made) == ()
     assert made.signing is None
     assert not made.whole
@@ -281,10 +281,10 @@ def test_a_desk_signs_with_no_key_of_its_own() -> None:
 
 def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
     assert isinstance(plan(asks((b"Authorization", said())), [held(Place("bearer", swap=True), foreign=True)]), Refusal)
-    placed = Held("k", Grant("aws", ERP, places=(Place("header", "X-Key"), Place("bearer"))), P, "sigv4", S3)
+    placed = LiveGrant("k", Grant("aws", ERP, places=(Place("header", "X-Key"), Place("bearer"))), P, "sigv4", S3)
     for one in (placed, replace(placed, signer=None)):
         made = plan(asks(path=f"/{S3.bucket}/x"), [one])
-        assert isinstance(made, Plan)
+        assert isinstance(made, InjectionPlan)
         assert wanted(made) == ()
     assert isinstance(plan(asks((b"X-Key", P)), [placed]), Refusal)
     assert isinstance(plan(asks((b"Authorization", said())), [replace(placed, signer=None)]), Refusal)
@@ -293,12 +293,12 @@ def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
 def test_a_placeholder_in_a_body_to_be_signed_does_not_leave() -> None:
     out = asks(signs("sqs"), IS_FORM, method="POST", path="/", host=QUEUE.grant.host)
     made = plan(out, [QUEUE])
-    assert isinstance(made, Plan)
+    assert isinstance(made, InjectionPlan)
     assert isinstance(apply(made, out, b"Message=" + P, {"k": S3_SECRET}), Refusal)
     packed = asks(signs("sqs"), (b"Content-Encoding", b"gzip"), method="POST", path="/", host=QUEUE.grant.host)
     assert isinstance(plan(packed, [QUEUE]), Refusal)
     stored = bucket(signs(), (b"Content-Encoding", b"gzip"), (b"x-amz-content-sha256", EMPTY), method="PUT")
-    assert isinstance(plan(stored, [KEY]), Plan)
+    assert isinstance(plan(stored, [KEY]), InjectionPlan)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from tests.outgoing import P
 
 from hotdesk.door.secrets.encodings import MEMBERS, Unreadable, decoder
 from hotdesk.door.secrets.placeholder import PLACEHOLDER
-from hotdesk.door.secrets.upload_watch import AT_ONCE, FREE, RATIO, Watcher, watcher
+from hotdesk.door.secrets.upload_watch import AT_ONCE, FREE, RATIO, UploadWatcher, watcher
 
 
 def watched(data: bytes, cuts: Sequence[int]) -> tuple[bytes, bytes | None]:
-    eye = Watcher()
+    eye = UploadWatcher()
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     out = b"".join(eye.feed(data[a:b]) for a, b in itertools.pairwise(edges))
     return out + eye.finish(), eye.found
@@ -59,14 +59,14 @@ def test_the_longest_placeholder_does_not_leave_at_any_split() -> None:
 
 
 def test_what_cannot_be_a_placeholder_is_not_held_back() -> None:
-    eye = Watcher()
+    eye = UploadWatcher()
     assert eye.feed(b"hotdesk-secret-x\n") == b"hotdesk-secret-x\n"
     assert eye.feed(b"the h") == b"the "
     assert eye.feed(b"at hotdesk-secret-" + b"a" * 200) == b"hat hotdesk-secret-" + b"a" * 200
 
 
 def test_after_a_placeholder_nothing_more_leaves() -> None:
-    eye = Watcher()
+    eye = UploadWatcher()
     assert eye.feed(b"x" + P) == b""
     assert eye.found == P
     assert eye.feed(b"more") + eye.finish() == b""
@@ -132,7 +132,7 @@ class Endless:
 def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
     endless = Endless()
     with pytest.raises(Unreadable, match="too much"):
-        Watcher(endless).feed(b"x")
+        UploadWatcher(endless).feed(b"x")
     assert endless.given == AT_ONCE + (1 << 20)
 
 
