@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from bench.book import Book
 
-from hotdesk.brief.brief import Budget, Deliverable, Job, Wanted
+from hotdesk.brief.brief import Brief, Deliverable, JobBudget, RequiredCheck
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.host import Host
 from hotdesk.job.desks import Desks
 from hotdesk.job.record import papers
 from hotdesk.job.record.log import JobLog
-from hotdesk.job.verify import OFFICE, Made, Verifying
+from hotdesk.job.verify import OFFICE, Candidate, DeliverableVerifier
 
 ROWS, SMALL, MANY = 500, 50, 100
 SECONDS = 900.0
@@ -47,12 +47,12 @@ book.close()
 """
 
 
-def made_of(data: bytes, rows: int, count: int) -> list[Made]:
+def made_of(data: bytes, rows: int, count: int) -> list[Candidate]:
     """Give workbooks as a job has them to be verified."""
     columns = {"columns": COLUMNS, "rows": rows, "red_where": "Difference", "total": "Difference"}
     change = {"set": "Data!C2", "to": 5, "moves": ["Summary!B1"], "stays": ["Data!E3"]}
-    wanted = Wanted("xlsx", {**columns, "formulas": ["column Difference"], "mutate": [change]})
-    return [Made(Deliverable(f"book-{place}.xlsx", "xlsx", (wanted,)), data) for place in range(count)]
+    wanted = RequiredCheck("xlsx", {**columns, "formulas": ["column Difference"], "mutate": [change]})
+    return [Candidate(Deliverable(f"book-{place}.xlsx", "xlsx", (wanted,)), data) for place in range(count)]
 
 
 async def written(host: Host, rows: int) -> bytes:
@@ -65,17 +65,17 @@ async def written(host: Host, rows: int) -> bytes:
 
 
 @asynccontextmanager
-async def job(host: Host) -> AsyncIterator[Verifying]:
+async def job(host: Host) -> AsyncIterator[DeliverableVerifier]:
     """Give what verifies the files of one job, as a job does it: journaled, with papers."""
     id = new_id()
     await host.ready()
-    log = JobLog(id, host, papers.create(host.config.lib / "jobs", id), lambda *_: None, Budget(), SECONDS)
-    desks = Desks(host, Job("goal", (), host.config.lib, ""), id, log.note, SECONDS)
+    log = JobLog(id, host, papers.create(host.config.lib / "jobs", id), lambda *_: None, JobBudget(), SECONDS)
+    desks = Desks(host, Brief("goal", (), host.config.lib, ""), id, log.note, SECONDS)
     async with AsyncExitStack() as stack:
-        yield Verifying(desks, log, stack)
+        yield DeliverableVerifier(desks, log, stack)
 
 
-async def verify(verifying: Verifying, made: Sequence[Made]) -> None:
+async def verify(verifying: DeliverableVerifier, made: Sequence[Candidate]) -> None:
     """Verify workbooks, down to what is written of each."""
     for each in await verifying.verify_all(made):
         if not each.passed:

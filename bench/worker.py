@@ -17,7 +17,7 @@ from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.seam import Reply, Request, Usage
 from hotdesk.brain.seam import Task
 from hotdesk.brief import CLOSED, Scope, parse_rule
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.drive.table import FILE, connect, reading, set_up
@@ -26,7 +26,7 @@ from hotdesk.hands.toolbox import Free, Toolbox, Wheel
 from hotdesk.host import Host
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Arguments, Call, Observation, Parameter, Tool, Vision
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 ACTS, LONG = 200, 500
 WARMED = 100
@@ -169,8 +169,8 @@ class Actor:
 
 async def carry_out(machine: Machine, actor: Actor, scope: Scope = CLOSED, heard: Note = lambda *_: None) -> str:
     """Carry out a job of one step; give its id."""
-    job = Job("Look around.", (), machine.config.lib, "0" * 64, scope=scope, seconds=3600)
-    order = Order(machine, job, heard=heard)
+    job = Brief("Look around.", (), machine.config.lib, "0" * 64, scope=scope, seconds=3600)
+    order = JobContext(machine, job, heard=heard)
     receipt = await work(order, Brain(job, [actor], [actor]))
     if receipt.outcome != "done":
         raise RuntimeError(f"the job ended as {receipt.outcome}: {receipt.why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from hotdesk.brief import Grant, Place
+from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import Kind, LiveGrant, Refusal
 from hotdesk.door.secrets.inject import OutgoingRequest, apply, plan, wanted
 from hotdesk.door.secrets.outgoing import Headers, Outgoing
@@ -14,14 +14,14 @@ VALUE = b"real-value-of-the-erp-token"
 P = make_placeholder("erp-token").encode()
 OTHER = make_placeholder("bank").encode()
 HOST = "erp.test"
-FORM = Place("form", "password", method="POST", path="/login", swap=True)
-JSON = Place("json", "auth.password", method="POST", path="/login", swap=True)
+FORM = SecretPlace("form", "password", method="POST", path="/login", swap=True)
+JSON = SecretPlace("json", "auth.password", method="POST", path="/login", swap=True)
 IS_FORM = (b"Content-Type", b"application/x-www-form-urlencoded")
 IS_JSON = (b"content-type", b"application/json; charset=UTF-8")
 
 
 def held(
-    *places: Place, kind: Kind = "token", placeholder: bytes = P, foreign: bool = False, id: str = "g1"
+    *places: SecretPlace, kind: Kind = "token", placeholder: bytes = P, foreign: bool = False, id: str = "g1"
 ) -> LiveGrant:
     """Hold a grant for the test host."""
     return LiveGrant(id, Grant("erp-token", HOST, places=places, foreign=foreign), placeholder, kind)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hotdesk.brief import Scope, parse_rule
-from hotdesk.brief.brief import Budget, Deliverable, Job, Wanted
+from hotdesk.brief.brief import Brief, Deliverable, JobBudget, RequiredCheck
 from hotdesk.config import Config
 from hotdesk.desk.image import image, sterilize
 from hotdesk.desk.seam import Desk, new_id
@@ -17,24 +17,24 @@ from hotdesk.host import Host
 from hotdesk.job.desks import Desks
 from hotdesk.job.record import papers
 from hotdesk.job.record.log import JobLog
-from hotdesk.job.verify import Made, Verifying
+from hotdesk.job.verify import Candidate, DeliverableVerifier
 
 
 @dataclass
 class Verifier:
     """Has files looked at, and remembers what was written down."""
 
-    verifying: Verifying
+    verifying: DeliverableVerifier
     host: Host
     events: list[Event] = field(default_factory=list)
     count: int = 0
 
-    async def look(self, path: str, data: bytes, check: str, *active: str, **expect: object) -> Made:
+    async def look(self, path: str, data: bytes, check: str, *active: str, **expect: object) -> Candidate:
         """Have one file looked at by one check, and by what is always looked for."""
         self.count += 1
         kind = path.rpartition(".")[2]
-        item = Deliverable(path, kind, (Wanted(check, expect),), active)
-        return await self.verifying.verify(self.count, Made(item, data))
+        item = Deliverable(path, kind, (RequiredCheck(check, expect),), active)
+        return await self.verifying.verify(self.count, Candidate(item, data))
 
     def shared(self, name: str = "base") -> Desk | None:
         """Give the desk in which files are only opened."""
@@ -54,14 +54,14 @@ async def verifier(settings: Config, home: Path, folder: Path, *images: str) -> 
     for name in ("base", *images):
         sterilize.make(config.images, image.find(config.images, name), lambda _: None)
     inputs = tuple(each.name for each in folder.glob("input*"))
-    job, id = Job("goal", (), folder, "", inputs, Scope((parse_rule("read example.test"),))), new_id()
+    job, id = Brief("goal", (), folder, "", inputs, Scope((parse_rule("read example.test"),))), new_id()
     async with Host(config, control=False) as host:
         await host.ready()
         events: list[Event] = []
-        log = JobLog(id, host, papers.create(config.lib / "jobs", id), events.append, Budget(), 300.0)
+        log = JobLog(id, host, papers.create(config.lib / "jobs", id), events.append, JobBudget(), 300.0)
         async with AsyncExitStack() as stack:
             desks = Desks(host, job, id, log.note, 300.0)
-            verifying = Verifying(desks, log, stack)
+            verifying = DeliverableVerifier(desks, log, stack)
             for name in ("base", *images):
                 inner = await stack.enter_async_context(AsyncExitStack())
                 verifying.shared[name] = await verifying.opened(name, inner)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hotdesk.brain.seam import Brain
 from hotdesk.job.record.receipt import Receipt, read_receipt
-from hotdesk.job.start import Order as Order
+from hotdesk.job.start import JobContext as JobContext
 from hotdesk.job.start import begun
-from hotdesk.job.verify import Made
+from hotdesk.job.verify import Candidate
 
 
-async def work(order: Order, brain: Brain) -> Receipt:
+async def work(order: JobContext, brain: Brain) -> Receipt:
     """Carry out a brief. What the worker could not do is in the receipt; what hotdesk could not is raised.
 
     A job that was stopped or killed goes on by the same line: what its events say is done is not done again.
@@ -19,7 +19,7 @@ async def work(order: Order, brain: Brain) -> Receipt:
         await line.plan()
         await line.approve()
         async with line.at_desks():
-            proven: list[Made] | None = None
+            proven: list[Candidate] | None = None
             while proven is None:
                 for step in line.steps_left():
                     await line.act(step)

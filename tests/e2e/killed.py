@@ -33,7 +33,7 @@ from hotdesk.event import Event
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people import wait
 from hotdesk.job.record import papers
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 ANSWER = "a dozen"
 LOOK = 0.02
@@ -118,7 +118,9 @@ async def carry_out(errand: Errand) -> str:
     wanted = chosen.job()
     brain = brain_of(chosen, wanted, settings)
     async with doomed(settings, errand) as machine:
-        order = Order(machine, wanted, errand.job or new_id(), bool(errand.job), kept=chosen.as_bytes(), exact=True)
+        order = JobContext(
+            machine, wanted, errand.job or new_id(), bool(errand.job), kept=chosen.as_bytes(), exact=True
+        )
         receipt = await work(order, brain)
     return f"{receipt.outcome} {machine.written}"
 

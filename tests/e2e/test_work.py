@@ -23,7 +23,7 @@ import pytest
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import read_job
 from hotdesk.config import Config
 from hotdesk.desk.seam import Done
@@ -33,7 +33,7 @@ from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError
 from hotdesk.event import Checkpointed, Decided, Event, JobBurnt, JobEnded, StepBegun, StepEnded, Verified
 from hotdesk.host import Host
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 pytestmark = pytest.mark.container
 EXAMPLE = Path(__file__).parents[2] / "examples/invoices-small"
@@ -118,16 +118,16 @@ def office(settings: Config, shared_office: Office) -> Iterator[Office]:
     assert shared_office.desks() == []
 
 
-def job(**changes: Any) -> Job:
+def job(**changes: Any) -> Brief:
     """Give the example's job, changed."""
     return replace(read_job(EXAMPLE, scope_of), **changes)
 
 
-async def carry_out(office: Office, job: Job, *acts: Any) -> Any:
+async def carry_out(office: Office, job: Brief, *acts: Any) -> Any:
     """Carry a job out in this process, with a brain of functions."""
     model = ScriptedModel.of(*acts)
     async with Host(office.config, control=False) as host:
-        return await work(Order(host, job, exact=True), Brain(job, [model], [model]))
+        return await work(JobContext(host, job, exact=True), Brain(job, [model], [model]))
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brief.brief import Deliverable, Job, Wanted
+from hotdesk.brief.brief import Brief, Deliverable, RequiredCheck
 from hotdesk.drive.journal import Journal
 from hotdesk.drive.signing import Signer
 from hotdesk.event import (
@@ -30,7 +30,7 @@ from hotdesk.event import (
 from hotdesk.job.local import LocalMachine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.linux import private_files
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -138,13 +138,13 @@ PLAN = (step(count, makes=[{path!r}]),)
 """
 
 
-def stock(folder: Path, *checks: Wanted) -> Job:
+def stock(folder: Path, *checks: RequiredCheck) -> Brief:
     """Give the brief of a job that shall make the workbook."""
-    return Job("Count the stock.", (Deliverable(NAME, "xlsx", checks),), folder, "cd" * 32, wall="local", seconds=60)
+    return Brief("Count the stock.", (Deliverable(NAME, "xlsx", checks),), folder, "cd" * 32, wall="local", seconds=60)
 
 
-async def made(machine: LocalMachine, job: Job, data: bytes, order: Order | None = None) -> Receipt:
+async def made(machine: LocalMachine, job: Brief, data: bytes, order: JobContext | None = None) -> Receipt:
     """Have a job make a file of these bytes, at its first try and at every other."""
     script = SCRIPT.format(path=NAME, data=base64.b64encode(data).decode()).encode()
     model = ScriptedModel(script, job.folder / "brain.py")
-    return await work(order or Order(machine, job, exact=True), Brain(job, [model], [model]))
+    return await work(order or JobContext(machine, job, exact=True), Brain(job, [model], [model]))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hotdesk.brief.brief import Wanted
+from hotdesk.brief.brief import RequiredCheck
 from hotdesk.cli.jobs import verify
 from hotdesk.cli.jobs.verify import Judged, judge
 from hotdesk.config import Config
@@ -352,7 +352,7 @@ WRONG = {
 async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
     machine: LocalMachine, tmp_path: Path, wrong: str
 ) -> None:
-    receipt = await made(machine, stock(tmp_path, Wanted("sheet", EXPECT)), WRONG[wrong])
+    receipt = await made(machine, stock(tmp_path, RequiredCheck("sheet", EXPECT)), WRONG[wrong])
     assert (receipt.outcome, receipt.kept, receipt.certified) == ("failed", (), ())
     assert receipt.checks[-1].outcome == "failed"  # active content, which comes first, may be fine
     assert not (machine.config.lib / "drive/blobs").exists() or not list((machine.config.lib / "drive/blobs").iterdir())
@@ -366,7 +366,7 @@ async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMac
 
 
 async def test_no_deliverable_is_called_like_a_certificate(machine: LocalMachine, tmp_path: Path) -> None:
-    job = stock(tmp_path, Wanted("sheet", EXPECT))
+    job = stock(tmp_path, RequiredCheck("sheet", EXPECT))
     forged = replace(job.deliverables[0], path=NAME + SUFFIX, checks=())
     with pytest.raises(HotdeskError, match="is a certificate's name"):
         await made(machine, replace(job, deliverables=(*job.deliverables, forged)), FILE)

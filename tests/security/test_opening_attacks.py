@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks.active import ActiveCheck
 from hotdesk.checks.inside.active_look import look
 from hotdesk.checks.seam import Evidence
-from hotdesk.job.verify import OUTGOING, Made
+from hotdesk.job.verify import OUTGOING, Candidate
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
 from tests.security.opening_files import ACTS, HONEST, JUMP
@@ -131,13 +131,13 @@ async def test_nothing_is_sent_uncounted(machine: Verifier, kind: str) -> None:
 
 
 async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(machine: Verifier) -> None:
-    verifying, item = machine.verifying, Deliverable("a.txt", "txt", (Wanted("active-content"),))
+    verifying, item = machine.verifying, Deliverable("a.txt", "txt", (RequiredCheck("active-content"),))
     opened, verifying.shared = verifying.shared, {"base": verifying.shared["base"]}
     try:
-        (first,) = await verifying.verify_all([Made(item, b"text")])
+        (first,) = await verifying.verify_all([Candidate(item, b"text")])
         assert first.passed
         assert (await verifying.shared["base"].desk.run(["python3", "-c", SENDS, "udp"], timeout=30)).ok
-        first, second = await verifying.verify_all([first, Made(item, b"another")])
+        first, second = await verifying.verify_all([first, Candidate(item, b"another")])
     finally:
         verifying.shared = opened
         verifying.late.clear()

@@ -17,8 +17,8 @@ from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
 from hotdesk.drive.catalog import Version
 from hotdesk.event import Acted, Observed, StepBegun, StepEnded
 from hotdesk.job.record import papers
-from hotdesk.job.report.paper_text import Reading
-from hotdesk.job.report.story import Following, Story
+from hotdesk.job.report.paper_text import PaperReader
+from hotdesk.job.report.story import Following, Timeline
 from tests.e2e.server.chromium import Seen, chromium, opened
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits
@@ -381,7 +381,7 @@ def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
     ledger.note(StepBegun(JOB, "a" * 64, words[:100_000], DESK), Acted(JOB, "a", 1, "shell", call))
     ledger.note(Observed(JOB, "a", 1, "failed", 1, kept.write(json.dumps({"text": words}))))
     ledger.note(StepEnded(JOB, "a" * 64, "failed", words[:100_000], DESK, kept.write(words[1:])))
-    following = Following(JOB, Story(Reading(ledger.jobs, JOB)))
+    following = Following(JOB, Timeline(PaperReader(ledger.jobs, JOB)))
     following.read_on(ledger.path)
     told = stories.shown(following, 0).model_dump_json()
     act = stories.whole_act(following.story.reading, following.story.acts[1]).model_dump_json()

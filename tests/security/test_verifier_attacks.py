@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import evidence, execution
 from hotdesk.checks.active import FAMILIES, ActiveCheck
 from hotdesk.checks.command import CommandCheck
@@ -34,7 +34,7 @@ from hotdesk.checks.xlsx.cover import MOST_LARGE, Cover
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.zip import ZipCheck
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.job.verify import Made, Place, judged
+from hotdesk.job.verify import Candidate, CleanDesk, judged
 from tests.conftest import settings_in
 from tests.security.conftest import KNOCK
 from tests.verifying import Verifier, verifier
@@ -162,12 +162,12 @@ class Owned:
 @pytest.mark.parametrize("ends", [0, 9], ids=["stays", "killed"])
 async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(machine: Verifier, ends: int) -> None:
     async with AsyncExitStack() as stack:
-        place: Place = await machine.verifying.opened("base", await stack.enter_async_context(AsyncExitStack()))
+        place: CleanDesk = await machine.verifying.opened("base", await stack.enter_async_context(AsyncExitStack()))
         kept, machine.verifying.shared = machine.verifying.shared, {"base": place}
         try:
-            item = Deliverable("a.txt", "txt", (Wanted("json"),))
+            item = Deliverable("a.txt", "txt", (RequiredCheck("json"),))
             owned = Owned(ends)
-            evidence, _ = await machine.verifying.gathered(owned, place, 1, Made(item, b"x"))
+            evidence, _ = await machine.verifying.gathered(owned, place, 1, Candidate(item, b"x"))
             verdict, _ = judged(owned, evidence, "owned", "base", {})
             assert not verdict.passed
             assert [fault.rule for fault in verdict.faults] == ["undisturbed"]
@@ -290,7 +290,7 @@ async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(mac
     name, data = CARRIED[what]
     made = await machine.look(name, data, "active-content")
     assert not made.passed
-    item = Deliverable(name, "x", (Wanted("command", {"run": ["true"]}),))
+    item = Deliverable(name, "x", (RequiredCheck("command", {"run": ["true"]}),))
     assert checks_of(item)[0][0] == "active-content"
 
 

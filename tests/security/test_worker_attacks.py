@@ -23,7 +23,7 @@ from hotdesk.brain.permits import allowed_tools, compile_scope
 from hotdesk.brain.prompts import first_words
 from hotdesk.brain.seam import Situation, Task
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.brief import Budget, Job, Models
+from hotdesk.brief.brief import Brief, JobBudget, Models
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.load import parse_job
 from hotdesk.cli.board import Board
@@ -54,7 +54,7 @@ from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people.card_text import card_text
 from hotdesk.job.people.cards import amendment_card, plan_card, question_card, step_card
-from hotdesk.job.people.wait import WORDS, Waiting
+from hotdesk.job.people.wait import WORDS, OpenQuestions
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import forget
 from hotdesk.keys.process import HEARD
@@ -68,7 +68,7 @@ LATER = 1 << 50
 JOB_ID = "i" + "a1b2" * 5
 RULES = ("read erp.test", "POST erp.test/orders", "read doc.test", "read 10.1.2.3 private")
 SCOPE = Scope(tuple(map(parse_rule, RULES)), (parse_grant("erp@erp.test bearer"),))
-JOB = Job("goal", (), Path(), "", scope=SCOPE)
+JOB = Brief("goal", (), Path(), "", scope=SCOPE)
 PLAN = Plan(
     (Step("first", "One.", ("shell",), (), ()), Step("all", "All.", grants=()), Step("last", "Last.", (), (), ()))
 )
@@ -93,7 +93,7 @@ YES = Decided(JOB_ID, "1a2b3c4d", "ab" * 32, "approved", "uid 0 pid 1")
 
 def first_of(*decisions: tuple[Decided, int], asked: Pending = ASKED) -> Decided | None:
     """Give what counts of some decisions, each at its time."""
-    found = Waiting()
+    found = OpenQuestions()
     found.take(asked)
     for decided, at in decisions:
         found.take(decided, at)
@@ -265,7 +265,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
 WANTED = '[[deliverables]]\npath = "a.xlsx"\ncheck = "sheet"\nexpect = {columns = ["A"], rows = 1}\n'
 
 
-def hostile(folder: Path, more: str = "") -> Job:
+def hostile(folder: Path, more: str = "") -> Brief:
     """Give a job whose inputs mean ill, by what they say and by what they are called."""
     inputs = folder / "inputs"
     inputs.mkdir()
@@ -337,7 +337,7 @@ async def test_no_name_or_word_of_a_model_steers_a_terminal_or_lies_raw_in_the_j
     assert not steers(screen.getvalue())
 
 
-def hostile_again(folder: Path) -> Job:
+def hostile_again(folder: Path) -> Brief:
     """Give the same job once more."""
     (folder / "again").mkdir()
     return hostile(folder / "again")
@@ -457,9 +457,9 @@ async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkey
         {"models": Models(("openai:other",))},
         {"models": Models(("anthropic:ours",), ("ollama:other",))},
         {"look": "openai:other"},
-        {"budget": Budget(dollars=math.nan)},
-        {"budget": Budget(dollars=2.0)},
-        {"budget": Budget(tokens=-1)},
+        {"budget": JobBudget(dollars=math.nan)},
+        {"budget": JobBudget(dollars=2.0)},
+        {"budget": JobBudget(tokens=-1)},
         {"seconds": math.nan, "given": frozenset({"seconds"})},
         {"seconds": math.inf, "given": frozenset({"seconds"})},
         {"approve": "auto", "given": frozenset({"approve"})},
@@ -610,7 +610,7 @@ async def test_a_clumsy_brain_is_stopped_by_loop_or_budget_with_kind_errors(
     seen = [json.loads(kept.text(each.paper)) for each in events if isinstance(each, Observed)]
     assert not any("Traceback" in str(each) or not str(each) for each in seen)
     (tmp_path / "again").mkdir()
-    poor = replace(hostile(tmp_path / "again"), budget=Budget(acts=5))
+    poor = replace(hostile(tmp_path / "again"), budget=JobBudget(acts=5))
     other = JOB_ID.replace("a1", "c1")
     receipt = await carried(machine, poor, find_adversary("clumsy"), id=other)
     assert receipt.outcome == "paused"

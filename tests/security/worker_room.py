@@ -19,7 +19,7 @@ from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import Brain
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import read_job
 from hotdesk.config import Config
 from hotdesk.door.policy.scope import scope_of
@@ -32,7 +32,7 @@ from hotdesk.job.machine import Machine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.linux import uids
 from hotdesk.vault import Token, Vault
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 from tests.upstream import Seen, Upstream, upstream
 
 TWENTY = Path(__file__).parents[2] / "examples/twenty"
@@ -55,7 +55,7 @@ class Room:
     asked: list[str] = field(default_factory=list)
     """What the door asked of people."""
 
-    def job(self, **changes: Any) -> Job:
+    def job(self, **changes: Any) -> Brief:
         """Give the example's job, changed."""
         return replace(read_job(self.brief, scope_of), **changes)
 
@@ -71,11 +71,11 @@ class Room:
         """Give what is in the journal."""
         return [row.event() for row in self.rows(chain)]
 
-    async def turned(self, adversary: str, job: Job | None = None) -> Receipt:
+    async def turned(self, adversary: str, job: Brief | None = None) -> Receipt:
         """Have an adversary carry out the example behind its script's plan."""
         return await self.carry_out(job or self.job(), find_adversary(adversary, self.script()))
 
-    async def carry_out(self, job: Job, model: Model, *, yes: bool = False, **order: Any) -> Receipt:
+    async def carry_out(self, job: Brief, model: Model, *, yes: bool = False, **order: Any) -> Receipt:
         """Carry out a job in this process; somebody refuses what the door asks, and may say `yes` to the job."""
         async with Host(self.config, control=False) as host, anyio.create_task_group() as tasks:
 
@@ -102,9 +102,9 @@ class Room:
         return b"\n".join([*self.supplier.heard, *map(whole, self.thief.seen)])
 
 
-async def carried(machine: Machine, job: Job, model: Model, **order: Any) -> Receipt:
+async def carried(machine: Machine, job: Brief, model: Model, **order: Any) -> Receipt:
     """Carry out a job on a machine."""
-    return await work(Order(machine, job, exact=True, **order), Brain(job, [model], [model]))
+    return await work(JobContext(machine, job, exact=True, **order), Brain(job, [model], [model]))
 
 
 def whole(seen: Seen) -> bytes:

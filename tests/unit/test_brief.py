@@ -16,9 +16,9 @@ from hotdesk.brief import (
     ANY,
     READ,
     Grant,
-    Place,
     Rule,
     Scope,
+    SecretPlace,
     check_grant,
     check_rule,
     digest,
@@ -63,11 +63,11 @@ RULES = st.builds(
 TUNNELS = st.builds(Rule, HOSTS, port=st.none() | st.integers(1, 65535), up=SIZES, step=STEPS, tunnel=st.just(True))
 TEXTS = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=12).filter(str.isprintable)
 PLACES = st.one_of(
-    st.builds(Place, st.sampled_from(["bearer", "basic"]), swap=st.booleans()),
-    st.builds(Place, st.just("header"), st.sampled_from(["Authorization", "X-Api-Key"]), swap=st.booleans()),
-    st.builds(Place, st.just("cookie"), st.sampled_from(["sid", "__Host-s"]), swap=st.booleans()),
-    st.builds(Place, st.just("query"), TEXTS, st.just("GET"), st.just("/a:b/c"), st.booleans()),
-    st.builds(Place, st.sampled_from(["form", "json"]), TEXTS, st.just("POST"), st.just("/login"), st.just(True)),
+    st.builds(SecretPlace, st.sampled_from(["bearer", "basic"]), swap=st.booleans()),
+    st.builds(SecretPlace, st.just("header"), st.sampled_from(["Authorization", "X-Api-Key"]), swap=st.booleans()),
+    st.builds(SecretPlace, st.just("cookie"), st.sampled_from(["sid", "__Host-s"]), swap=st.booleans()),
+    st.builds(SecretPlace, st.just("query"), TEXTS, st.just("GET"), st.just("/a:b/c"), st.booleans()),
+    st.builds(SecretPlace, st.sampled_from(["form", "json"]), TEXTS, st.just("POST"), st.just("/login"), st.just(True)),
 )
 GRANTS = st.builds(
     Grant, st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}", fullmatch=True), NAMES | V4 | V6, st.integers(1, 65535),
@@ -196,25 +196,27 @@ def test_a_table_that_cannot_be_meant_is_refused(table: dict[str, object]) -> No
     ("text", "grant"),
     [
         ("erp@erp.test", Grant("erp", "erp.test")),
-        ("erp@ERP.test.:8443 bearer", Grant("erp", "erp.test", 8443, (Place("bearer"),))),
-        ("erp@erp.test bearer swap", Grant("erp", "erp.test", places=(Place("bearer", swap=True),))),
-        ("erp@10.0.0.1 basic", Grant("erp", "10.0.0.1", places=(Place("basic"),))),
+        ("erp@ERP.test.:8443 bearer", Grant("erp", "erp.test", 8443, (SecretPlace("bearer"),))),
+        ("erp@erp.test bearer swap", Grant("erp", "erp.test", places=(SecretPlace("bearer", swap=True),))),
+        ("erp@10.0.0.1 basic", Grant("erp", "10.0.0.1", places=(SecretPlace("basic"),))),
         ("erp@[fd00::1]:1", Grant("erp", "fd00::1", 1)),
         (
             "erp@erp.test header=X-Api-Key cookie=sid swap",
-            Grant("erp", "erp.test", places=(Place("header", "X-Api-Key"), Place("cookie", "sid", swap=True))),
+            Grant(
+                "erp", "erp.test", places=(SecretPlace("header", "X-Api-Key"), SecretPlace("cookie", "sid", swap=True))
+            ),
         ),
         (
             "erp@erp.test form=password:POST:/login",
-            Grant("erp", "erp.test", places=(Place("form", "password", "POST", "/login", True),)),
+            Grant("erp", "erp.test", places=(SecretPlace("form", "password", "POST", "/login", True),)),
         ),
         (
             "erp@erp.test json=auth.password:POST:/a:b",
-            Grant("erp", "erp.test", places=(Place("json", "auth.password", "POST", "/a:b", True),)),
+            Grant("erp", "erp.test", places=(SecretPlace("json", "auth.password", "POST", "/a:b", True),)),
         ),
         (
             "erp@erp.test query=a%3Ab:GET:/%7ex",
-            Grant("erp", "erp.test", places=(Place("query", "a:b", "GET", "/~x"),)),
+            Grant("erp", "erp.test", places=(SecretPlace("query", "a:b", "GET", "/~x"),)),
         ),
         (
             "erp@erp.test env=ERP step=fetch seconds=600 field=token field=a%20b foreign identity",
@@ -263,7 +265,7 @@ def test_a_grant_that_cannot_be_meant_is_refused_with_an_example(text: str) -> N
 
 
 def test_a_secret_in_a_body_is_only_put_where_the_desk_asked_for_it() -> None:
-    attached = Grant("erp", "erp.test", places=(Place("form", "p", "POST", "/login", swap=False),))
+    attached = Grant("erp", "erp.test", places=(SecretPlace("form", "p", "POST", "/login", swap=False),))
     assert check_grant(attached).places[0].swap
     with pytest.raises(BriefError, match="not in canonical form"):
         parse_scope(json.loads(scope_json(Scope(grants=(attached,)))))
@@ -286,7 +288,7 @@ def test_the_largest_rule_and_grant_fit_on_a_line() -> None:
     rule = check_rule(Rule("a.test", path="/" + "p" * 1023, query=query))
     assert parse_rule(rule_text(rule)) == rule
     names = [f"{number:03}" + "\U0001f600" * 125 for number in range(48)]
-    places = tuple(Place("form", name, "POST", "/" + "p" * 1023, True) for name in names[:16])
+    places = tuple(SecretPlace("form", name, "POST", "/" + "p" * 1023, True) for name in names[:16])
     grant = check_grant(Grant("erp", "erp.test", places=places, fields=tuple(names[16:])))
     assert parse_grant(grant_text(grant)) == grant
 

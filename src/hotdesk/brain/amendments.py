@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from hotdesk.brain.permits import granted, held, is_risky, matches, writes
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.brief import Approve, Job
+from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
 from hotdesk.brief.names import domain_first
 from hotdesk.errors import BriefError, printable
@@ -177,7 +177,7 @@ def shown_host(text: str) -> str:
         return printable(text)
 
 
-def policy(asked: Amendment, plan: Plan, job: Job, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:
+def policy(asked: Amendment, plan: Plan, job: Brief, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:
     """Decide an amendment, or say that a person must: never beyond the operator's ceiling or against a deny."""
     top, now = tuple(ceiling), plan.steps[index_of(plan, asked.step)]
     wanted = [(asked.step, allowing(each)) for each in asked.hosts]

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from hotdesk.brain.permits import compile_scope, granted, held, matches, soils, writes
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.brief import Job, placed
+from hotdesk.brief.brief import Brief, placed
 from hotdesk.brief.coverage import covers_host, ends, within
 from hotdesk.brief.rules import STEP_SHAPE
 from hotdesk.brief.wire import MOST_GRANTS, MOST_RULES
@@ -20,7 +20,7 @@ SHOWN = 8
 """Names or rules a finding lists."""
 
 
-def audit(plan: Plan, job: Job, tools: Sequence[Tool]) -> tuple[str, ...]:
+def audit(plan: Plan, job: Brief, tools: Sequence[Tool]) -> tuple[str, ...]:
     """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief."""
     found = [*audit_names(plan, job), *audit_files(plan, job)]
     for index, step in enumerate(plan.steps):
@@ -30,7 +30,7 @@ def audit(plan: Plan, job: Job, tools: Sequence[Tool]) -> tuple[str, ...]:
     return tuple(found or audit_size(plan, job))
 
 
-def audit_names(plan: Plan, job: Job) -> Iterator[str]:
+def audit_names(plan: Plan, job: Brief) -> Iterator[str]:
     """Check how many steps there are, and what they are called."""
     if not 0 < len(plan.steps) <= MOST_STEPS:
         yield f"The plan has {len(plan.steps)} steps; it needs 1 to {MOST_STEPS}. Join steps that belong together."
@@ -49,7 +49,7 @@ def audit_names(plan: Plan, job: Job) -> Iterator[str]:
             yield f"A step cannot be called {shown!r}: the job itself has one of that name. Choose another."
 
 
-def audit_tools(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
+def audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check that each tool is one there is, and one the brief allows."""
     allowed = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
     for name in step.tools or ():
@@ -129,7 +129,7 @@ def listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def audit_kind(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
+def audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check what belongs to the kind of a step."""
     if step.kind == "program":
         if not step.program.strip():
@@ -144,7 +144,7 @@ def audit_kind(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
         yield "it has actions, but its kind is not `choose`. Set the kind, or leave the actions out."
 
 
-def audit_actions(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
+def audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check what may be chosen: fixed now, so it must be right now."""
     if len(step.actions) < 2:
         yield "a `choose` step needs two actions or more to choose from."
@@ -164,7 +164,7 @@ def audit_actions(step: Step, job: Job, tools: Sequence[Tool]) -> Iterator[str]:
             yield f"the action {printable(each.name[:64])!r} is not well formed: {e}"
 
 
-def audit_desk(plan: Plan, index: int, job: Job) -> Iterator[str]:
+def audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Check where a step is taken, and what it takes over from the one before."""
     step = plan.steps[index]
     if step.keeps and index == 0:
@@ -181,7 +181,7 @@ def audit_desk(plan: Plan, index: int, job: Job) -> Iterator[str]:
         )
 
 
-def audit_files(plan: Plan, job: Job) -> Iterator[str]:
+def audit_files(plan: Plan, job: Brief) -> Iterator[str]:
     """Check that files come from somewhere, and that every deliverable is made."""
     there = [placed(name) for name in job.inputs]
     for step in plan.steps:
@@ -221,7 +221,7 @@ def below(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 
-def audit_size(plan: Plan, job: Job) -> list[str]:
+def audit_size(plan: Plan, job: Brief) -> list[str]:
     """Check that what it permits can be told to a door."""
     scope = compile_scope(plan, job.scope)
     if len(scope.rules) <= MOST_RULES and len(scope.grants) <= MOST_GRANTS:

@@ -12,7 +12,7 @@ from hotdesk.brain.models.seam import Model, Reply, Request
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.planning import make_plan
 from hotdesk.brain.seam import Ended, Log, Situation, Task
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.errors import ModelError
 from hotdesk.plan import Plan
 from hotdesk.tool import Stage
@@ -31,7 +31,7 @@ class Planner(Protocol):
 class Brain:
     """Plans with one list of models and acts with another, each tried in order."""
 
-    job: Job
+    job: Brief
     planners: Sequence[Model]
     workers: Sequence[Model]
     notes: Notes = field(default_factory=Notes)

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypeVar
 
 from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import decides, overlap, shares_host, within
 from hotdesk.brief.names import domain_first, is_address
 from hotdesk.plan import Plan, Step
@@ -129,7 +129,7 @@ def granted(step: Step, scope: Scope) -> tuple[Grant, ...]:
     return tuple(each for each in mine if step.grants is None or each.secret in step.grants)
 
 
-def allowed_tools(step: Step, job: Job, tools: Sequence[Tool]) -> frozenset[str]:
+def allowed_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
     """Name the tools that may be used in a step as whoever takes it likes.
 
     One that chooses has those it lists and none of its actions': what these do was fixed before anything was read.

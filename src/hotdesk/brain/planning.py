@@ -17,7 +17,7 @@ from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
 from hotdesk.brain.prompts import words
 from hotdesk.brain.seam import Log, Task, Unplanned
 from hotdesk.brain.window import share_out
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE, LONGEST, Plan, from_json, to_json
 from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, texts_of
@@ -51,7 +51,7 @@ FINDINGS = Tool(
 )
 
 
-async def make_plan(ask: Ask, task: Task, job: Job, log: Log, rounds: int = ROUNDS, window: int = WINDOW) -> Plan:
+async def make_plan(ask: Ask, task: Task, job: Brief, log: Log, rounds: int = ROUNDS, window: int = WINDOW) -> Plan:
     """Have a plan made that code has nothing against; `Unplanned` lists what is left when there are no more rounds.
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.

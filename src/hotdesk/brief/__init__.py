@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from hotdesk.brief.data import CLOSED as CLOSED
     from hotdesk.brief.data import READ as READ
     from hotdesk.brief.data import Grant as Grant
-    from hotdesk.brief.data import Place as Place
     from hotdesk.brief.data import PlaceKind as PlaceKind
     from hotdesk.brief.data import Rule as Rule
     from hotdesk.brief.data import Scheme as Scheme
     from hotdesk.brief.data import Scope as Scope
+    from hotdesk.brief.data import SecretPlace as SecretPlace
     from hotdesk.brief.data import Verdict as Verdict
     from hotdesk.brief.grants import check_grant as check_grant
     from hotdesk.brief.grants import grant_text as grant_text
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hotdesk.brief.wire import scope_json as scope_json
 
 PUBLIC = {
-    "data": "ANY CLOSED READ Grant Place PlaceKind Rule Scheme Scope Verdict",
+    "data": "ANY CLOSED READ Grant SecretPlace PlaceKind Rule Scheme Scope Verdict",
     "grants": "check_grant grant_text parse_grant",
     "rules": "check_rule parse_rule parse_rule_table rule_text",
     "wire": "digest parse_scope scope_json",

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.brief.fields import listed
 from hotdesk.brief.keys import example
-from hotdesk.brief.value import Value
+from hotdesk.brief.value import BriefValue
 from hotdesk.brief.wire import MOST_GRANTS, MOST_NAMES, MOST_RULES
 from hotdesk.errors import BriefError
 
@@ -17,7 +17,7 @@ MakeScope: TypeAlias = Callable[[Iterable[Told], Iterable[Told], Mapping[str, st
 """Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
 
 
-def read_scope(brief: Value, make_scope: MakeScope) -> Scope:
+def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     """Read where the job may go; a brief that says nothing of it reaches nothing."""
     rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
     listed(rules, "egress", MOST_RULES, "lines or tables", (str, dict))
@@ -33,7 +33,7 @@ def read_scope(brief: Value, make_scope: MakeScope) -> Scope:
         raise culprit(rules, grants, names, make_scope).wrong(str(e)) from None
 
 
-def culprit(rules: Value, grants: Value, names: Value, make_scope: MakeScope) -> Value:
+def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
     """Give what a scope fails by: the first that fails by itself."""
     for rule in rules.each():
         if fails(make_scope, [rule.held], [], {}):

@@ -17,7 +17,7 @@ DRIVE = "drive:"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequiredCheck:
     """One check a deliverable must pass."""
 
     check: str
@@ -33,14 +33,14 @@ class Deliverable:
     """Below the desk's home folder."""
     kind: str
     """What it is: its suffix, unless the brief says otherwise."""
-    checks: tuple[Wanted, ...] = ()
+    checks: tuple[RequiredCheck, ...] = ()
     """All it must pass. None: the brief asks for none, and nothing can be said of it but that it is there."""
     active: tuple[str, ...] = ()
     """What it may do beyond being read, by the words of the check `active-content`: `macros`, `external-links`, …"""
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class JobBudget:
     """What a job may use; None: as much as it takes. Its time is the brief's `seconds`."""
 
     tokens: int | None = None
@@ -52,7 +52,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class DeskSize:
     """How large the desk is."""
 
     cpus: float = 2.0
@@ -75,7 +75,7 @@ and each step, too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Brief:
     """What is asked, inside which limits."""
 
     goal: str
@@ -98,8 +98,8 @@ class Job:
     tools: tuple[str, ...] = ()
     """Names of tools that may be used, `browser_*` for every one so called; empty: all."""
     wall: str = "container"
-    size: Size = Size()
-    budget: Budget = Budget()
+    size: DeskSize = DeskSize()
+    budget: JobBudget = JobBudget()
     models: Models = Models()
     wait: float = 86400.0
     """Seconds a person's answer is waited for; then it is no."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
-from hotdesk.brief.brief import Approve, Job
+from hotdesk.brief.brief import Approve, Brief
 from hotdesk.config import APPROVALS, WALLS, Ceiling
 from hotdesk.errors import BriefError
 
@@ -14,14 +14,14 @@ FREE = Ceiling()
 """None: every brief is as it stands."""
 
 
-def admitted(job: Job, ceiling: Ceiling) -> Job:
+def admitted(job: Brief, ceiling: Ceiling) -> Brief:
     """Give a job as it may be done here; `BriefError` says all that is beyond the ceiling."""
     if outside := beyond(job, ceiling):
         raise BriefError(f"the brief asks for more than this machine's operator allows: {'; '.join(outside)}")
     return within(job, ceiling)
 
 
-def within(job: Job, ceiling: Ceiling) -> Job:
+def within(job: Brief, ceiling: Ceiling) -> Brief:
     """Put the ceiling where the brief is silent. What it does say is left, and is for `beyond` to judge."""
     budget = job.budget
     job = replace(
@@ -40,7 +40,7 @@ def within(job: Job, ceiling: Ceiling) -> Job:
     return job
 
 
-def beyond(job: Job, ceiling: Ceiling) -> tuple[str, ...]:
+def beyond(job: Brief, ceiling: Ceiling) -> tuple[str, ...]:
     """Say in sentences, each with its remedy, what of a brief is beyond the ceiling. Hosts are judged by the door."""
     if ceiling == FREE:
         return ()
@@ -48,7 +48,7 @@ def beyond(job: Job, ceiling: Ceiling) -> tuple[str, ...]:
     return (*beyond_wall(job, ceiling), *beyond_names(job, ceiling), *beyond_amounts(job, ceiling))
 
 
-def beyond_wall(job: Job, ceiling: Ceiling) -> Iterator[str]:
+def beyond_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what holds the job, and who admits its plan."""
     if WALLS.index(job.wall) < WALLS.index(ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
@@ -58,7 +58,7 @@ def beyond_wall(job: Job, ceiling: Ceiling) -> Iterator[str]:
         yield "only the operator says where a name leads; have it written to `[door] names` and leave names out"
 
 
-def beyond_names(job: Job, ceiling: Ceiling) -> Iterator[str]:
+def beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
@@ -68,7 +68,7 @@ def beyond_names(job: Job, ceiling: Ceiling) -> Iterator[str]:
             yield f"the model {model} may see nothing of here, {only(ceiling.models)}; name another"
 
 
-def beyond_amounts(job: Job, ceiling: Ceiling) -> Iterator[str]:
+def beyond_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what is used."""
     asked = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     for name, amount in {**asked, "seconds": job.seconds}.items():

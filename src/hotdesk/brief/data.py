@@ -47,7 +47,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SecretPlace:
     """Where in a request a secret goes."""
 
     kind: PlaceKind
@@ -69,7 +69,7 @@ class Grant:
     host: str
     """Exact: a wildcard carries no secret."""
     port: int = 443
-    places: tuple[Place, ...] = ()
+    places: tuple[SecretPlace, ...] = ()
     """Empty: where its kind goes by nature (a token as `bearer`, user and password as `basic`)."""
     env: str = ""
     """The variable inside that holds its placeholder."""

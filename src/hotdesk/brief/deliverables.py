@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from hotdesk.brief import fields
-from hotdesk.brief.brief import DRIVE, Deliverable, Wanted
+from hotdesk.brief.brief import DRIVE, Deliverable, RequiredCheck
 from hotdesk.brief.keys import example
-from hotdesk.brief.value import Value, plain
+from hotdesk.brief.value import BriefValue, plain
 from hotdesk.errors import printable
 
 LONGEST_GOAL = 10_000
@@ -23,14 +23,14 @@ OTHER = "file"
 """The kind of what has no suffix."""
 
 
-def read_goal(told: Value) -> str:
+def read_goal(told: BriefValue) -> str:
     """Read what is wanted."""
     if not isinstance(told.held, str) or not plain(told.held) or not 0 < len(told.held.strip()) <= LONGEST_GOAL:
         raise told.wrong(f"the goal is no text of at most {LONGEST_GOAL} characters; write {example(told, 'goal')}")
     return told.held.strip()
 
 
-def read_inputs(told: Value, folder: Path) -> tuple[str, ...]:
+def read_inputs(told: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
     for each in fields.listed(told, "inputs", MOST_FILES):
@@ -41,7 +41,7 @@ def read_inputs(told: Value, folder: Path) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def file_input(told: Value, folder: Path) -> tuple[str, str]:
+def file_input(told: BriefValue, folder: Path) -> tuple[str, str]:
     """Read the name of a file or folder beside the brief, which no link leads away from there."""
     path = fields.path(told)
     place = folder / path
@@ -52,7 +52,7 @@ def file_input(told: Value, folder: Path) -> tuple[str, str]:
     return path, path
 
 
-def drive_input(told: Value) -> tuple[str, str]:
+def drive_input(told: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
     name, at, version = told.held.removeprefix(DRIVE).partition("@")
     if at and not VERSION_SHAPE.fullmatch(version):
@@ -61,7 +61,7 @@ def drive_input(told: Value) -> tuple[str, str]:
     return path, f"{DRIVE}{path}{at}{version}"
 
 
-def read_deliverables(told: Value) -> tuple[Deliverable, ...]:
+def read_deliverables(told: BriefValue) -> tuple[Deliverable, ...]:
     """Read the files that are wanted; none lies where another is, or inside it."""
     found: list[Deliverable] = []
     for each in fields.listed(told, "deliverables", MOST_FILES, "tables", (dict,)):
@@ -79,7 +79,7 @@ def inside(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
 
 
-def read_deliverable(told: Value) -> Deliverable:
+def read_deliverable(told: BriefValue) -> Deliverable:
     """Read one file that is wanted."""
     told.table("a deliverable", OF_DELIVERABLE, example(told, "deliverables"))
     if not told.has("path"):
@@ -92,7 +92,7 @@ def read_deliverable(told: Value) -> Deliverable:
     return Deliverable(path, kind.held, read_checks(told, kind.held), read_active(told))
 
 
-def read_active(told: Value) -> tuple[str, ...]:
+def read_active(told: BriefValue) -> tuple[str, ...]:
     """Read what a deliverable may do beyond being read."""
     active = told.get("active", [])
     held = active.held
@@ -102,7 +102,7 @@ def read_active(told: Value) -> tuple[str, ...]:
     return tuple(held)
 
 
-def read_checks(told: Value, kind: str) -> tuple[Wanted, ...]:
+def read_checks(told: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
     """Read what it must pass: what is listed; else the one that is named, or that has the name of its kind."""
     if told.has("checks"):
         return several_checks(told, told.get("checks"))
@@ -112,7 +112,7 @@ def read_checks(told: Value, kind: str) -> tuple[Wanted, ...]:
     return (read_check(told, told.get("check", kind)),)
 
 
-def several_checks(told: Value, checks: Value) -> tuple[Wanted, ...]:
+def several_checks(told: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if told.has("check") or told.has("expect"):
         raise checks.wrong("a deliverable has checks, or check and expect, not both; move those into checks")
@@ -124,7 +124,7 @@ def several_checks(told: Value, checks: Value) -> tuple[Wanted, ...]:
     return tuple(read_check(each, each.get("check")) for each in checks.each())
 
 
-def read_check(told: Value, check: Value) -> Wanted:
+def read_check(told: BriefValue, check: BriefValue) -> RequiredCheck:
     """Read one check and what it shall find."""
     expect = told.get("expect", {})
     if not isinstance(expect.held, dict):
@@ -134,4 +134,4 @@ def read_check(told: Value, check: Value) -> Wanted:
     for key, value in expect.held.items():
         if not plain(value) or not plain(key):
             raise expect.get(key).wrong("expect holds a date, no number, or no text in UTF-8; write it as a text")
-    return Wanted(fields.name(check, "check", "xlsx"), expect.held)
+    return RequiredCheck(fields.name(check, "check", "xlsx"), expect.held)

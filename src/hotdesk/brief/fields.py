@@ -6,7 +6,7 @@ import re
 from pathlib import PurePosixPath
 
 from hotdesk.brief.keys import example
-from hotdesk.brief.value import Value
+from hotdesk.brief.value import BriefValue
 from hotdesk.config import GIB, MIB, parse_size
 from hotdesk.errors import BriefError, printable
 
@@ -14,7 +14,9 @@ MOST_BYTES = 1 << 50
 NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
-def listed(told: Value, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)) -> list[Value]:
+def listed(
+    told: BriefValue, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)
+) -> list[BriefValue]:
     """Read a list of texts, or of what else is meant."""
     if not isinstance(told.held, list) or len(told.held) > most:
         raise told.wrong(f"{key} is no list of at most {most} {what}; write {example(told, key)}")
@@ -24,7 +26,7 @@ def listed(told: Value, key: str, most: int, what: str = "texts", kinds: tuple[t
     return told.each()
 
 
-def name(told: Value, key: str, instead: str) -> str:
+def name(told: BriefValue, key: str, instead: str) -> str:
     """Read the name of an image or a check."""
     if not isinstance(told.held, str) or not NAME_SHAPE.fullmatch(told.held):
         remedy = told.write(key, instead)
@@ -32,7 +34,7 @@ def name(told: Value, key: str, instead: str) -> str:
     return told.held
 
 
-def path(told: Value) -> str:
+def path(told: BriefValue) -> str:
     """Read a path that stays below its folder, and is the same for everybody who sees it."""
     found = PurePosixPath(told.held) if isinstance(told.held, str) else PurePosixPath("/")
     if found.is_absolute() or not found.parts or ".." in found.parts or not told.held.isprintable():
@@ -41,7 +43,7 @@ def path(told: Value) -> str:
     return str(found)
 
 
-def number(table: Value, key: str, least: float, most: float) -> float | None:
+def number(table: BriefValue, key: str, least: float, most: float) -> float | None:
     """Read a number within bounds, under the last part of its key; None: it is not given."""
     last = key.rpartition(".")[2]
     told = table.get(last)
@@ -52,7 +54,7 @@ def number(table: Value, key: str, least: float, most: float) -> float | None:
     return told.held
 
 
-def count(table: Value, key: str, most: int) -> int | None:
+def count(table: BriefValue, key: str, most: int) -> int | None:
     """Read a whole number from 1; None: it is not given."""
     found = number(table, key, 1, most)
     if isinstance(found, float):
@@ -61,7 +63,7 @@ def count(table: Value, key: str, most: int) -> int | None:
     return found
 
 
-def size(table: Value, key: str, default: int, least: int) -> int:
+def size(table: BriefValue, key: str, default: int, least: int) -> int:
     """Read a number of bytes, also written as `2G`."""
     told = table.get(key.rpartition(".")[2], default)
     try:

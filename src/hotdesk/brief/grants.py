@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import get_args
 from urllib.parse import quote, unquote
 
-from hotdesk.brief.data import Grant, Place, PlaceKind
+from hotdesk.brief.data import Grant, PlaceKind, SecretPlace
 from hotdesk.brief.names import bracketed, canonical_host, is_address
 from hotdesk.brief.paths import LONGEST_GLOB, canonical_path
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of, words_of
@@ -73,7 +73,7 @@ def grant_text(grant: Grant) -> str:
     return " ".join(words)
 
 
-def place_text(place: Place) -> str:
+def place_text(place: SecretPlace) -> str:
     """Write one place."""
     name = f"={encoded(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
@@ -128,12 +128,12 @@ def read_option(name: str, value: str) -> dict[str, object]:
     raise ValueError(f"{printable(name[:80])!r} is not part of a grant")
 
 
-def read_place(kind: str, value: str) -> Place:
+def read_place(kind: str, value: str) -> SecretPlace:
     """Read one place."""
     name, _, pinned = value.partition(":") if kind in PINNED else (value, "", "")
     method, _, path = pinned.partition(":")
     name = unquote(name, errors="strict")
-    return Place(kind=kind, name=name, method=method, path=path, swap=kind in ("form", "json"))  # type: ignore[arg-type]
+    return SecretPlace(kind=kind, name=name, method=method, path=path, swap=kind in ("form", "json"))  # type: ignore[arg-type]
 
 
 def checked(grant: Grant) -> Grant:
@@ -183,7 +183,7 @@ def checked_fields(names: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def checked_places(places: object) -> tuple[Place, ...]:
+def checked_places(places: object) -> tuple[SecretPlace, ...]:
     """Check places; the same one twice is a mistake."""
     if not isinstance(places, tuple) or len(places) > MOST_PLACES:
         raise ValueError("the places are no list of places")
@@ -193,9 +193,9 @@ def checked_places(places: object) -> tuple[Place, ...]:
     return done
 
 
-def checked_place(place: object) -> Place:
+def checked_place(place: object) -> SecretPlace:
     """Check one place, and give it in canonical form."""
-    if not isinstance(place, Place):
+    if not isinstance(place, SecretPlace):
         raise ValueError("a place is none")
     one_of("place", place.kind, get_args(PlaceKind))
     one_of("swap", place.swap, (True, False))
@@ -231,7 +231,7 @@ def checked_headers(names: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
 
 
-def checked_pin(place: Place) -> Place:
+def checked_pin(place: SecretPlace) -> SecretPlace:
     """Check a place that is bound to one method and path."""
     plain_name(place.name)
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:

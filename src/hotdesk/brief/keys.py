@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from hotdesk.brief.value import Value
+from hotdesk.brief.value import BriefValue
 
 KEYS: Mapping[str, object] = {
     "goal": "Compare the invoices with the orders.",
@@ -27,7 +27,7 @@ KEYS: Mapping[str, object] = {
 }
 
 
-def example(told: Value, key: str) -> str:
+def example(told: BriefValue, key: str) -> str:
     """Write how a field, such as `size.memory`, is given in the language of a brief."""
     found: object = KEYS
     for part in key.split("."):

@@ -7,10 +7,10 @@ import re
 from typing import cast, get_args
 
 from hotdesk.brief import fields
-from hotdesk.brief.brief import Approve, Budget, Models, Size
+from hotdesk.brief.brief import Approve, DeskSize, JobBudget, Models
 from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.reserved import SWITCH
-from hotdesk.brief.value import Value
+from hotdesk.brief.value import BriefValue
 from hotdesk.config import MIB, WALLS, parse_seconds
 from hotdesk.errors import printable
 
@@ -27,12 +27,12 @@ TOOL_SHAPE = re.compile(r"[a-z][a-z0-9_]{0,63}\*?|\*")
 MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 
 
-def read_image(told: Value) -> str:
+def read_image(told: BriefValue) -> str:
     """Read which image its desks are opened from."""
     return fields.name(told, "image", "base")
 
 
-def read_tools(brief: Value) -> tuple[str, ...]:
+def read_tools(brief: BriefValue) -> tuple[str, ...]:
     """Read which tools it may use."""
     told = brief.get("tools", [])
     tools = fields.listed(told, "tools", MOST_TOOLS)
@@ -45,7 +45,7 @@ def read_tools(brief: Value) -> tuple[str, ...]:
     return tuple(each.held for each in tools)
 
 
-def read_wall(told: Value) -> str:
+def read_wall(told: BriefValue) -> str:
     """Read what stands between a desk and this machine."""
     match told.held:
         case "container":
@@ -61,36 +61,36 @@ def read_wall(told: Value) -> str:
     raise told.wrong(f"{why}; write {example(told, 'wall')}")
 
 
-def read_size(told: Value) -> Size:
+def read_size(told: BriefValue) -> DeskSize:
     """Read how large its desk is."""
     told.table("size", ("cpus", "memory", "disk"), example(told, "size"))
-    usual = Size()
+    usual = DeskSize()
     cpus = fields.number(told, "size.cpus", 0.01, 1024)
-    return Size(
+    return DeskSize(
         cpus=usual.cpus if cpus is None else float(cpus),
         memory=fields.size(told, "size.memory", usual.memory, 16 * MIB),
         disk=fields.size(told, "size.disk", usual.disk, MIB),
     )
 
 
-def read_budget(told: Value) -> Budget:
+def read_budget(told: BriefValue) -> JobBudget:
     """Read what it may use."""
     told.table("budget", ("tokens", "dollars", "acts"), example(told, "budget"))
     dollars = fields.number(told, "budget.dollars", 0.01, MOST_DOLLARS)
-    return Budget(
+    return JobBudget(
         tokens=fields.count(told, "budget.tokens", MOST_TOKENS),
         dollars=None if dollars is None else float(dollars),
         acts=fields.count(told, "budget.acts", MOST_ACTS),
     )
 
 
-def read_seconds(brief: Value) -> float:
+def read_seconds(brief: BriefValue) -> float:
     """Read how long it may take."""
     found = fields.number(brief, "seconds", 1, MOST_SECONDS)
     return 900.0 if found is None else float(found)
 
 
-def read_wait(told: Value) -> float:
+def read_wait(told: BriefValue) -> float:
     """Read how long a person's answer is waited for, in seconds or as `2h`."""
     seconds = parse_seconds(told.held)
     if seconds is None or not 1 <= seconds <= MOST_WAIT:
@@ -98,14 +98,14 @@ def read_wait(told: Value) -> float:
     return seconds
 
 
-def read_approve(told: Value) -> Approve:
+def read_approve(told: BriefValue) -> Approve:
     """Read who admits the plan."""
     if not isinstance(told.held, str) or told.held not in get_args(Approve):
         raise told.wrong(f"approve is none of {', '.join(get_args(Approve))}; write {example(told, 'approve')}")
     return cast(Approve, told.held)
 
 
-def read_models(brief: Value) -> Models:
+def read_models(brief: BriefValue) -> Models:
     """Read who plans and who takes the steps."""
     told = brief.get("models", {})
     told.table("models", ("plan", "act"), example(told, "models"))
@@ -114,7 +114,7 @@ def read_models(brief: Value) -> Models:
     return Models(*(several(told.get(key)) if told.has(key) else () for key in ("plan", "act")))
 
 
-def several(told: Value) -> tuple[str, ...]:
+def several(told: BriefValue) -> tuple[str, ...]:
     """Read a model, or those that are tried one after the other."""
     if isinstance(told.held, str):
         return (read_model(told),)
@@ -124,12 +124,12 @@ def several(told: Value) -> tuple[str, ...]:
     return tuple(dict.fromkeys(read_model(each) for each in told.each()))
 
 
-def read_look(told: Value) -> str:
+def read_look(told: BriefValue) -> str:
     """Read which model may be shown pictures."""
     return "" if told.held == "" else read_model(told)
 
 
-def read_model(told: Value) -> str:
+def read_model(told: BriefValue) -> str:
     """Read a model's name: never an address, never a script."""
     name = told.held if isinstance(told.held, str) else ""
     provider, _, model = name.partition(":")

@@ -29,7 +29,7 @@ NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 SCALAR = re.compile(r"[^,\]}\n#]*+")
 
 
-class Garbled(Exception):  # noqa: N818 - a state, and read as one
+class UnparsableText(Exception):  # noqa: N818 - a state, and read as one
     """The text is not what it should be. Its parser will say so, and better."""
 
 
@@ -39,7 +39,7 @@ def toml_lines(text: str) -> dict[Where, int]:
     What is no TOML is for its parser to refuse: then these are the lines before that.
     """
     scan = Scan(text)
-    with suppress(Garbled, IndexError):
+    with suppress(UnparsableText, IndexError):
         scan.document()
     return scan.lines
 
@@ -47,7 +47,7 @@ def toml_lines(text: str) -> dict[Where, int]:
 def json_lines(text: str) -> dict[Where, int]:
     """Give the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
     scan = Scan(text, strict=True)
-    with suppress(Garbled, IndexError):
+    with suppress(UnparsableText, IndexError):
         scan.skip()
         scan.value(())
     return scan.lines
@@ -137,7 +137,7 @@ class Scan:
         try:
             return str(tomllib.loads(f"key = {word}")["key"])
         except ValueError:
-            raise Garbled from None
+            raise UnparsableText from None
 
     def value(self, where: Where) -> None:
         """Read a value of any kind."""
@@ -180,7 +180,7 @@ class Scan:
         """Give what has a shape here, and go past it."""
         found = shape.match(self.text, self.at)
         if found is None:
-            raise Garbled
+            raise UnparsableText
         self.at = found.end()
         return found.group()
 

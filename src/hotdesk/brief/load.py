@@ -22,11 +22,11 @@ from pathlib import Path
 
 from hotdesk.brief import deliverables, limits
 from hotdesk.brief.access import MakeScope, read_scope
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.lines import json_lines, toml_lines
 from hotdesk.brief.reserved import refuse_reserved
-from hotdesk.brief.value import Form, Value, plain
+from hotdesk.brief.value import BriefValue, Form, plain
 from hotdesk.brief.wire import canonical_json
 from hotdesk.errors import BriefError, printable
 
@@ -36,7 +36,7 @@ LARGEST = 1 << 20
 TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
-def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Job:
+def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
     """Read the brief at a path, or in a folder; whatever is unknown or cannot be meant is refused.
 
     `operator`: whether whoever runs this machine wrote it, or answers for it. Others may say less: `OPERATOR_ONLY`.
@@ -64,7 +64,7 @@ def find_brief(path: Path) -> Path:
     return found[0] if found else path / FILES[0]
 
 
-def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "toml", *, operator: bool = True) -> Job:
+def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "toml", *, operator: bool = True) -> Brief:
     """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
     if len(data) > LARGEST:
         raise ValueError(f": it is larger than {LARGEST >> 20} MiB; a brief says what is wanted, inputs hold the rest")
@@ -76,10 +76,10 @@ def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "to
     return job_of(brief, folder, hashlib.sha256(data).hexdigest(), make_scope, operator)
 
 
-def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Job:
+def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
     """Read a brief that is a mapping; `BriefError` says which field, and why."""
     try:
-        brief = Value(as_plain(table))
+        brief = BriefValue(as_plain(table))
         if not plain(brief.held):
             raise ValueError(": it holds something that JSON has not; use texts, numbers, lists and tables")
         digest = hashlib.sha256(canonical_json(brief.held).encode()).hexdigest()
@@ -90,12 +90,12 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
         raise BriefError(f"the brief{e}") from None
 
 
-def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields: object) -> Job:
+def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields: object) -> Brief:
     """Write a brief in Python: fields as keywords, each as in a file; inputs lie in the folder."""
     return parse_table(fields, Path(folder), make_scope)
 
 
-def job_of(brief: Value, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Job:
+def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
     """Read the whole."""
     if not isinstance(brief.held, dict):
         raise ValueError(": it is no table; it has fields, such as goal and deliverables")
@@ -104,7 +104,7 @@ def job_of(brief: Value, folder: Path, digest: str, make_scope: MakeScope, opera
     for name in ("goal", "deliverables"):
         if not brief.has(name):
             raise brief.wrong(f"it has no {name}; write {example(brief, name)}")
-    return Job(
+    return Brief(
         goal=deliverables.read_goal(brief.get("goal")),
         deliverables=deliverables.read_deliverables(brief.get("deliverables")),
         folder=folder,
@@ -125,11 +125,11 @@ def job_of(brief: Value, folder: Path, digest: str, make_scope: MakeScope, opera
     )
 
 
-def parse_text(text: str, form: Form) -> Value:
+def parse_text(text: str, form: Form) -> BriefValue:
     """Parse a text, and know its lines: counted first, because that alone takes no longer than the text is."""
     if form == "json":
         lines = json_lines(text)
-        return Value(parse_json(text), form=form, lines=lines)
+        return BriefValue(parse_json(text), form=form, lines=lines)
     lines = toml_lines(text)
     try:
         table = tomllib.loads(text)
@@ -137,7 +137,7 @@ def parse_text(text: str, form: Form) -> Value:
         place = TOML_PLACE.search(str(e))
         line = f", line {place[1]}, column {place[2]}" if place else ""
         raise ValueError(f"{line}: it is not TOML: {TOML_PLACE.sub('', str(e))}; mend that line") from None
-    return Value(table, form=form, lines=lines)
+    return BriefValue(table, form=form, lines=lines)
 
 
 def parse_json(text: str) -> object:

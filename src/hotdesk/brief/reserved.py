@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hotdesk.brief.brief import DRIVE
-from hotdesk.brief.value import Value
+from hotdesk.brief.value import BriefValue
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set is there a wall `local`, which is none."""
@@ -49,7 +49,7 @@ OPERATOR_ONLY: Mapping[str, Reserved] = {
 """By field. Whoever reads briefs of others refuses all of them; who reads the operator's own, only `always`."""
 
 
-def refuse_reserved(brief: Value, operator: bool) -> None:
+def refuse_reserved(brief: BriefValue, operator: bool) -> None:
     """Refuse what whoever wrote this brief may not say."""
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).held):

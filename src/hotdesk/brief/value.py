@@ -15,7 +15,7 @@ Form: TypeAlias = Literal["toml", "json", "python"]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class BriefValue:
     """A value, and where it is. What it raises is `ValueError`, beginning with a line or a colon."""
 
     held: Any
@@ -44,15 +44,15 @@ class Value:
         """Say whether a table has a key."""
         return key in self.held
 
-    def get(self, key: str, default: object = None) -> Value:
+    def get(self, key: str, default: object = None) -> BriefValue:
         """Give what a table has under a key."""
         return replace(self, held=self.held.get(key, default), where=(*self.where, key))
 
-    def each(self) -> list[Value]:
+    def each(self) -> list[BriefValue]:
         """Give the values of a list."""
         return [replace(self, held=held, where=(*self.where, at)) for at, held in enumerate(self.held)]
 
-    def table(self, what: str, keys: Iterable[str], example: str) -> Value:
+    def table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
         """Give itself, if it is a table with no key but these: another one was meant to say something."""
         if not isinstance(self.held, dict):
             raise self.wrong(f"{what} is no table; write {example}")

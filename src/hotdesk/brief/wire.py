@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any, TypeVar
 
-from hotdesk.brief.data import Grant, Place, Rule, Scope
+from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.names import canonical_name, split_authority
 from hotdesk.brief.rules import check_rule
@@ -18,7 +18,7 @@ MOST_RULES = 1000
 MOST_GRANTS = 100
 MOST_NAMES = 100
 
-Thing = TypeVar("Thing", Rule, Grant, Place)
+Thing = TypeVar("Thing", Rule, Grant, SecretPlace)
 
 
 def scope_json(scope: Scope) -> str:
@@ -100,7 +100,7 @@ def read_grant(told: object) -> Grant:
     """Read one grant."""
     values = {name: tuples(value) for name, value in fields_of(told, "grant", Grant).items()}
     places = listed(told, "places", 16) if isinstance(told, dict) else []
-    values["places"] = tuple(Place(**fields_of(place, "place", Place)) for place in places)
+    values["places"] = tuple(SecretPlace(**fields_of(place, "place", SecretPlace)) for place in places)
     return Grant(**values)
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.brief import grant_text, rule_text
-from hotdesk.brief.brief import DRIVE, Deliverable, Job
+from hotdesk.brief.brief import DRIVE, Brief, Deliverable
 from hotdesk.cli.terminal import aligned
 
 MOST_SHOWN = 20
@@ -22,13 +22,13 @@ APPROVALS = {
 }
 
 
-def shown(job: Job) -> list[str]:
+def shown(job: Brief) -> list[str]:
     """Write what a brief means, in two columns."""
     rows = [(field if number == 0 else "", line) for field, lines in meaning(job) for number, line in enumerate(lines)]
     return aligned(rows)
 
 
-def meaning(job: Job) -> Iterator[tuple[str, list[str]]]:
+def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
     """Give each field's name and lines."""
     yield "goal", [shortened(job.goal)]
     yield "inputs", some([told_input(job.folder, name) for name in job.inputs]) or ["none"]
@@ -69,7 +69,7 @@ def told_deliverable(item: Deliverable) -> str:
     return f"{item.path} ({item.kind}), {checked}{active}"
 
 
-def told_models(job: Job) -> list[str]:
+def told_models(job: Brief) -> list[str]:
     """Write who thinks."""
     lines = [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["whoever the command line names"]
     if job.models.act:
@@ -77,7 +77,7 @@ def told_models(job: Job) -> list[str]:
     return [*lines, f"is shown pictures: {job.look}"] if job.look else lines
 
 
-def told_budget(job: Job) -> str:
+def told_budget(job: Brief) -> str:
     """Write what it may use."""
     limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     told = [f"{most:.15g} {name}" if most is not None else f"any number of {name}" for name, most in limits.items()]
@@ -108,7 +108,7 @@ def amount(size: int) -> str:
     return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
 
 
-def as_json(job: Job) -> dict[str, object]:
+def as_json(job: Brief) -> dict[str, object]:
     """Give what a brief means as JSON has it."""
     return {
         "goal": job.goal,

@@ -22,7 +22,7 @@ from hotdesk.brain.models.prices import Price, Prices
 from hotdesk.brain.models.record import Record
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import Model
-from hotdesk.brief.brief import Job, Models
+from hotdesk.brief.brief import Brief, Models
 from hotdesk.brief.load import find_brief, parse_job, read_job
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
@@ -79,7 +79,7 @@ class Chosen:
         """Say whether no model is asked."""
         return bool(self.source or self.adversary or self.replay)
 
-    def job(self) -> Job:
+    def job(self) -> Brief:
         """Give the job, as brief and command line have it."""
         try:
             job = parse_job(self.brief.encode(), Path(self.folder), scope_of, self.form)  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def choose(arguments: argparse.Namespace) -> Chosen:
     )
 
 
-def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = None, key: str = "") -> Brain:
+def brain_of(chosen: Chosen, job: Brief, settings: Config, record: Path | None = None, key: str = "") -> Brain:
     """Give who thinks; `key` is for the first model, and others at its address.
 
     A script is run here: call it once this process has given up what a script shall not have.
@@ -185,7 +185,7 @@ def brain_of(chosen: Chosen, job: Job, settings: Config, record: Path | None = N
 
 
 @asynccontextmanager
-async def machine_for(settings: Config, job: Job, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
+async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], dials: bool) -> AsyncIterator[Machine]:
     """Give the machine a brief's wall stands on; this process keeps the right to write results, and no more."""
     if job.wall == "local":
         async with local_machine(settings) as local:

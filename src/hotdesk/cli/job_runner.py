@@ -30,7 +30,7 @@ from hotdesk.job.people.wait import Card, decide
 from hotdesk.job.record import papers
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.job.results import Out
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 UNDONE = 1
 """Exit code of a job whose work or check failed."""
@@ -51,7 +51,7 @@ class Run:
     key: str = field(default="", repr=False)
     """For its first model, where it is not this process's own."""
     anew: bool = False
-    order: Order | None = None
+    order: JobContext | None = None
     board: Board | None = None
     stream: JsonLines | None = None
     terminal: int | None = None
@@ -83,7 +83,7 @@ class Run:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.ready()
                     brain = brain_of(self.chosen, job, self.settings, self.record, self.key)
-                    self.order = Order(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
+                    self.order = JobContext(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
                     self.order.kept, self.order.by = self.chosen.as_bytes(), described()
                     self.order.anew = self.anew
                     try:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from hotdesk.brief import Grant, Place
+from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, carried, slot_of
 from hotdesk.door.secrets.placeholder import PREFIX, name_in
 from hotdesk.door.secrets.signature import SigV4Signer, key_of
@@ -26,13 +26,13 @@ class LiveGrant:
     """Of a key that signs and is never sent: what it signs for."""
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[SecretPlace, ...]:
         """Say where it goes: as granted, or as its kind goes by nature. A one-time code goes nowhere by nature."""
         if self.kind == "sigv4":
-            return (Place("bearer", swap=True),)
+            return (SecretPlace("bearer", swap=True),)
         if self.grant.places or self.kind == "totp":
             return self.grant.places
-        return (Place("basic" if self.kind == "basic" else "bearer"),)
+        return (SecretPlace("basic" if self.kind == "basic" else "bearer"),)
 
     def is_written(self, slot: Slot, value: bytes) -> bool:
         """Say whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
@@ -77,7 +77,7 @@ class SecretUse:
     """One secret at one place."""
 
     held: LiveGrant
-    place: Place
+    place: SecretPlace
 
     def __str__(self) -> str:
         kind, name = slot_of(self.place)

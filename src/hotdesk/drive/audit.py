@@ -21,7 +21,7 @@ What: TypeAlias = Literal["shape", "unreadable", "gap", "order", "changed", "sig
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JournalFault:
     """One thing that is not as it was written."""
 
     what: What
@@ -31,12 +31,12 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """What was looked at, and what was found."""
 
     chains: int
     events: int
-    faults: tuple[Fault, ...]
+    faults: tuple[JournalFault, ...]
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Walk:
     last: Row | None = None
     ends: dict[str, Row] = field(default_factory=dict)
     events: int = 0
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[JournalFault] = field(default_factory=list)
     thorough: bool = False
     """Look at every signature, not only at the last of each chain."""
     whole: bool = True
@@ -57,7 +57,7 @@ class Walk:
 
     def blame(self, what: What, chain: str, seq: int, why: str) -> None:
         """Note a fault."""
-        self.faults.append(Fault(what, chain, seq, why))
+        self.faults.append(JournalFault(what, chain, seq, why))
 
     def step(self, row: Row) -> None:
         """Hold an event against those before it."""
@@ -118,7 +118,7 @@ class Walk:
         return is_signed(self.key, statement(chain, seq, hashed), signature)
 
 
-def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> Report:
+def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
     """Prove a journal whole against a key and the heads somebody kept; `HostError` for what is no journal at all.
 
     Without a head nobody can tell whether events at the end were cut off.
@@ -130,7 +130,9 @@ def verify(path: Path, key: Ed25519PublicKey, since: Sequence[Head] = ()) -> Rep
         return look(db, key, since, thorough=True) if report.faults else report
 
 
-def look(db: sqlite3.Connection, key: Ed25519PublicKey, since: Sequence[Head], *, thorough: bool = False) -> Report:
+def look(
+    db: sqlite3.Connection, key: Ed25519PublicKey, since: Sequence[Head], *, thorough: bool = False
+) -> AuditReport:
     """Walk over a journal once.
 
     Each event is hashed onto the one before, its signature included: the last signature of a whole chain vouches for
@@ -143,7 +145,7 @@ def look(db: sqlite3.Connection, key: Ed25519PublicKey, since: Sequence[Head], *
     except sqlite3.DatabaseError as e:
         walk.blame("unreadable", "", 0, f"the file is damaged: {e}")
     walk.finish(since)
-    return Report(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
 
 
 def check_shape(db: sqlite3.Connection, walk: Walk) -> None:

@@ -30,7 +30,7 @@ SETTLED = 60.0
 """Seconds after which what is half written, and held by nobody, is left over."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Where bytes come from: an open file, or anything that is read like one."""
 
     def read(self, size: int, /) -> bytes:
@@ -59,7 +59,7 @@ class Blobs:
         return self.folder / sha256
 
     @contextmanager
-    def staged(self, source: Source, limit: int) -> Iterator[Staged]:
+    def staged(self, source: ByteSource, limit: int) -> Iterator[Staged]:
         """Have bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
         half = f"{HALF}{secrets.token_hex(8)}"
         with private_files.entered(self.folder) as place:
@@ -73,7 +73,7 @@ class Blobs:
                 with suppress(FileNotFoundError):
                     os.unlink(half, dir_fd=place)
 
-    def fill(self, file: BinaryIO, source: Source, limit: int) -> tuple[str, int]:
+    def fill(self, file: BinaryIO, source: ByteSource, limit: int) -> tuple[str, int]:
         """Copy bytes into a file until they are on disk; give their hash and number."""
         digest, size = hashlib.sha256(), 0
         while data := source.read(CHUNK):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from hotdesk.drive.audit import MOST, Report, Walk
+from hotdesk.drive.audit import MOST, AuditReport, Walk
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.journal import heads_of
 from hotdesk.drive.rows import select, wanted
@@ -54,7 +54,7 @@ def as_line(row: Row) -> str:
     return json.dumps(told | ({"signature": row.signature.hex()} if row.signature is not None else {}))
 
 
-def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> Report:
+def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
     """Prove an export whole against a key, the heads in it, and those somebody kept; `BriefError` for what is none."""
     told = iter(lines)
     whole = parse_title(next(told, ""))
@@ -72,7 +72,7 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
                 walk.blame("unreadable", "", 0, f"line {number} is no event and no head, or not where it belongs")
     check_ends(walk, ended)
     walk.finish(since)
-    return Report(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
 
 
 def check_ends(walk: Walk, ended: dict[str, Head]) -> None:

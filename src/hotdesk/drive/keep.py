@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from hotdesk.config import GIB
 from hotdesk.drive import legacy
-from hotdesk.drive.blobs import Blobs, Source, Staged
+from hotdesk.drive.blobs import Blobs, ByteSource, Staged
 from hotdesk.drive.catalog import Catalog, Origin, Version
 from hotdesk.drive.certificate import LARGEST
 from hotdesk.drive.identity import check_owner, check_readers, may_write
@@ -54,7 +54,7 @@ class Drive:
     def keep(
         self,
         name: str,
-        data: bytes | Source,
+        data: bytes | ByteSource,
         *,
         owner: str,
         job: str = "",
@@ -162,7 +162,7 @@ class Drive:
             left = [each for each in candidates if each not in proofs and not self.catalog.referenced(db, each)]
             return sum(map(self.blobs.remove, left))
 
-    def room(self, owner: str, data: bytes | Source) -> int:
+    def room(self, owner: str, data: bytes | ByteSource) -> int:
         """Give how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""
         with self.catalog.reading() as db:
             if isinstance(data, bytes):
@@ -198,7 +198,7 @@ def read_input(drive: Drive, text: str, who: str) -> bytes:
     return drive.find(name, number, who=who)
 
 
-def expected(source: Source) -> int:
+def expected(source: ByteSource) -> int:
     """Give how many bytes a source says it has; 0 when it says nothing, as a pipe."""
     fileno = getattr(source, "fileno", None)
     try:

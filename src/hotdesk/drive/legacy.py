@@ -19,7 +19,7 @@ FOLDER = "names"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LegacyName:
     """One name of an earlier release."""
 
     path: Path
@@ -45,7 +45,7 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
             os.rmdir(folder)
 
 
-def links(names: Path, blobs: Blobs) -> Iterator[Link]:
+def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
     """Give the links that lead to a blob."""
     for folder, _, files in os.walk(names):
         for file in files:
@@ -54,7 +54,7 @@ def links(names: Path, blobs: Blobs) -> Iterator[Link]:
                 sha256, at = os.path.basename(os.readlink(path)), int(path.lstat().st_mtime * 1000)
                 if SHAPE.fullmatch(sha256):
                     size = blobs.path(sha256).lstat().st_size
-                    yield Link(path, renamed(path.relative_to(names).as_posix()), at, Staged("", sha256, size))
+                    yield LegacyName(path, renamed(path.relative_to(names).as_posix()), at, Staged("", sha256, size))
 
 
 def renamed(name: str) -> str:
@@ -65,6 +65,6 @@ def renamed(name: str) -> str:
     return "/".join(part[:200] or "_" for part in plain.split("/"))
 
 
-def known(db: sqlite3.Connection, catalog: Catalog, link: Link) -> bool:
+def known(db: sqlite3.Connection, catalog: Catalog, link: LegacyName) -> bool:
     """Say whether the catalog has a link's name with its bytes."""
     return any(each.name == link.name for each in catalog.of_blob(db, link.staged.sha256, OPERATOR))

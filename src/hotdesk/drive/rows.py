@@ -14,7 +14,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EventFilter:
     """Which events are asked for."""
 
     chains: tuple[str, ...] | None = None
@@ -37,14 +37,14 @@ class Wanted:
         return text, values
 
 
-def wanted(chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()) -> Wanted:
+def wanted(chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()) -> EventFilter:
     """Say which events are asked for."""
     chains = None if chain is None else (chain,) if isinstance(chain, str) else tuple(chain)
-    return Wanted(chains, desk, tuple(names))
+    return EventFilter(chains, desk, tuple(names))
 
 
 def select(
-    db: sqlite3.Connection, wanted: Wanted, after: int, limit: int | None = None, until: int = (1 << 63) - 1
+    db: sqlite3.Connection, wanted: EventFilter, after: int, limit: int | None = None, until: int = (1 << 63) - 1
 ) -> Iterator[Row]:
     """Give rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
     if wanted.chains is not None:
@@ -62,7 +62,9 @@ def select(
         after = rows[-1][0]
 
 
-def select_chains(db: sqlite3.Connection, wanted: Wanted, after: int, limit: int | None, until: int) -> Iterator[Row]:
+def select_chains(
+    db: sqlite3.Connection, wanted: EventFilter, after: int, limit: int | None, until: int
+) -> Iterator[Row]:
     """Give rows of some chains: first their places, by the index, and then some at a time."""
     where, names = wanted.where()
     told = db.execute(IDS + where, {**names, "after": after, "until": until})
@@ -75,7 +77,7 @@ def select_chains(db: sqlite3.Connection, wanted: Wanted, after: int, limit: int
         yield from [Row(*told) for told in db.execute(query, some).fetchall()]
 
 
-def newest(db: sqlite3.Connection, wanted: Wanted, after: int, limit: int, until: int) -> int:
+def newest(db: sqlite3.Connection, wanted: EventFilter, after: int, limit: int, until: int) -> int:
     """Give the place after which so many rows are left."""
     where, names = wanted.where()
     query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"

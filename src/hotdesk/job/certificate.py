@@ -11,12 +11,12 @@ from hotdesk.checks.verdict_json import Seen
 from hotdesk.desk.image import image
 from hotdesk.drive.certificate import LARGEST, canonical
 from hotdesk.errors import BriefError, ImageError
-from hotdesk.job.verify import Made
+from hotdesk.job.verify import Candidate
 
 NO_WALL = "local"
 
 
-def claim_of(made: Made, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
+def claim_of(made: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
     """Say what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
     told: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},

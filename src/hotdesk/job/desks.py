@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
-from hotdesk.brief.brief import DRIVE, Job, placed
+from hotdesk.brief.brief import DRIVE, Brief, placed
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.transfer import put
 from hotdesk.desk.seam import Desk, Entry, Spec
@@ -38,7 +38,7 @@ class Desks:
     """Opens and burns the desks of one job; each is an event before and after."""
 
     machine: Machine
-    job: Job
+    job: Brief
     id: str
     note: Callable[..., None]
     seconds: float

@@ -12,7 +12,7 @@ from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
 from hotdesk.brain.seam import Brain, Task, Unplanned
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
 from hotdesk.job.machine import Machine
@@ -21,13 +21,13 @@ from hotdesk.job.people.people import People
 from hotdesk.job.people.plan_text import amendment_in_words, in_words
 from hotdesk.job.preflight import preflight
 from hotdesk.job.record.log import JobLog
-from hotdesk.job.record.resume_state import Past
+from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.safe_names import shown_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
 from hotdesk.tool import Arguments, Observation, Tool
 
 
-class Stopped(Exception):  # noqa: N818 - the end of a line is a result, and caught where it is written down
+class JobStopped(Exception):  # noqa: N818 - the end of a line is a result, and caught where it is written down
     """The job ends here, by the worker's own doing or by a person's."""
 
 
@@ -36,11 +36,11 @@ class Plans:
     """What one job means to do."""
 
     machine: Machine
-    job: Job
+    job: Brief
     brain: Brain
     log: JobLog
     people: People
-    past: Past
+    past: ResumeState
     tools: Sequence[Tool]
     plan: Plan = field(default_factory=lambda: Plan(()))
     allowed: Scope = CLOSED
@@ -71,7 +71,7 @@ class Plans:
         )
 
     @property
-    def bounded(self) -> Job:
+    def bounded(self) -> Brief:
         """Give the job with all that people approved."""
         return replace(self.job, scope=self.allowed)
 
@@ -82,7 +82,7 @@ class Plans:
         else:
             self.plan = await self.made()
             if findings := audit(self.plan, self.bounded, self.tools):
-                raise Stopped(f"the plan cannot be carried out: {'; '.join(findings)}")
+                raise JobStopped(f"the plan cannot be carried out: {'; '.join(findings)}")
         self.compile()
 
     async def made(self) -> Plan:
@@ -90,7 +90,7 @@ class Plans:
         try:
             return await self.log.within(self.brain.plan(self.task, self.log), thinking=True)
         except Unplanned as e:
-            raise Stopped(str(e)) from e
+            raise JobStopped(str(e)) from e
 
     def known(self) -> str:
         """Give the paper of the plan this job had, if it had one."""
@@ -186,14 +186,14 @@ class Plans:
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
 
-    def edited(self, decided: Decided, job: Job | None = None) -> Plan:
+    def edited(self, decided: Decided, job: Brief | None = None) -> Plan:
         """Give the plan a person wrote in place of ours, if it is one, and the one that was approved."""
         text = self.log.papers.text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
-            raise Stopped("the edited plan is not the one that was approved")
+            raise JobStopped("the edited plan is not the one that was approved")
         plan = from_json(text)
         if findings := audit(plan, job or self.bounded, self.tools):
-            raise Stopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
+            raise JobStopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
         return plan
 
     def edited_amendment(self, decided: Decided, asked: Amendment) -> tuple[Plan, Amendment]:
@@ -220,4 +220,4 @@ class Plans:
         """End the job where a person said no."""
         if decided.answer != "approved":
             by = f" by {decided.by}" if decided.by else ""
-            raise Stopped(f"{what} was {decided.answer}{by}")
+            raise JobStopped(f"{what} was {decided.answer}{by}")

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from hotdesk.brain.permits import compile_scope, granted, matches, reaches
 from hotdesk.brief import Scope
-from hotdesk.brief.brief import DRIVE, Job
+from hotdesk.brief.brief import DRIVE, Brief
 from hotdesk.brief.names import is_address
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive
@@ -57,7 +57,7 @@ def look_up(name: str) -> object:
 
 async def preflight(
     plan: Plan,
-    job: Job,
+    job: Brief,
     tools: Sequence[Tool],
     try_grants: Try,
     names: Mapping[str, str] | None = None,

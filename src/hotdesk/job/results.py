@@ -32,7 +32,7 @@ CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
+class PendingFile:
     """A file that waits for its bytes."""
 
     fd: int
@@ -51,7 +51,7 @@ class Out:
         self.folder = folder
         self.fds: list[int] = []
         self.made: list[tuple[int, str]] = []
-        self.spares: dict[str, Spare] = {}
+        self.spares: dict[str, PendingFile] = {}
         try:
             with told(folder):
                 base = self.keep_open(os.open("/" if folder.is_absolute() else ".", FOLDER))
@@ -132,26 +132,28 @@ class Out:
         self.fds.append(fd)
         return fd
 
-    def spare(self, place: int, name: str) -> Spare:
+    def spare(self, place: int, name: str) -> PendingFile:
         """Make a file without a name, or where the file system has none such, with one that hides."""
         with acting_as_owner(place):
             try:
-                return Spare(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, MODE, dir_fd=place), place, name, "")
+                return PendingFile(
+                    os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, MODE, dir_fd=place), place, name, ""
+                )
             except OSError as e:
                 if e.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
                     raise
             half = f".{secrets.token_hex(8)}"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return Spare(os.open(half, flags, MODE, dir_fd=place), place, name, half)
+            return PendingFile(os.open(half, flags, MODE, dir_fd=place), place, name, half)
 
-    def name_first(self, spare: Spare) -> None:
+    def name_first(self, spare: PendingFile) -> None:
         """Name a file where there is none."""
         if spare.half:
             os.rename(spare.half, spare.name, src_dir_fd=spare.place, dst_dir_fd=spare.place)
         else:
             os.link(f"/proc/self/fd/{spare.fd}", spare.name, dst_dir_fd=spare.place)
 
-    def name_instead(self, spare: Spare) -> None:
+    def name_instead(self, spare: PendingFile) -> None:
         """Name a file instead of another: whoever looks finds the old one or the new."""
         half = spare.half or f".{secrets.token_hex(8)}"
         if not spare.half:

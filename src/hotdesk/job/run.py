@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanag
 from dataclasses import dataclass
 
 from hotdesk.brain.seam import Halted, Spent
-from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
@@ -18,11 +18,11 @@ from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.error_text import brief_words, said
-from hotdesk.job.plans import Plans, Stopped
+from hotdesk.job.plans import JobStopped, Plans
 from hotdesk.job.record.log import JobLog
-from hotdesk.job.record.resume_state import Past
+from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.steps import Steps
-from hotdesk.job.verify import Made, Verifying
+from hotdesk.job.verify import Candidate, DeliverableVerifier
 from hotdesk.plan import Step
 
 LARGEST = 64 << 20
@@ -32,13 +32,13 @@ ROUNDS = 2
 
 
 @dataclass(slots=True)
-class Line:
+class JobRun:
     """One job, from brief to ashes."""
 
-    job: Job
+    job: Brief
     id: str
     log: JobLog
-    past: Past
+    past: ResumeState
     plans: Plans
     steps: Steps
     desks: Desks
@@ -54,7 +54,7 @@ class Line:
         try:
             yield
             ended = JobEnded(self.id, "done", "")
-        except (Stopped, DeskError) as e:  # a desk that breaks was broken by what is in it
+        except (JobStopped, DeskError) as e:  # a desk that breaks was broken by what is in it
             ended = JobEnded(self.id, "failed", said(e))
         except (Halted, Spent, ModelError) as e:
             ended = JobPaused(self.id, said(e))
@@ -107,50 +107,50 @@ class Line:
         """Have the brain take one step."""
         await self.steps.take(step)
 
-    async def fetch(self) -> list[Made]:
+    async def fetch(self) -> list[Candidate]:
         """Take the deliverables from the desk, unread."""
         if self.desks.main is None:
             await self.steps.open()
         async with self.desks.undriven():
             return [await self.taken(item) for item in self.job.deliverables]
 
-    async def taken(self, item: Deliverable) -> Made:
+    async def taken(self, item: Deliverable) -> Candidate:
         """Take one deliverable from the desk."""
         assert self.desks.main is not None
         try:
-            return Made(item, await self.desks.main.read(item.path, limit=LARGEST))
+            return Candidate(item, await self.desks.main.read(item.path, limit=LARGEST))
         except FileError as e:
-            return Made(item, lacks=printable(e.reason))
+            return Candidate(item, lacks=printable(e.reason))
 
-    async def verify(self, made: list[Made]) -> list[Made] | None:
+    async def verify(self, made: list[Candidate]) -> list[Candidate] | None:
         """Have everything looked at where nothing else is; None where something failed, which is told.
 
         The worker is told what was expected, what was found and where, and takes the step again that made it.
         """
         async with AsyncExitStack() as stack:
-            proven = await Verifying(self.desks, self.log, stack).verify_all(made)
+            proven = await DeliverableVerifier(self.desks, self.log, stack).verify_all(made)
         failed = [each for each in proven if not each.passed]
         for each in failed:
             self.send_back(each)
         return None if failed else proven
 
-    def send_back(self, made: Made) -> None:
+    def send_back(self, made: Candidate) -> None:
         """Have the step that made something taken again; `Stopped` when that was tried often enough."""
         told, before = made.told, self.past.refused.get(made.item.path, [])
         if len(before) >= ROUNDS or made.sha256 in before:
             again = "the same file was made again; " if made.sha256 in before and not made.lacks else ""
-            raise Stopped(brief_words(again + told))
+            raise JobStopped(brief_words(again + told))
         step = self.steps.maker_of(made.item.path)
         event = SentBack(self.id, step.name, made.item.path, made.sha256, self.log.papers.write(told))
         self.log.note(event)
         self.steps.take_back(event)
 
-    def keep(self, made: list[Made]) -> None:
+    def keep(self, made: list[Candidate]) -> None:
         """Keep what passed."""
         for each in made:
             self.keep_one(each)
 
-    def keep_one(self, made: Made) -> None:
+    def keep_one(self, made: Candidate) -> None:
         """Keep a deliverable, as the operator's; the event is on disk before the name is.
 
         What this job has kept already stays as it is.
@@ -169,7 +169,7 @@ class Line:
             proof, brief = self.certified(made), self.job.digest
             self.drive.keep(name, made.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent)
 
-    def certified(self, made: Made) -> bytes:
+    def certified(self, made: Candidate) -> bytes:
         """Have what was seen of a deliverable signed; nothing where its brief asks for no check."""
         if not made.item.checks:
             return b""

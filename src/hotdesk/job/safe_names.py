@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from hotdesk.brief.brief import Job, placed
+from hotdesk.brief.brief import Brief, placed
 from hotdesk.errors import printable
 
 SHOWN = 5
@@ -13,7 +13,7 @@ SHOWN = 5
 LONGEST = 80
 
 
-def shown_inputs(job: Job) -> tuple[str, ...]:
+def shown_inputs(job: Brief) -> tuple[str, ...]:
     """Give the names of a brief's inputs; of a folder a few, and how many there are."""
     return tuple(shown(job.folder / name, placed(name)) for name in job.inputs)
 

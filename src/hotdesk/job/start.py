@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hotdesk.brain.seam import Brain
 from hotdesk.brain.vision import vision
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.desk.seam import new_id
@@ -30,17 +30,17 @@ from hotdesk.job.record.job_notes import notes_of
 from hotdesk.job.record.lock import held
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.papers import Papers
-from hotdesk.job.record.resume_state import Past, read_past
-from hotdesk.job.run import Line
+from hotdesk.job.record.resume_state import ResumeState, read_past
+from hotdesk.job.run import JobRun
 from hotdesk.job.steps import Steps
 
 
 @dataclass(slots=True)
-class Order:
+class JobContext:
     """What is carried out, where, and who is told."""
 
     machine: Machine
-    job: Job
+    job: Brief
     id: str = field(default_factory=new_id)
     goes_on: bool = False
     """Whether it was begun before."""
@@ -66,7 +66,7 @@ class Order:
 
 
 @contextmanager
-def begun(order: Order, brain: Brain) -> Iterator[Line]:
+def begun(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     """Begin a job, or go on where its events end; nobody else works at it meanwhile, and its end is written down."""
     folder = papers_of(order)
     with held(folder.folder):
@@ -79,7 +79,7 @@ def begun(order: Order, brain: Brain) -> Iterator[Line]:
             yield line
 
 
-def papers_of(order: Order) -> Papers:
+def papers_of(order: JobContext) -> Papers:
     """Give where a job keeps what is its own: made for a new one, once everything it names is there."""
     for item in order.job.deliverables:
         check_name(f"{order.id}/{item.path}")
@@ -95,10 +95,10 @@ def papers_of(order: Order) -> Papers:
     return made
 
 
-def line_of(order: Order, brain: Brain, folder: Papers) -> Line:
+def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     """Put the parts of a job together."""
     job, machine, settings = order.job, order.machine, order.machine.config
-    past = read_past(order.journal, order.id) if order.goes_on else Past(order.id)
+    past = read_past(order.journal, order.id) if order.goes_on else ResumeState(order.id)
     brain.recall(notes_of(order.journal, order.id, folder))
     log = order.log = JobLog(order.id, machine, folder, order.heard, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.waiting, order.prompt)
@@ -109,10 +109,10 @@ def line_of(order: Order, brain: Brain, folder: Papers) -> Line:
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
     people.give_back = steps.be_patient
     drive = Drive(settings.lib / "drive", settings.drive_quota)
-    return Line(job, order.id, log, past, plans, steps, desks, checkpoints, drive, settings.retention_days)
+    return JobRun(job, order.id, log, past, plans, steps, desks, checkpoints, drive, settings.retention_days)
 
 
-def refuse_ended(line: Line) -> None:
+def refuse_ended(line: JobRun) -> None:
     """Refuse to go on with a job that is over; one that was killed before its receipt gets it now."""
     if (ended := line.past.ended) is not None:
         if line.past.burnt is None:
@@ -121,7 +121,7 @@ def refuse_ended(line: Line) -> None:
         raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
 
 
-def first_event(order: Order, brain: Brain, past: Past) -> JobEvent:
+def first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
     """Give the event with which a process takes a job up."""
     if past.begun is not None:
         return Resumed(order.id, order.by, past.current, past.surfaced)

@@ -27,9 +27,9 @@ from hotdesk.job.extra_rules import allowed
 from hotdesk.job.machine import Machine
 from hotdesk.job.people.cards import question_card, repeat_card
 from hotdesk.job.people.people import People
-from hotdesk.job.plans import Plans, Stopped
+from hotdesk.job.plans import JobStopped, Plans
 from hotdesk.job.record.log import JobLog
-from hotdesk.job.record.resume_state import Past
+from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.stage import StepStage
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Observation, Vision
@@ -54,7 +54,7 @@ class Steps:
     plans: Plans
     desks: Desks
     checkpoints: Checkpoints
-    past: Past
+    past: ResumeState
     eyes: Vision | None = None
     exact: bool = False
     """Whether whoever acts is a script, and gets the tools that are for scripts."""
@@ -117,7 +117,7 @@ class Steps:
                 return
             failed.append((number, ended.why))
             before, history = self.told(step, f"Attempt {number} failed: {ended.summary[:LONGEST]}"), ()
-        raise Stopped(f"step {step.name} failed: {failed[-1][1]}")
+        raise JobStopped(f"step {step.name} failed: {failed[-1][1]}")
 
     def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
         """Number the attempts that are left: one that was broken off has a number, and is not one that failed."""
@@ -415,7 +415,7 @@ class Steps:
             yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else Told(NUDGE)
 
 
-def told_lost(past: Past) -> str:
+def told_lost(past: ResumeState) -> str:
     """Say what was done that the workspace does not have, and what nobody knows."""
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
@@ -424,7 +424,7 @@ def told_lost(past: Past) -> str:
     return " ".join(filter(None, told))
 
 
-def written(journal: Path, past: Past) -> list[str]:
+def written(journal: Path, past: ResumeState) -> list[str]:
     """List what a step that was being taken has sent outside, as far as its work is not in the workspace."""
     if not past.lost:
         return []

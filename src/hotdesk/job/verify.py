@@ -44,7 +44,7 @@ ABREAST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Candidate:
     """A deliverable as it was taken from the desk: these bytes are looked at, and these are kept."""
 
     item: Deliverable
@@ -85,7 +85,7 @@ def most_at_once(items: Sequence[Deliverable]) -> int:
 
 
 @dataclass(slots=True)
-class Place:
+class CleanDesk:
     """A clean desk, and what ran in it when it was opened."""
 
     desk: Desk
@@ -114,20 +114,20 @@ class Place:
 
 
 @dataclass(slots=True)
-class Verifying:
+class DeliverableVerifier:
     """One look at everything a job made."""
 
     desks: Desks
     log: JobLog
     stack: AsyncExitStack
-    shared: dict[str, Place] = field(default_factory=dict)
+    shared: dict[str, CleanDesk] = field(default_factory=dict)
     """The desk of each image in which files are only opened."""
     turn: anyio.Lock = field(default_factory=anyio.Lock)
     """Whose file is being opened."""
     late: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Attempts to send that were counted after a file was looked at, and in which desk; by the file's place."""
 
-    async def verify_all(self, made: Sequence[Made]) -> list[Made]:
+    async def verify_all(self, made: Sequence[Candidate]) -> list[Candidate]:
         """Have everything looked at: while one file is judged, the next is opened."""
         proven, abreast = list(made), anyio.Semaphore(ABREAST)
 
@@ -145,12 +145,12 @@ class Verifying:
             await self.count_late(at)
         return [self.blamed(place, each) for place, each in enumerate(proven, 1)]
 
-    async def count_late(self, at: Place) -> None:
+    async def count_late(self, at: CleanDesk) -> None:
         """Put down what was sent between two looks to the file that was open before."""
         if late := await at.attempts():
             self.late[at.last] = (late, at.desk.id)
 
-    def blamed(self, place: int, made: Made) -> Made:
+    def blamed(self, place: int, made: Candidate) -> Candidate:
         """Give a file as failed that went on to reach out after it was looked at."""
         if place not in self.late or may_reach(made.item):
             return made
@@ -171,7 +171,7 @@ class Verifying:
             return False
         return True
 
-    async def verify(self, place: int, made: Made) -> Made:
+    async def verify(self, place: int, made: Candidate) -> Candidate:
         """Have a deliverable looked at by every check it must pass; give it with what they found."""
         if made.lacks:
             return made
@@ -182,7 +182,7 @@ class Verifying:
         return replace(made, seen=tuple(seen))
 
     async def look(
-        self, place: int, made: Made, name: str, expect: Mapping[str, object], check: Check, *, office: bool
+        self, place: int, made: Candidate, name: str, expect: Mapping[str, object], check: Check, *, office: bool
     ) -> Seen:
         """Have one check look at it, in an office where one is needed anyway; judge what it saw."""
         async with AsyncExitStack() as own:
@@ -200,7 +200,7 @@ class Verifying:
         self.write_down(made, verdict, seen, at.desk.id)
         return seen
 
-    async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> Place:
+    async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
         """Give a clean desk: one of its own to what is run, one for all to what is only opened."""
         if check.alone:
             return await self.opened(check.image, own)
@@ -208,19 +208,21 @@ class Verifying:
             OFFICE if check.image == BASE and (office or OFFICE in self.shared) else check.image
         )
 
-    async def shared_place(self, image: str) -> Place:
+    async def shared_place(self, image: str) -> CleanDesk:
         """Give the desk in which files are only opened; open it if there is none."""
         if image not in self.shared:
             self.shared[image] = await self.opened(image, await self.stack.enter_async_context(AsyncExitStack()))
         return self.shared[image]
 
-    async def opened(self, image: str, stack: AsyncExitStack) -> Place:
+    async def opened(self, image: str, stack: AsyncExitStack) -> CleanDesk:
         """Open a clean desk, and count what runs in it before anything of the job's is there."""
         desk = await stack.enter_async_context(self.desks.sterile(image))
         usage = await desk.usage()
-        return Place(desk, stack, image, usage.processes, usage.outgoing)
+        return CleanDesk(desk, stack, image, usage.processes, usage.outgoing)
 
-    async def gathered(self, check: Check, at: Place, place: int, made: Made) -> tuple[Evidence, Mapping[str, str]]:
+    async def gathered(
+        self, check: Check, at: CleanDesk, place: int, made: Candidate
+    ) -> tuple[Evidence, Mapping[str, str]]:
         """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
 
         A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt. So is
@@ -240,7 +242,7 @@ class Verifying:
             await at.stack.aclose()
         return replace(evidence, trouble=trouble, attempts=attempts), beside
 
-    def write_down(self, made: Made, verdict: Verdict, seen: Seen, desk: str) -> None:
+    def write_down(self, made: Candidate, verdict: Verdict, seen: Seen, desk: str) -> None:
         """Write a verdict down."""
         outcome: Literal["passed", "failed"] = "passed" if verdict.passed else "failed"
         paper = self.log.papers.write(to_json(seen))

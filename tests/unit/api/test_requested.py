@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.api.native.jobs.requests import Request, read_request, takes
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
 
@@ -15,7 +15,7 @@ OPENED = '{path = "a.json", check = "json"}, {path = "b.csv", check = "csv"}'
 RUN = '{path = "%s.py", check = "program"}'
 
 
-def read(deliverables: str, more: str = "") -> Job:
+def read(deliverables: str, more: str = "") -> Brief:
     """Read a brief."""
     text = f'goal = "x"\ndeliverables = [{deliverables}]\n{more}'
     return parse_job(text.encode(), Path("/nowhere"), scope_of, "toml")

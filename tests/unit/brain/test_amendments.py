@@ -10,7 +10,7 @@ import pytest
 from hotdesk.brain.amendments import AMEND, Amendment, amend, difference, policy, read_amendment, widened
 from hotdesk.brain.permits import compile_scope
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.brief import Approve, Job
+from hotdesk.brief.brief import Approve, Brief
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
 from hotdesk.errors import BriefError
@@ -18,7 +18,7 @@ from hotdesk.plan import Plan, Step
 
 RULES = ("read erp.test", "POST erp.test/orders", "read doc.test", "deny erp.test/admin/*", "tunnel t.test")
 SCOPE = Scope(tuple(parse_rule(each) for each in RULES), (parse_grant("erp@erp.test bearer"),))
-JOB = Job("goal", (), Path(), "", scope=SCOPE, tools=("shell", "browser_*"))
+JOB = Brief("goal", (), Path(), "", scope=SCOPE, tools=("shell", "browser_*"))
 PLAN = Plan(
     (
         Step("first", "One.", ("shell",), ("GET erp.test/a",), ()),

@@ -9,7 +9,7 @@ import pytest
 
 from hotdesk.brain.audit import audit
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.brief import Budget, Deliverable, Job
+from hotdesk.brief.brief import Brief, Deliverable, JobBudget
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.tool import Parameter, Tool
 
@@ -21,7 +21,7 @@ RULES = (
     "deny erp.test/admin/**",
 )
 GRANTS = ("erp@erp.test bearer", "shop@shop.test bearer step=buy")
-JOB = Job(
+JOB = Brief(
     "Compare the invoices with the orders.",
     (Deliverable("out/report.xlsx", "xlsx"),),
     Path(),
@@ -120,7 +120,7 @@ def test_the_first_step_has_nothing_to_keep() -> None:
 
 
 def test_more_steps_than_acts_are_no_plan() -> None:
-    tight = replace(JOB, budget=Budget(acts=1))
+    tight = replace(JOB, budget=JobBudget(acts=1))
     assert "fewer, larger steps" in "".join(audit(Plan((READ, MAKE)), tight, TOOLS))
     assert "1 to 100" in "".join(audit(Plan(()), JOB, TOOLS))
 

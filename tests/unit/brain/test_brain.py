@@ -14,7 +14,7 @@ from tests.unit.brain.stages import Says, finishes, in_turn, wants
 from hotdesk.brain.brain import Brain, asking
 from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told, Usage
 from hotdesk.brain.seam import Task
-from hotdesk.brief.brief import Budget, Deliverable, Job
+from hotdesk.brief.brief import Brief, Deliverable, JobBudget
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.journal import FILE, read
@@ -23,7 +23,7 @@ from hotdesk.event import Acted, Checkpointed, Event, StepBegun, Thought
 from hotdesk.job.local import local_machine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import Action, Plan, Step
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 PRICED = Usage(input=100, output=10, dollars=0.5)
 SECRET = "the-parcel-is-in-locker-4711"
@@ -52,9 +52,9 @@ def fails(name: str, *replies: Reply) -> Says:
     return Says(say, name)
 
 
-def job_at(folder: Path, **given: Any) -> Job:
+def job_at(folder: Path, **given: Any) -> Brief:
     """Give a job that is to leave one file."""
-    return Job("Write it.", (Deliverable("out.txt", "txt"),), folder, "ab" * 32, wall="local", **given)
+    return Brief("Write it.", (Deliverable("out.txt", "txt"),), folder, "ab" * 32, wall="local", **given)
 
 
 def settings_at(folder: Path) -> Config:
@@ -64,12 +64,12 @@ def settings_at(folder: Path) -> Config:
 
 
 async def carry_out(
-    folder: Path, job: Job, planners: Sequence[Model], workers: Sequence[Model] = (), goes_on: str = ""
+    folder: Path, job: Brief, planners: Sequence[Model], workers: Sequence[Model] = (), goes_on: str = ""
 ) -> Receipt:
     """Carry a job out, or go on with one."""
     brain = Brain(job, planners, workers or planners)
     async with local_machine(settings_at(folder)) as machine:
-        return await work(Order(machine, job, goes_on or new_id(), bool(goes_on)), brain)
+        return await work(JobContext(machine, job, goes_on or new_id(), bool(goes_on)), brain)
 
 
 def events(folder: Path, job: str, *kinds: type[Event]) -> list[Any]:
@@ -144,9 +144,9 @@ async def test_the_smallest_window_of_those_who_may_be_asked_holds(tmp_path: Pat
 # -- budgets ----------------------------------------------------------------------------------------------------------
 
 LIMITS: dict[str, tuple[dict[str, Any], str]] = {
-    "acts": ({"budget": Budget(acts=2)}, "its 2 acts"),
-    "tokens": ({"budget": Budget(tokens=300)}, "its 300 tokens"),
-    "dollars": ({"budget": Budget(dollars=1.4)}, "its 1.4 dollars"),
+    "acts": ({"budget": JobBudget(acts=2)}, "its 2 acts"),
+    "tokens": ({"budget": JobBudget(tokens=300)}, "its 300 tokens"),
+    "dollars": ({"budget": JobBudget(dollars=1.4)}, "its 1.4 dollars"),
     "seconds": ({"seconds": 2.0}, "its 2 seconds"),
 }
 
@@ -178,7 +178,7 @@ async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_goes_on(li
 
 async def test_a_budget_that_is_used_up_again_pauses_again_before_anybody_is_asked(tmp_path: Path) -> None:
     model = Planned(lambda request: write(), plan=ONE)
-    job = job_at(tmp_path, budget=Budget(acts=2))
+    job = job_at(tmp_path, budget=JobBudget(acts=2))
     paused = await carry_out(tmp_path, job, [model])
     asked = len(model.asked)
     again = await carry_out(tmp_path, job, [model], goes_on=paused.job)
@@ -189,7 +189,7 @@ async def test_a_budget_that_is_used_up_again_pauses_again_before_anybody_is_ask
 async def test_what_is_thought_before_acting_counts_against_the_budget(tmp_path: Path) -> None:
     dear = replace(Reply("Hm."), usage=replace(PRICED, dollars=5.0))
     model = Says(lambda request: dear)
-    receipt = await carry_out(tmp_path, job_at(tmp_path, budget=Budget(dollars=4.0)), [model])
+    receipt = await carry_out(tmp_path, job_at(tmp_path, budget=JobBudget(dollars=4.0)), [model])
     assert (receipt.outcome, "4 dollars" in receipt.why) == ("paused", True)
     assert len(model.asked) == 1
 
@@ -206,7 +206,7 @@ async def test_a_job_nobody_could_plan_is_planned_when_it_goes_on(tmp_path: Path
 async def test_an_unknown_price_is_no_price_and_stops_nothing(tmp_path: Path) -> None:
     left = [replace(write(), usage=Usage(input=5)), replace(finishes(), usage=Usage(input=5))]
     model = Planned(lambda request: left.pop(0), plan=ONE)
-    receipt = await carry_out(tmp_path, job_at(tmp_path, budget=Budget(dollars=0.01)), [model])
+    receipt = await carry_out(tmp_path, job_at(tmp_path, budget=JobBudget(dollars=0.01)), [model])
     assert receipt.outcome == "done", receipt.why
     assert sum(cost.unpriced for cost in receipt.costs) == 2
 

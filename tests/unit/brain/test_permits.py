@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hotdesk.brain.permits import allowed_tools, compile_scope, is_risky, needs_fresh
 from hotdesk.brief import Rule, Scope, parse_grant, parse_rule, parse_scope, rule_text, scope_json
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
 from hotdesk.plan import Plan, Step
@@ -162,9 +162,9 @@ def test_no_plan_permits_more_than_its_brief(seed: int) -> None:
                     assert before.verdict != "deny" or before.askable, told
 
 
-def job(**told: object) -> Job:
+def job(**told: object) -> Brief:
     """Make a brief."""
-    return Job("goal", (), Path(), "", **told)  # type: ignore[arg-type]
+    return Brief("goal", (), Path(), "", **told)  # type: ignore[arg-type]
 
 
 def test_tools_are_those_of_the_step_among_those_of_the_brief() -> None:

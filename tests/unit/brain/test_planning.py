@@ -14,7 +14,7 @@ from hotdesk.brain.planning import FINDINGS, PLAN, make_plan
 from hotdesk.brain.seam import Task
 from hotdesk.brain.window import request_tokens
 from hotdesk.brief import Scope, parse_rule
-from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step, to_json
 from hotdesk.tool import Call, Observation, Tool
@@ -69,10 +69,10 @@ class Notes:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path) -> Brief:
     (tmp_path / "in.txt").write_text(SECRET)
     rules = (parse_rule("read erp.test"),)
-    return Job("Fetch it.", (Deliverable("out.csv", "csv"),), tmp_path, "", inputs=("in.txt",), scope=Scope(rules))
+    return Brief("Fetch it.", (Deliverable("out.csv", "csv"),), tmp_path, "", inputs=("in.txt",), scope=Scope(rules))
 
 
 def gives(plan: Plan | str | dict[str, object]) -> Reply:
@@ -86,7 +86,7 @@ def finds(*findings: str) -> Reply:
     return Reply(calls=(Call("f", FINDINGS.name, {"findings": list(findings)}),), stop="calls")
 
 
-async def test_a_clean_plan_is_taken_at_once(job: Job) -> None:
+async def test_a_clean_plan_is_taken_at_once(job: Brief) -> None:
     model, log = Script([gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert log.rounds == [(GOOD, 1, ())]
@@ -95,7 +95,7 @@ async def test_a_clean_plan_is_taken_at_once(job: Job) -> None:
     assert {each.cache for each in model.asked} == {job.digest[:16]}
 
 
-async def test_what_code_finds_goes_back_to_the_model(job: Job) -> None:
+async def test_what_code_finds_goes_back_to_the_model(job: Brief) -> None:
     model, log = Script([gives("{"), gives(BAD), gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert [number for _, number, _ in log.rounds] == [2, 3]
@@ -105,7 +105,7 @@ async def test_what_code_finds_goes_back_to_the_model(job: Job) -> None:
     assert "not covered by one rule of the brief" in str(last[4])
 
 
-async def test_what_the_model_finds_goes_back_too_and_is_shown_in_the_end(job: Job) -> None:
+async def test_what_the_model_finds_goes_back_too_and_is_shown_in_the_end(job: Brief) -> None:
     model, log = Script([gives(GOOD), finds("Check it."), gives(GOOD), finds("Check it.")]), Notes()
     assert await make_plan(model.ask, TASK, job, log, rounds=2) == GOOD
     assert [findings for _, _, findings in log.rounds] == [("Check it.",), ("Check it.",)]
@@ -114,7 +114,7 @@ async def test_what_the_model_finds_goes_back_too_and_is_shown_in_the_end(job: J
     assert model.asked[1].tools == (FINDINGS,)
 
 
-async def test_out_of_rounds_the_findings_of_code_are_listed(job: Job) -> None:
+async def test_out_of_rounds_the_findings_of_code_are_listed(job: Brief) -> None:
     log = Notes()
     with pytest.raises(BriefError, match=r"after 2 rounds.*evil\.test"):
         await make_plan(Script([gives(BAD), gives(BAD)]).ask, TASK, job, log, rounds=2)
@@ -130,7 +130,7 @@ async def test_out_of_rounds_the_findings_of_code_are_listed(job: Job) -> None:
         Reply(calls=(Call("a", "shell", {}), Call("c", "plan", {"plan": to_json(GOOD)}))),
     ],
 )
-async def test_models_write_a_plan_in_several_ways(job: Job, reply: Reply) -> None:
+async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> None:
     assert await make_plan(Script([reply, finds()]).ask, TASK, job, Notes()) == GOOD
 
 
@@ -145,18 +145,18 @@ async def test_models_write_a_plan_in_several_ways(job: Job, reply: Reply) -> No
         (Reply(stop="refused"), "would not plan"),
     ],
 )
-async def test_what_is_no_plan_is_told_so(job: Job, reply: Reply, said: str) -> None:
+async def test_what_is_no_plan_is_told_so(job: Brief, reply: Reply, said: str) -> None:
     model, log = Script([reply, gives(GOOD), finds()]), Notes()
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert said in str(model.asked[1].history[2])
 
 
-async def test_a_critic_that_cannot_be_understood_has_said_nothing(job: Job) -> None:
+async def test_a_critic_that_cannot_be_understood_has_said_nothing(job: Brief) -> None:
     for critic in (Reply(text="Fine."), Reply(calls=(Call("f", "findings", {"findings": 1}),))):
         assert await make_plan(Script([gives(GOOD), critic]).ask, TASK, job, Notes()) == GOOD
 
 
-async def test_no_byte_of_an_input_is_in_any_request(job: Job) -> None:
+async def test_no_byte_of_an_input_is_in_any_request(job: Brief) -> None:
     model = Script([gives(BAD), gives(GOOD), finds("Check it."), gives(GOOD), finds()])
     await make_plan(model.ask, TASK, job, Notes())
     told = json.dumps([asdict(each) for each in model.asked], default=str)
@@ -164,13 +164,13 @@ async def test_no_byte_of_an_input_is_in_any_request(job: Job) -> None:
     assert SECRET not in told
 
 
-async def test_the_example_in_the_prompt_is_whole(job: Job) -> None:
+async def test_the_example_in_the_prompt_is_whole(job: Brief) -> None:
     model = Script([gives(GOOD), finds()])
     await make_plan(model.ask, TASK, job, Notes())
     assert model.asked[0].system.endswith('"makes": ["orders.csv"]}]}')
 
 
-async def test_rounds_of_planning_fit_a_small_window(job: Job) -> None:
+async def test_rounds_of_planning_fit_a_small_window(job: Brief) -> None:
     told = gives("{" + "never ending " * 1500)
     model = Script([told, told, gives(GOOD), finds()])
     assert await make_plan(model.ask, TASK, job, Notes(), window=16_000) == GOOD

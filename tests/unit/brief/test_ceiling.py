@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief.brief import Budget, Job
+from hotdesk.brief.brief import Brief, JobBudget
 from hotdesk.brief.ceiling import admits, admitted, beyond, within
 from hotdesk.brief.load import parse_job
 from hotdesk.config import APPROVALS, Ceiling
@@ -18,7 +18,7 @@ LEAST = 'goal = "x"\n[[deliverables]]\npath = "a.xlsx"\n'
 OPEN = 'egress = ["erp.test"]\ngrants = ["erp-token@erp.test"]'
 
 
-def job_of(told: str) -> Job:
+def job_of(told: str) -> Brief:
     """Read a brief that says one thing more than it must."""
     return parse_job(f"{told}\n{LEAST}".encode(), Path("/nowhere"), scope_of)
 
@@ -76,21 +76,21 @@ def test_everything_that_is_beyond_is_said_at_once() -> None:
 
 def test_where_a_brief_is_silent_it_gets_the_ceiling() -> None:
     job = admitted(job_of(""), Ceiling(tokens=10, dollars=1.5, acts=5, seconds=60, approve="plan"))
-    assert (job.budget, job.seconds, job.approve) == (Budget(10, 1.5, 5), 60.0, "plan")
+    assert (job.budget, job.seconds, job.approve) == (JobBudget(10, 1.5, 5), 60.0, "plan")
 
 
 def test_the_ceiling_gives_nobody_more_than_they_asked_for_or_get_anyway() -> None:
     ceiling = Ceiling(tokens=10, seconds=86400, approve="risky")
     job = admitted(job_of('budget.tokens = 5\napprove = "plan"'), ceiling)
-    assert (job.budget, job.seconds, job.approve) == (Budget(5), 900.0, "plan")
+    assert (job.budget, job.seconds, job.approve) == (JobBudget(5), 900.0, "plan")
     assert within(job_of(""), Ceiling()) == job_of("")
 
 
 def test_a_job_made_without_a_brief_is_bounded_the_same() -> None:
-    job = Job("x", (), Path("/"), "", seconds=5000, approve="auto")
+    job = Brief("x", (), Path("/"), "", seconds=5000, approve="auto")
     assert within(job, Ceiling(seconds=60, approve="every")).seconds == 60
     assert within(job, Ceiling(seconds=60, approve="every")).approve == "every"
-    assert beyond(Job("x", (), Path("/"), "", budget=Budget(tokens=5)), Ceiling(tokens=1))
+    assert beyond(Brief("x", (), Path("/"), "", budget=JobBudget(tokens=5)), Ceiling(tokens=1))
 
 
 def test_ways_to_approve_are_ordered_from_the_laxest() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk import config
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.keys import KEYS
 from hotdesk.brief.load import parse_job
 from hotdesk.checks import find
@@ -45,7 +45,7 @@ def test_the_python_of_the_guide_gives_a_brief() -> None:
     (code,) = [text for form, text in BLOCKS if form == "python"]
     names: dict[str, object] = {}
     exec(code, names)  # noqa: S102 - our own guide
-    assert isinstance(names["job"], Job)
+    assert isinstance(names["job"], Brief)
     assert names["job"].budget.acts == 200
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brief import CLOSED, Rule, digest
-from hotdesk.brief.brief import Budget, Deliverable, Job, Models, Size, Wanted
+from hotdesk.brief.brief import Brief, Deliverable, DeskSize, JobBudget, Models, RequiredCheck
 from hotdesk.brief.keys import KEYS
 from hotdesk.brief.load import LARGEST, brief_of, parse_job, parse_table, read_job
 from hotdesk.brief.reserved import OPERATOR_ONLY, SWITCH
@@ -93,14 +93,14 @@ def refusal(folder: Path, text: str, name: str = "brief.toml") -> str:
 
 def test_a_brief_needs_a_goal_and_a_deliverable_and_reaches_nothing(folder: Path) -> None:
     job = parse_job(LEAST.encode(), folder, scope_of)
-    assert job == Job(
+    assert job == Brief(
         "Compare.",
-        (Deliverable("out/report.xlsx", "xlsx", (Wanted("xlsx"),)),),
+        (Deliverable("out/report.xlsx", "xlsx", (RequiredCheck("xlsx"),)),),
         folder,
         hashlib.sha256(LEAST.encode()).hexdigest(),
         given=frozenset({"goal", "deliverables"}),
     )
-    assert (job.scope, job.wall, job.approve, job.budget) == (CLOSED, "container", "auto", Budget())
+    assert (job.scope, job.wall, job.approve, job.budget) == (CLOSED, "container", "auto", JobBudget())
 
 
 def test_everything_a_brief_says_is_read(folder: Path) -> None:
@@ -109,11 +109,11 @@ def test_everything_a_brief_says_is_read(folder: Path) -> None:
     assert job.scope.rules[1] == Rule("example.test", path="/data/*")
     assert job.scope.names == {"erp.test": "127.0.0.1:8443"}
     assert (job.approve, job.look, job.tools, job.wall) == ("plan", "openai:eyes", ("shell", "browser_*"), "container")
-    assert (job.size, job.budget, job.wait) == (Size(4.0, 4 * GIB, GIB), Budget(1000, 2.5, 50), 7200.0)
+    assert (job.size, job.budget, job.wait) == (DeskSize(4.0, 4 * GIB, GIB), JobBudget(1000, 2.5, 50), 7200.0)
     assert job.models == Models(("anthropic:large",), ("chat:org/small:4b", "openai:small"))
     assert job.deliverables == (
-        Deliverable("report.xlsx", "xlsx", (Wanted("xlsx", {"rows": 5}),)),
-        Deliverable("notes.txt", "text", (Wanted("text"), Wanted("words", {"least": 10}))),
+        Deliverable("report.xlsx", "xlsx", (RequiredCheck("xlsx", {"rows": 5}),)),
+        Deliverable("notes.txt", "text", (RequiredCheck("text"), RequiredCheck("words", {"least": 10}))),
     )
     assert set(KEYS) == job.given
 
@@ -131,9 +131,9 @@ def test_toml_json_and_python_mean_the_same(folder: Path) -> None:
     assert all({**fields(job), "digest": ""} == {**fields(found[0]), "digest": ""} for job in found)
 
 
-def fields(job: Job) -> dict[str, object]:
+def fields(job: Brief) -> dict[str, object]:
     """Give a job's fields."""
-    return {name: getattr(job, name) for name in Job.__slots__}
+    return {name: getattr(job, name) for name in Brief.__slots__}
 
 
 def test_python_may_use_what_it_has_at_hand(folder: Path) -> None:
@@ -208,10 +208,10 @@ def test_a_deliverable_is_of_the_kind_its_suffix_says_and_checked_as_such(folder
     def read(told: str) -> Deliverable:
         return parse_job(f'goal = "x"\n[[deliverables]]\n{told}'.encode(), folder, scope_of).deliverables[0]
 
-    assert read('path = "./a/B.PDF"') == Deliverable("a/B.PDF", "pdf", (Wanted("pdf"),))
-    assert read('path = "a.pdf"\nkind = "scan"') == Deliverable("a.pdf", "scan", (Wanted("scan"),))
-    assert read('path = "a"\ncheck = "program"') == Deliverable("a", "file", (Wanted("program"),))
-    assert read('path = "a.xlsx"\nexpect = {rows = 1}').checks == (Wanted("xlsx", {"rows": 1}),)
+    assert read('path = "./a/B.PDF"') == Deliverable("a/B.PDF", "pdf", (RequiredCheck("pdf"),))
+    assert read('path = "a.pdf"\nkind = "scan"') == Deliverable("a.pdf", "scan", (RequiredCheck("scan"),))
+    assert read('path = "a"\ncheck = "program"') == Deliverable("a", "file", (RequiredCheck("program"),))
+    assert read('path = "a.xlsx"\nexpect = {rows = 1}').checks == (RequiredCheck("xlsx", {"rows": 1}),)
     assert read('path = "a.patch"\nchecks = []') == Deliverable("a.patch", "patch", ())
     assert read('path = "a.xlsm"\nactive = ["macros"]').active == ("macros",)
     for wrong in ('"macros"', "[5]", '["no family"]', "5"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.brief.load import parse_job
 from hotdesk.checks import CHECKS, find
 from hotdesk.checks.seam import Evidence
@@ -42,7 +42,7 @@ def test_there_is_a_section_for_every_check() -> None:
 @pytest.mark.parametrize("name", sorted(SECTIONS))
 def test_every_example_is_one_and_every_rule_is_told(name: str) -> None:
     shown = [wanted for item in deliverables(SECTIONS[name]) for wanted in item.checks if wanted.check == name]
-    for wanted in shown or [Wanted(name)]:
+    for wanted in shown or [RequiredCheck(name)]:
         rules = find(name, wanted.expect).judge(Evidence(b"")).looked_for
         assert not [rule for rule in rules if f"`{rule}`" not in SECTIONS[name]]
 

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hotdesk.brief.brief import Budget
+from hotdesk.brief.brief import JobBudget
 from hotdesk.cli.board import Board, JsonLines, Limits
 from hotdesk.cli.board.area import lay
 from hotdesk.cli.board.cells import Look, cells, cut, visible, wrap
@@ -147,7 +147,7 @@ def papers(tmp_path: Path) -> Papers:
 
 def board_on(stream: Any, papers: Papers | None = None, **environment: str) -> Board:
     """Make a board on a stream, at a time of its own."""
-    limits = Limits(900.0, Budget(1_000_000, 2.0, 200))
+    limits = Limits(900.0, JobBudget(1_000_000, 2.0, 200))
     return Board(stream, papers, Clock(), limits, {"TERM": "xterm", **environment})
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.ledger import SIGNER
 from tests.unit.test_event import ONE_OF_EACH
 
-from hotdesk.drive.audit import Report, verify
+from hotdesk.drive.audit import AuditReport, verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.export import export, verify_export
 from hotdesk.drive.journal import Journal, heads, read
@@ -47,7 +47,7 @@ def look(lines: list[str]) -> set[str]:
 def test_an_export_is_whole_by_itself(path: Path) -> None:
     lines = list(export(path))
     assert all(line.isascii() and line.isprintable() for line in lines)
-    assert verify_export(lines, SIGNER.public) == Report(4, len(ONE_OF_EACH), ())
+    assert verify_export(lines, SIGNER.public) == AuditReport(4, len(ONE_OF_EACH), ())
     assert verify_export([f"{line}\n" for line in lines], SIGNER.public).faults == ()
 
 
@@ -180,7 +180,7 @@ def test_a_journal_of_jobs_written_by_an_earlier_version_still_loads_and_is_whol
         db.executescript((GOLDEN / "journal-v1-jobs.sql").read_text())
     kept = [parse_head(line) for line in (GOLDEN / "journal-v1-jobs.heads").read_text().splitlines()]
     key = load_public(GOLDEN / "journal-v1.pub")
-    assert verify(place, key, kept) == Report(3, 36, ())
+    assert verify(place, key, kept) == AuditReport(3, 36, ())
     rows = list(read(place))
     assert {row.name for row in rows} <= {kind.__name__ for kind in kinds()}
     for row in rows:
@@ -190,4 +190,4 @@ def test_a_journal_of_jobs_written_by_an_earlier_version_still_loads_and_is_whol
 
 def test_an_export_written_by_an_earlier_version_is_still_whole() -> None:
     lines = (GOLDEN / "export-v1.jsonl").read_text().splitlines()
-    assert verify_export(lines, load_public(GOLDEN / "journal-v1.pub")) == Report(3, 36, ())
+    assert verify_export(lines, load_public(GOLDEN / "journal-v1.pub")) == AuditReport(3, 36, ())

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.drive.audit import MOST, Report, verify
+from hotdesk.drive.audit import MOST, AuditReport, verify
 from hotdesk.drive.chain import Head, Row, digest, parse_head, statement
 from hotdesk.drive.journal import Journal, export_head, follow, heads, read
 from hotdesk.drive.signing import Signer, fingerprint, load_public, load_signer
@@ -81,7 +81,7 @@ def test_events_come_back_in_order_with_who_told_of_them(path: Path, journal: Jo
     assert [(row.chain, row.seq) for row in rows if row.chain == "i1"] == [("i1", seq) for seq in range(1, 7)]
     assert rows[0].event() == exchange("i1", 0)
     assert {(row.chain, row.actor) for row in rows} == {("i1", "door"), ("i2", "door"), ("job.7", "owner")}
-    assert verify(path, SIGNER.public) == Report(3, 11, ())
+    assert verify(path, SIGNER.public) == AuditReport(3, 11, ())
 
 
 def test_one_signature_a_chain_and_commit(path: Path, journal: Journal) -> None:
@@ -120,7 +120,7 @@ def test_more_rows_than_are_read_at_a_time_come_whole(path: Path, journal: Journ
     journal.commit()
     assert [row.seq for row in read(path)] == list(range(1, 1235))
     assert [row.seq for row in read(path, limit=1000)] == list(range(235, 1235))
-    assert verify(path, SIGNER.public) == Report(1, 1234, ())
+    assert verify(path, SIGNER.public) == AuditReport(1, 1234, ())
 
 
 @pytest.mark.parametrize(("limit", "shown"), [(None, 11), (3, 3), (0, 0)])
@@ -465,7 +465,7 @@ def test_writers_at_once_neither_fork_a_chain_nor_lose_an_event(path: Path) -> N
     writers = [subprocess.Popen([*argv, f"own{number}"], env=env) for number in range(4)]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
     report = verify(path, load_public(path.parent / "signing.pub"))
-    assert report == Report(5, 320, ())
+    assert report == AuditReport(5, 320, ())
     assert [row.seq for row in read(path, "shared")] == list(range(1, 161))
 
 
@@ -495,7 +495,7 @@ def test_two_writers_of_one_chain_take_turns(path: Path, journal: Journal) -> No
         writer.add("i1", "door", exchange("i1"))
         writer.commit()
     other.close()
-    assert verify(path, SIGNER.public) == Report(1, 4, ())
+    assert verify(path, SIGNER.public) == AuditReport(1, 4, ())
 
 
 def test_a_writer_that_went_on_elsewhere_first_finds_what_another_wrote(path: Path, journal: Journal) -> None:
@@ -511,7 +511,7 @@ def test_a_writer_that_went_on_elsewhere_first_finds_what_another_wrote(path: Pa
         writer.add(chain, "door", exchange(chain))
         writer.commit()
     other.close()
-    assert verify(path, SIGNER.public) == Report(2, 6, ())
+    assert verify(path, SIGNER.public) == AuditReport(2, 6, ())
 
 
 def test_a_writer_notices_a_cut_of_a_chain_it_went_back_to(path: Path, journal: Journal) -> None:
@@ -550,11 +550,11 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_written(path: Path, journa
     for _ in range(2):
         with pytest.raises(HostError, match=r"disk is full.*"):
             journal.commit()
-    assert verify(path, SIGNER.public) == Report(3, 11, ())
+    assert verify(path, SIGNER.public) == AuditReport(3, 11, ())
     assert journal.waiting == 200
     journal._db.execute("PRAGMA max_page_count=100000")
     journal.commit()
-    assert verify(path, SIGNER.public) == Report(3, 211, ())
+    assert verify(path, SIGNER.public) == AuditReport(3, 211, ())
 
 
 def test_a_commit_is_on_disk_when_it_returns(journal: Journal) -> None:
@@ -663,14 +663,14 @@ def test_an_old_journal_still_loads_and_is_whole(path: Path) -> None:
         db.executescript((GOLDEN / "journal-v1.sql").read_text())
     kept = [parse_head(line) for line in (GOLDEN / "journal-v1.heads").read_text().splitlines()]
     assert len(kept) == 2
-    assert verify(path, load_public(GOLDEN / "journal-v1.pub"), kept) == Report(2, 5, ())
+    assert verify(path, load_public(GOLDEN / "journal-v1.pub"), kept) == AuditReport(2, 5, ())
     assert [(row.chain, row.actor, row.event()) for row in read(path)] == GOLDEN_EVENTS
     path.chmod(0o600)
     journal = Journal(path, SIGNER)
     journal.add("i1", "keys", Burnt("i1", "again"))
     journal.commit()
     journal.close()
-    assert verify(path, load_public(GOLDEN / "journal-v1.pub"), kept) == Report(2, 6, ())
+    assert verify(path, load_public(GOLDEN / "journal-v1.pub"), kept) == AuditReport(2, 6, ())
 
 
 def test_what_root_makes_and_reads_stays_the_folders_owners(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGNER, claim, made, passed, stock, written
 
-from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks.seam import Page, Verdict
 from hotdesk.checks.verdict_json import seen_of
 from hotdesk.cli.jobs.verify_page import page, short
@@ -28,7 +28,7 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.local import LocalMachine, local_machine
-from hotdesk.job.verify import Made
+from hotdesk.job.verify import Candidate
 from hotdesk.keys.certify import certify
 
 GOLDEN = Path(__file__).parents[2] / "golden/certificate-v2.json"
@@ -38,11 +38,11 @@ FIRST = GOLDEN.with_name("certificate-v1.json")
 BESIDE = {"rule.py": "78" * 32}
 
 
-def looked_at(**more: Any) -> Made:
+def looked_at(**more: Any) -> Candidate:
     """Give a deliverable that was looked at."""
     verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (Page(2, 1, b"\0" * 6),))
     seen = seen_of(verdict, "sheet", "base", EXPECT, ("the rest",))
-    return Made(Deliverable(NAME, "xlsx", (Wanted("sheet", EXPECT),)), FILE, seen=(replace(seen, **more),))
+    return Candidate(Deliverable(NAME, "xlsx", (RequiredCheck("sheet", EXPECT),)), FILE, seen=(replace(seen, **more),))
 
 
 def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_a_certificate_has_the_digest_of_the_check_that_was_run(machine: L
     (tmp_path / "more").mkdir()
     (tmp_path / "more/a.txt").write_bytes(b"a")
     expect = {"file": "rule.py", "beside": ["more"]}
-    receipt = await made(machine, stock(tmp_path, Wanted("custom", expect)), FILE)
+    receipt = await made(machine, stock(tmp_path, RequiredCheck("custom", expect)), FILE)
     assert receipt.outcome == "done", receipt.why
     drive = Drive(machine.config.lib / "drive")
     (kept,) = drive.ls(who=OPERATOR)
@@ -186,7 +186,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
 
 
 async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMachine, tmp_path: Path) -> None:
-    receipt = await made(machine, stock(tmp_path, Wanted("sheet", EXPECT)), FILE)
+    receipt = await made(machine, stock(tmp_path, RequiredCheck("sheet", EXPECT)), FILE)
     assert receipt.outcome == "done", receipt.why
     drive = Drive(machine.config.lib / "drive")
     (kept,) = drive.ls(who=OPERATOR)

@@ -18,7 +18,7 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Rescoped
 from hotdesk.job.extra_rules import allowed
 from hotdesk.job.local import LocalMachine
-from hotdesk.job.record.resume_state import Past
+from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.steps import Steps
 from hotdesk.linux import private_files
 
@@ -65,7 +65,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Doorkeeper]:
 def steps_of(machine: Doorkeeper) -> Steps:
     """Give the steps of a job that had one desk, and has another now."""
     people, desks = SimpleNamespace(journal=machine.path), SimpleNamespace(opened=[NOW])
-    past = Past("i" + "j" * 20, desks={BEFORE: True})
+    past = ResumeState("i" + "j" * 20, desks={BEFORE: True})
     return Steps(machine, None, None, people, None, desks, None, past)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.event import Preflight
 from hotdesk.job.local import local_machine
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 BRIEF = """
 goal = "Add up"
@@ -47,7 +47,7 @@ async def test_a_job_begins_with_what_lies_beside_its_brief_and_what_the_drive_k
     scene = step(add_up, files=["beside.txt", "sums/june.txt"], makes=["sum.txt"])
     model = ScriptedModel.of(scene)
     async with local_machine(settings) as machine:
-        order = Order(machine, job, exact=True)
+        order = JobContext(machine, job, exact=True)
         if not kept:
             with pytest.raises(Exception, match="no such name in the drive"):
                 await work(order, Brain(job, [model], [model]))

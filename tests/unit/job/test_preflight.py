@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.errors import HostError
 from hotdesk.job.preflight import preflight
 from hotdesk.plan import Plan, Step
@@ -47,15 +47,15 @@ async def had(scope: Scope) -> Sequence[str]:
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path) -> Brief:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("never told")
     (tmp_path / "in" / "b.txt").write_text("12345")
     scope = Scope(tuple(parse_rule(each) for each in RULES), tuple(parse_grant(each) for each in GRANTS))
-    return Job("goal", (), tmp_path, "", inputs=("in", "in/a.txt", "absent"), scope=scope)
+    return Brief("goal", (), tmp_path, "", inputs=("in", "in/a.txt", "absent"), scope=scope)
 
 
-async def test_what_a_plan_needs_held_or_failed(job: Job) -> None:
+async def test_what_a_plan_needs_held_or_failed(job: Brief) -> None:
     held, failed = await preflight(PLAN, job, TOOLS, had, {"inner.test": "127.0.0.1:8443"}, find=find)
     assert held == (
         "host a.wide.test",
@@ -75,7 +75,7 @@ async def test_what_a_plan_needs_held_or_failed(job: Job) -> None:
     )
 
 
-async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Job) -> None:
+async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Brief) -> None:
     plan = Plan((Step("one", "", (), ("GET slow.test", "GET erp.test"), ()),))
     began = time.monotonic()
     held, failed = await preflight(plan, replace(job, inputs=()), TOOLS, had, find=find, seconds=0.2)
@@ -84,7 +84,7 @@ async def test_a_name_nobody_answers_for_does_not_hold_the_job_up(job: Job) -> N
     assert failed == ("host slow.test: no answer within 0.2 s",)
 
 
-async def test_keys_that_cannot_be_asked_are_a_finding(job: Job) -> None:
+async def test_keys_that_cannot_be_asked_are_a_finding(job: Brief) -> None:
     async def gone(scope: Scope) -> Sequence[str]:
         raise HostError("the vault is locked")
 
@@ -93,7 +93,7 @@ async def test_keys_that_cannot_be_asked_are_a_finding(job: Job) -> None:
     assert failed == ("secret erp for erp.test: the vault is locked",)
 
 
-async def test_an_input_that_is_no_file_holds_nothing_up(job: Job, tmp_path: Path) -> None:
+async def test_an_input_that_is_no_file_holds_nothing_up(job: Brief, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     held, _ = await preflight(Plan((Step("one", "", (), (), ()),)), replace(job, inputs=("pipe",)), TOOLS, had)
     assert held == ("input pipe, 0 files, 0 bytes",)

@@ -20,7 +20,7 @@ from hotdesk.job.local import local_machine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.job.run import ROUNDS
 from hotdesk.plan import OURS
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 BRIEF = """
 goal = "List what there is"
@@ -40,7 +40,7 @@ async def carried_out(folder: Path, *acts: Any) -> tuple[Receipt, list[Event], D
     job = parse_job(BRIEF.encode(), folder, scope_of)
     model = ScriptedModel.of(*acts)
     async with local_machine(settings) as machine:
-        order = Order(machine, job, exact=True)
+        order = JobContext(machine, job, exact=True)
         receipt = await work(order, Brain(job, [model], [model]))
         return receipt, [row.event() for row in read(order.journal, order.id)], Drive(settings.lib / "drive")
 

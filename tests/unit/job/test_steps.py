@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hotdesk.event import Acted, Observed, StepBegun, Thought
-from hotdesk.job.record.resume_state import Past
+from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.steps import Steps, told_lost
 from hotdesk.plan import Plan, Step
 
@@ -17,10 +17,10 @@ LIVE, KEEPS = Step("live", "serve", live=True), Step("keeps", "go on", keeps=Tru
 ALSO = Step("also", "serve more", keeps=True, live=True)
 
 
-def steps_of(*plan: Step, done: tuple[str, ...] = (), past: Past | None = None) -> Steps:
+def steps_of(*plan: Step, done: tuple[str, ...] = (), past: ResumeState | None = None) -> Steps:
     """Give the steps of a job, some of them finished."""
     plans, none = SimpleNamespace(plan=Plan(plan)), None
-    made = Steps(none, none, none, none, plans, none, none, past or Past(JOB))  # type: ignore[arg-type]
+    made = Steps(none, none, none, none, plans, none, none, past or ResumeState(JOB))  # type: ignore[arg-type]
     made.summaries = dict.fromkeys(done, "")
     return made
 
@@ -63,13 +63,13 @@ def test_only_what_the_next_step_goes_on_with_and_no_file_holds_is_done_again(
 def test_what_was_broken_off_is_tried_again_and_what_failed_counts(
     current: str, attempt: int, tries: list[tuple[str, int, str]], goes_on: bool, numbers: list[int]
 ) -> None:
-    made = steps_of(A, B, past=Past(JOB, current=current, attempt=attempt, tries=tries))
+    made = steps_of(A, B, past=ResumeState(JOB, current=current, attempt=attempt, tries=tries))
     assert list(made.attempts(A, made.failures(A), goes_on)) == numbers
     assert made.past.current == ("" if current == "a" else current)
 
 
 def test_a_step_taken_again_for_what_lives_has_not_failed_yet() -> None:
-    made = steps_of(LIVE, KEEPS, done=("live",), past=Past(JOB, current="keeps", tries=[("live", 1, "why")]))
+    made = steps_of(LIVE, KEEPS, done=("live",), past=ResumeState(JOB, current="keeps", tries=[("live", 1, "why")]))
     assert made.failures(LIVE) == []
     assert list(made.attempts(LIVE, [], goes_on=False)) == [1, 2]
     assert made.past.current == "keeps"
@@ -81,7 +81,7 @@ def test_what_those_made_who_shared_a_desk_comes_back_together() -> None:
 
 
 def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:
-    past = Past(JOB)
+    past = ResumeState(JOB)
     for event in (
         StepBegun(JOB, "a", "do"),
         Thought(JOB, "a", 1, "m", "t", 0, 0, 0, 0, 0),
@@ -95,4 +95,4 @@ def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:
         "These acts were made, and what they did to files is gone: 1 shell, 2 browser_click. "
         "Nobody knows what came of 2 browser_click: find out before you do it again."
     )
-    assert told_lost(Past(JOB)) == ""
+    assert told_lost(ResumeState(JOB)) == ""

@@ -15,8 +15,8 @@ from hotdesk.event import Acted, Observed, StepBegun, StepEnded, TookOver
 from hotdesk.job.record import papers
 from hotdesk.job.report.collect import gather
 from hotdesk.job.report.facts import Moment
-from hotdesk.job.report.paper_text import Output, Reading, output_of
-from hotdesk.job.report.story import Following, Story
+from hotdesk.job.report.paper_text import PaperReader, ToolOutput, output_of
+from hotdesk.job.report.story import Following, Timeline
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def following(ledger: Ledger) -> Following:
     """Begin to read the story of a job."""
-    return Following(JOB, Story(Reading(ledger.jobs, JOB)))
+    return Following(JOB, Timeline(PaperReader(ledger.jobs, JOB)))
 
 
 def program(code: int | None, out: str = "", err: str = "", reason: str = "") -> dict[str, object]:
@@ -41,19 +41,19 @@ def program(code: int | None, out: str = "", err: str = "", reason: str = "") ->
 @pytest.mark.parametrize(
     ("answer", "output"),
     [
-        (program(0, "one\n"), Output("one", 0)),
-        (program(3, "one\n", "two\n"), Output("one\ntwo", 3)),
-        (program(None, "", "", "its time was up"), Output("its time was up", None)),
-        ({"text": json.dumps({"data": "w6TDtg=="})}, Output("äö")),
-        ({"text": json.dumps({"size": 4711})}, Output("4,711 bytes")),
-        ({"text": "e3 was clicked."}, Output("e3 was clicked.")),
-        ({"text": '{"data": "a"}'}, Output('{"data": "a"}')),
-        ({"text": "{" * 100_000}, Output("{" * 100_000)),
-        ({}, Output("")),
+        (program(0, "one\n"), ToolOutput("one", 0)),
+        (program(3, "one\n", "two\n"), ToolOutput("one\ntwo", 3)),
+        (program(None, "", "", "its time was up"), ToolOutput("its time was up", None)),
+        ({"text": json.dumps({"data": "w6TDtg=="})}, ToolOutput("äö")),
+        ({"text": json.dumps({"size": 4711})}, ToolOutput("4,711 bytes")),
+        ({"text": "e3 was clicked."}, ToolOutput("e3 was clicked.")),
+        ({"text": '{"data": "a"}'}, ToolOutput('{"data": "a"}')),
+        ({"text": "{" * 100_000}, ToolOutput("{" * 100_000)),
+        ({}, ToolOutput("")),
     ],
     ids=["program", "failed", "killed", "file", "written", "words", "no base64", "nested", "nothing"],
 )
-def test_what_a_tool_answers_is_read(answer: dict[str, object], output: Output) -> None:
+def test_what_a_tool_answers_is_read(answer: dict[str, object], output: ToolOutput) -> None:
     assert output_of(answer) == output
 
 

@@ -44,7 +44,7 @@ from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import OURS, Plan, Step, to_json
 from hotdesk.tool import Call
-from hotdesk.work import Order, work
+from hotdesk.work import JobContext, work
 
 ME = "uid 0 pid 1"
 HOLD = 0.3
@@ -142,7 +142,7 @@ class Trial:
         async with AsyncExitStack() as stack:
             self.tasks = await stack.enter_async_context(background())
             self.machine = await stack.enter_async_context(local_machine(settings, self.wheel_of))
-            order = Order(self.machine, job, exact=exact, heard=self.hear)
+            order = JobContext(self.machine, job, exact=exact, heard=self.hear)
             receipt = await work(order, Brain(job, [planner], [worker]))
             assert self.seen.is_set(), "the moment never came"
         return receipt

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hotdesk.api.e2b.responses import Refusal
 from hotdesk.api.scopes import in_thread
 from hotdesk.api.settings import Serving
-from hotdesk.brief.data import ANY, Grant, Place, Rule, Scope
+from hotdesk.brief.data import ANY, Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.rules import check_rule
 from hotdesk.door.policy.address import METADATA, SPECIAL
@@ -213,6 +213,6 @@ def attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ...
         if not VALUE.fullmatch(value) or "${e2b." in value:
             raise BriefError(f"the value of header {name[:60]!r} cannot be sent, or stands for what is not offered")
         secret = f"header-{number}"
-        grants.append(check_grant(Grant(secret, host, places=(Place("header", name),), foreign=True)))
+        grants.append(check_grant(Grant(secret, host, places=(SecretPlace("header", name),), foreign=True)))
         values[secret] = value.encode("latin-1")
     return tuple(grants), values

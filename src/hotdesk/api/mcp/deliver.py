@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 import anyio
 
 from hotdesk.api.mcp.results import Answer
-from hotdesk.brief.brief import Deliverable, Wanted
+from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check
@@ -24,7 +24,7 @@ from hotdesk.drive.names import check_name
 from hotdesk.errors import HostError, ImageError
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
-from hotdesk.job.verify import Place, judged
+from hotdesk.job.verify import CleanDesk, judged
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of
 
 LARGEST = 64 << 20
@@ -91,7 +91,7 @@ class Delivering:
         async with AsyncExitStack() as stack:
             desk = await stack.enter_async_context(self.host.open_desk(spec))
             usage = await desk.usage()
-            place = Place(desk, stack, check.image, usage.processes, usage.outgoing)
+            place = CleanDesk(desk, stack, check.image, usage.processes, usage.outgoing)
             file = f"deliverable{PurePosixPath(item.path).suffix}"
             await desk.write(file, data)
             evidence = await check.gather(desk, file)
@@ -119,4 +119,4 @@ class Delivering:
 def item_of(name: str) -> Deliverable:
     """Say what a file must pass, by its kind."""
     kind = PurePosixPath(name).suffix.lstrip(".").lower()
-    return Deliverable(name, kind, (Wanted(kind if kind in KINDS else ACTIVE),))
+    return Deliverable(name, kind, (RequiredCheck(kind if kind in KINDS else ACTIVE),))

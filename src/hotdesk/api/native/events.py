@@ -24,7 +24,7 @@ from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted
 from hotdesk.job.record.decisions import journal_of
-from hotdesk.job.record.summary import Tale
+from hotdesk.job.record.summary import JobSummary
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.story import desk_of
 
@@ -72,7 +72,7 @@ async def job_events(
 ) -> StreamingResponse:
     """Give the events of a job and its desks, and then those that come."""
     tale = await find(asked, job)
-    chains = {job, *tale.desks} if isinstance(tale, Tale) else {job}
+    chains = {job, *tale.desks} if isinstance(tale, JobSummary) else {job}
     return answer(asked, begin(after, last), follow, chains)
 
 

@@ -19,7 +19,7 @@ from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
 from hotdesk.event import Asked as Question
 from hotdesk.job.record.decisions import journal_of
-from hotdesk.job.record.summary import Tale
+from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(tags=["journal"], responses=documented())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
@@ -70,7 +70,7 @@ async def events(
 async def door(asked: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
     """List requests of a job's desks, and what became of each."""
     tale = await find(asked, job)
-    desks = list(tale.desks) if isinstance(tale, Tale) else []
+    desks = list(tale.desks) if isinstance(tale, JobSummary) else []
     rows = await anyio.to_thread.run_sync(some, asked, desks, DOOR, int(after or 0), limit) if desks else []
     return Page(items=[as_shown(row) for row in rows], next=str(rows[-1].id) if len(rows) == limit else None)
 

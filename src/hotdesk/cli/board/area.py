@@ -9,7 +9,7 @@ from hotdesk.cli.board.cells import Line, Look, Span, cells, cut
 from hotdesk.cli.board.lines import KINDS, how_to_answer, target
 from hotdesk.cli.board.state import State
 from hotdesk.job.format import clock, lasting, money, plural, size, tokens
-from hotdesk.job.record.progress import Stand, Taken
+from hotdesk.job.record.progress import Stand, StepProgress
 
 WIDEST = 120
 """Columns: what is far apart is not read together."""
@@ -89,7 +89,7 @@ def checklist(state: State, width: int, height: int, now: float, look: Look) -> 
     return rows
 
 
-def window(steps: Sequence[Taken], height: int) -> tuple[int, int]:
+def window(steps: Sequence[StepProgress], height: int) -> tuple[int, int]:
     """Choose which steps are shown: the current one, or the first to come, and those around it."""
     if len(steps) <= height:
         return 0, len(steps)
@@ -99,13 +99,13 @@ def window(steps: Sequence[Taken], height: int) -> tuple[int, int]:
     return first, first + height
 
 
-def summary(steps: Sequence[Taken]) -> str:
+def summary(steps: Sequence[StepProgress]) -> str:
     """Count steps that are not shown."""
     stands = [step.stand for step in steps]
     return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
 
 
-def row_of(step: Taken, names: int, width: int, now: float, look: Look) -> Line:
+def row_of(step: StepProgress, names: int, width: int, now: float, look: Look) -> Line:
     """Show one step of the checklist."""
     style, mark = MARKS[step.stand]
     name = cut(look.clean(step.name), names)

@@ -8,7 +8,7 @@ from hotdesk.drive.certificate import SUFFIX
 from hotdesk.errors import printable
 from hotdesk.event import Certified, Kept
 from hotdesk.job.format import lasting, money, plural, size
-from hotdesk.job.record.progress import Share, Taken
+from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.receipt import Receipt, Requests
 
 MOST = 20
@@ -73,7 +73,7 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "unknown", f"act {act}: it was begun, and nobody wrote down what came of it"
 
 
-def cost_of(cost: Share) -> str:
+def cost_of(cost: ModelCost) -> str:
     """Tell of one model's cost."""
     part = "planning" if cost.part == "plan" else "acting"
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
@@ -82,7 +82,7 @@ def cost_of(cost: Share) -> str:
     return f"{part}, {cost.model}: {money([cost])}; {read}; {told}"
 
 
-def course_of(step: Taken) -> str:
+def course_of(step: StepProgress) -> str:
     """Tell of one step."""
     told = "not taken" if not step.attempts else "broken off" if step.stand in ("to come", "current") else step.stand
     attempts = f" at attempt {step.attempts}" if step.attempts > 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from hotdesk.brief.brief import Budget
+from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import HostError
 from hotdesk.event import (
     Acted,
@@ -26,9 +26,9 @@ from hotdesk.event import (
     Thought,
     Used,
 )
-from hotdesk.job.people.wait import Waiting
+from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.papers import Papers
-from hotdesk.job.record.progress import Course
+from hotdesk.job.record.progress import Progress
 
 LONGEST = 2000
 """Characters of a thought that are looked at."""
@@ -39,7 +39,7 @@ class Limits:
     """What the job may use, as far as a person is told."""
 
     seconds: float | None = None
-    budget: Budget = field(default_factory=Budget)
+    budget: JobBudget = field(default_factory=JobBudget)
 
 
 @dataclass(slots=True)
@@ -48,8 +48,8 @@ class State:
 
     papers: Papers | None = None
     limits: Limits = Limits()
-    course: Course = field(default_factory=Course)
-    waiting: Waiting = field(default_factory=Waiting)
+    course: Progress = field(default_factory=Progress)
+    waiting: OpenQuestions = field(default_factory=OpenQuestions)
     asked: dict[str, Asked] = field(default_factory=dict)
     """What its desks ask, and nobody answered."""
     desks: dict[str, None] = field(default_factory=dict)

@@ -13,14 +13,14 @@ from hotdesk import config
 from hotdesk.brief.names import registrable
 from hotdesk.cli import options
 from hotdesk.cli.jobs import decision
-from hotdesk.cli.jobs.decision import Case
+from hotdesk.cli.jobs.decision import OpenDecision
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Asked
 from hotdesk.job.people import questions
 from hotdesk.job.people.card_text import shown
-from hotdesk.job.people.questions import Waiting, chosen, everything
+from hotdesk.job.people.questions import PendingQuestion, chosen, everything
 from hotdesk.job.people.wait import WORDS
 from hotdesk.linux.landlock import confine
 
@@ -69,7 +69,10 @@ def list_all(settings: Config, as_data: bool) -> int:
     async def work() -> int:
         confine([])
         found = [(each.asked.seconds, each) for each in await everything(settings, complain)]
-        mixed: list[tuple[float, Waiting | Case]] = [*found, *(((c.pending.until - now) / 1000, c) for c in cases)]
+        mixed: list[tuple[float, PendingQuestion | OpenDecision]] = [
+            *found,
+            *(((c.pending.until - now) / 1000, c) for c in cases),
+        ]
         every = [each for _, each in sorted(mixed, key=lambda one: one[0])]
         if as_data:
             print(json.dumps([as_dict(each) for each in every], indent=1))
@@ -80,17 +83,17 @@ def list_all(settings: Config, as_data: bool) -> int:
     return run_interruptible(work)
 
 
-def as_dict(each: Waiting | Case) -> dict[str, object]:
+def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
     """Give what waits as plain data."""
-    return each.as_dict() if isinstance(each, Case) else {"kind": "door", **asdict(each.asked)}
+    return each.as_dict() if isinstance(each, OpenDecision) else {"kind": "door", **asdict(each.asked)}
 
 
-def text_of(each: Waiting | Case, now: int) -> str:
+def text_of(each: PendingQuestion | OpenDecision, now: int) -> str:
     """Lay out what waits."""
-    return each.text(now) if isinstance(each, Case) else card(each.asked)
+    return each.text(now) if isinstance(each, OpenDecision) else card(each.asked)
 
 
-def decide_case(settings: Config, case: Case, arguments: argparse.Namespace, approved: bool) -> int:
+def decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
     """Decide what a job waits for."""
     if not approved:
         return decision.settle(settings, case, "refused", arguments.digest, words=arguments.reason, json=arguments.json)
@@ -120,7 +123,7 @@ def complain(owner: Path, why: str) -> None:
     print(f"hotdesk: the owner at {owner} cannot be asked: {printable(why)}", file=sys.stderr)
 
 
-def listing(found: list[Waiting]) -> str:
+def listing(found: list[PendingQuestion]) -> str:
     """Lay out what waits."""
     return "\n\n".join(card(each.asked) for each in found) or NOTHING
 

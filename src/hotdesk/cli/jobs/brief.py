@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.brief import parse_rule
-from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.load import find_brief, read_job
 from hotdesk.checks import find
@@ -101,7 +101,7 @@ ARGUMENTS = {"check": add_check, "new": add_new}
 # -- checking -------------------------------------------------------------------------------------------------
 
 
-def checked(path: Path, settings: Config) -> Job:
+def checked(path: Path, settings: Config) -> Brief:
     """Give a job as it may be done here; `BriefError` says why it may not."""
     job, file = read_job(path, scope_of), printable(str(find_brief(path)))
     try:
@@ -122,7 +122,7 @@ def find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> No
         raise BriefError(f"deliverable {item.path!r}: {e}; for no check at all write checks = []") from None
 
 
-def check_hosts(job: Job, settings: Config) -> None:
+def check_hosts(job: Brief, settings: Config) -> None:
     """Hold the way out against the operator's, as the door will."""
     if not settings.ceiling:
         return

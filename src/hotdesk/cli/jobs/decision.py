@@ -21,7 +21,7 @@ from hotdesk.host import Host
 from hotdesk.job.people.draft import as_draft, difference, from_draft
 from hotdesk.job.record.decisions import JOBS as JOBS
 from hotdesk.job.record.decisions import PLANS, decided, require_first
-from hotdesk.job.record.decisions import Case as Case
+from hotdesk.job.record.decisions import OpenDecision as OpenDecision
 from hotdesk.job.record.decisions import find_case as find_case
 from hotdesk.job.record.decisions import journal_of as journal_of
 from hotdesk.job.record.decisions import open_cases as open_cases
@@ -30,7 +30,7 @@ from hotdesk.job.record.lock import is_held
 
 def settle(
     settings: Config,
-    case: Case,
+    case: OpenDecision,
     answer: Literal["approved", "refused", "answered"],
     digest: str = "",
     *,
@@ -72,7 +72,7 @@ def write_down(settings: Config, *events: Event) -> None:
         raise SystemExit(code)
 
 
-def edit(case: Case) -> str:
+def edit(case: OpenDecision) -> str:
     """Have a person change a plan; give what is approved then, empty when nothing was changed."""
     if case.pending.kind not in PLANS or case.card is None:
         raise BriefError(f"{case.pending.id} is no plan that could be edited; approve or refuse it as it is")

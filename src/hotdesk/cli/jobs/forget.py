@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError, HostError
 from hotdesk.host import Host
 from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import Tale, find_job, tell
+from hotdesk.job.record.summary import JobSummary, find_job, tell
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def confirm(tale: Tale) -> None:
+def confirm(tale: JobSummary) -> None:
     """Ask a person whether they mean it."""
     if not sys.stdin.isatty():
         raise BriefError(f"forgetting {tale.job} cannot be undone; say --yes")
@@ -58,7 +58,7 @@ def confirm(tale: Tale) -> None:
         raise BriefError("nothing is forgotten")
 
 
-def forget_all(settings: Config, jobs: list[Tale], why: str = "") -> None:
+def forget_all(settings: Config, jobs: list[JobSummary], why: str = "") -> None:
     """Forget jobs, each once that is written down by a host of our own."""
 
     async def work() -> int:

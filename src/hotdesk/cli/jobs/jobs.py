@@ -14,7 +14,7 @@ from hotdesk.cli.terminal import aligned
 from hotdesk.config import Config
 from hotdesk.errors import printable
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import Tale, tales
+from hotdesk.job.record.summary import JobSummary, tales
 
 GOAL = 60
 """Characters shown of a goal."""
@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def line(settings: Config, tale: Tale, now: int) -> tuple[str, str, str, str, str, str, str]:
+def line(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, str, str, str, str]:
     """Write a job as one line."""
     at, of = tale.place
     started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
@@ -55,7 +55,7 @@ def line(settings: Config, tale: Tale, now: int) -> tuple[str, str, str, str, st
     return tale.job, state_text(settings, tale, now), step, started, str(tale.cost), tale.brain or "-", cut(tale.goal)
 
 
-def state_text(settings: Config, tale: Tale, now: int) -> str:
+def state_text(settings: Config, tale: JobSummary, now: int) -> str:
     """Write how a job stands."""
     state, why = state_of(settings, tale, now)
     match state:
@@ -66,7 +66,7 @@ def state_text(settings: Config, tale: Tale, now: int) -> str:
     return str(state)
 
 
-def state_of(settings: Config, tale: Tale, now: int) -> tuple[str, str]:
+def state_of(settings: Config, tale: JobSummary, now: int) -> tuple[str, str]:
     """Say how a job stands, and why."""
     return tale.state(is_held(settings.lib / JOBS / tale.job), now)
 
@@ -77,7 +77,7 @@ def cut(text: str, most: int = GOAL) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-def as_dict(settings: Config, tale: Tale, now: int) -> dict[str, object]:
+def as_dict(settings: Config, tale: JobSummary, now: int) -> dict[str, object]:
     """Give a job's line as plain data."""
     state, why = state_of(settings, tale, now)
     at, of = tale.place

@@ -23,7 +23,7 @@ from hotdesk.errors import BriefError, HostError
 from hotdesk.event import Answered, Asked, Event, Exchange, StepBegun, Verified
 from hotdesk.job.record import papers
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import Tale, find_job, tell
+from hotdesk.job.record.summary import JobSummary, find_job, tell
 from hotdesk.job.record.transcript import transcript
 
 
@@ -79,7 +79,7 @@ def is_trial(row: Row) -> bool:
     return False
 
 
-def show(settings: Config, tale: Tale, as_data: bool) -> int:
+def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
     """Show all of it on one page."""
     now = int(time.time() * 1000)
     state = state_of(settings, tale, now)
@@ -93,28 +93,28 @@ def show(settings: Config, tale: Tale, as_data: bool) -> int:
     return 0
 
 
-def exchanges_of(path: Path, tale: Tale) -> Iterator[Exchange]:
+def exchanges_of(path: Path, tale: JobSummary) -> Iterator[Exchange]:
     """Give what its desks asked of the door while a step was taken."""
     for event in of_desks(path, tale, Exchange):
         if isinstance(event, Exchange) and event.step:  # before its first step a desk only tries its own way out
             yield event
 
 
-def asked_of(path: Path, tale: Tale) -> list[tuple[Asked, Answered | None]]:
+def asked_of(path: Path, tale: JobSummary) -> list[tuple[Asked, Answered | None]]:
     """Give what its desks asked people for at the door, each with what was said."""
     events = list(of_desks(path, tale, Asked, Answered))
     said = {event.id: event for event in events if isinstance(event, Answered)}
     return [(event, said.get(event.id)) for event in events if isinstance(event, Asked)]
 
 
-def of_desks(path: Path, tale: Tale, *kinds: type[Event]) -> Iterator[Event]:
+def of_desks(path: Path, tale: JobSummary, *kinds: type[Event]) -> Iterator[Event]:
     """Give the events of some kinds of a job's desks; those of a later version are passed over."""
     for row in read(path, list(tale.desks), names=[kind.__name__ for kind in kinds]):
         with suppress(ValueError, RecursionError):
             yield row.event()
 
 
-def intents(settings: Config, tale: Tale) -> dict[str, str]:
+def intents(settings: Config, tale: JobSummary) -> dict[str, str]:
     """Read from the plan what steps are for that nobody began; nothing when it is gone."""
     try:
         told = json.loads(papers.find(settings.lib / JOBS, tale.job).text(tale.plan_paper))
@@ -123,7 +123,7 @@ def intents(settings: Config, tale: Tale) -> dict[str, str]:
         return {}
 
 
-def tell_why(settings: Config, tale: Tale) -> None:
+def tell_why(settings: Config, tale: JobSummary) -> None:
     """Read why workers failed, in their words, where that is still kept."""
     for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
@@ -131,14 +131,14 @@ def tell_why(settings: Config, tale: Tale) -> None:
             attempt.note = f"{attempt.note}, and says: {words}".removeprefix(", and ")
 
 
-def papers_of(settings: Config, tale: Tale) -> Iterator[str]:
+def papers_of(settings: Config, tale: JobSummary) -> Iterator[str]:
     """Give what the job's papers say; they are for whoever runs this machine."""
     if os.geteuid() != 0:
         raise HostError("what a job thought and saw is root's: run as root")
     return transcript(read(journal_of(settings), tale.job), papers.find(settings.lib / JOBS, tale.job))
 
 
-def rows_of(settings: Config, tale: Tale, going_on: bool) -> Generator[Row | None, None, None]:
+def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row | None, None, None]:
     """Give the events of a job and its desks; with those that come, as long as somebody works at it."""
     path, chains = journal_of(settings), {tale.job, *tale.desks}
     if not going_on:

@@ -12,8 +12,8 @@ from hotdesk.cli.machine.journal import moment
 from hotdesk.errors import printable
 from hotdesk.event import Answered, Asked, Exchange, Kept
 from hotdesk.job.people.card_text import KINDS, left
-from hotdesk.job.record.progress import Taken, step_dict
-from hotdesk.job.record.summary import Tale
+from hotdesk.job.record.progress import StepProgress, step_dict
+from hotdesk.job.record.summary import JobSummary
 
 MARKS = {"": " ", "begun": ">", "done": "x", "failed": "!"}
 LONGEST = 200
@@ -22,7 +22,7 @@ REFUSED = 20
 
 
 def page(
-    tale: Tale,
+    tale: JobSummary,
     state: tuple[str, str],
     exchanges: Sequence[Exchange],
     intents: Mapping[str, str],
@@ -46,13 +46,13 @@ def page(
     return [printable(line) for line in lines]
 
 
-def told_kept(kept: Kept, tale: Tale) -> list[str]:
+def told_kept(kept: Kept, tale: JobSummary) -> list[str]:
     """Say what was kept, and whether it has a certificate."""
     told = f"  {kept.path}, version {kept.version}, {kept.size} bytes, sha256 {kept.sha256}"
     return [told, f"    {certificate_of(kept, tale.certified)}"]
 
 
-def head(tale: Tale, state: tuple[str, str]) -> list[str]:
+def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
     """Say what job it is and how it stands."""
     how, why = state
     told = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, LONGEST)}" if why else how
@@ -71,21 +71,21 @@ def head(tale: Tale, state: tuple[str, str]) -> list[str]:
     return [f"job {tale.job}  {told}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
 
-def preflight(tale: Tale) -> str:
+def preflight(tale: JobSummary) -> str:
     """Say what was tried beforehand."""
     assert tale.preflight is not None
     failed = f", FAILED: {'; '.join(tale.preflight.failed)}" if tale.preflight.failed else ""
     return f"{len(tale.preflight.held)} held{failed}"
 
 
-def forgotten(tale: Tale) -> str:
+def forgotten(tale: JobSummary) -> str:
     """Say that papers are gone, and by whom."""
     if tale.forgotten is None:
         return ""
     return f"forgotten by {tale.forgotten.by}{f': {tale.forgotten.why}' if tale.forgotten.why else ''}"
 
 
-def checklist(tale: Tale, intents: Mapping[str, str]) -> list[str]:
+def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     """Give the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.checklist(), 1):
@@ -103,7 +103,7 @@ def checklist(tale: Tale, intents: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def effort(step: Taken) -> str:
+def effort(step: StepProgress) -> str:
     """Say what a step took."""
     count, tools = len(step.tries), ", ".join(f"{count} x {tool}" for tool, count in step.tools.most_common())
     failed = f"; {step.failed} failed" if step.failed else ""
@@ -118,7 +118,7 @@ def effort(step: Taken) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def decisions(tale: Tale, now: int) -> list[str]:
+def decisions(tale: JobSummary, now: int) -> list[str]:
     """Give what was asked of people, what they said, who and when."""
     lines = []
     for number, (kind, step) in tale.waiting.asked.items():
@@ -158,7 +158,7 @@ def passed(exchanges: Sequence[Exchange]) -> list[str]:
     return [*lines, f"  … and {rest} refusals more: see --door"] if rest > 0 else lines
 
 
-def receipt(tale: Tale) -> list[str]:
+def receipt(tale: JobSummary) -> list[str]:
     """Say what burning destroyed, kept on purpose, found left."""
     if tale.receipt is None:
         return []
@@ -174,7 +174,7 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def as_dict(tale: Tale, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
+def as_dict(tale: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
     """Give all of it as plain data."""
     told = asdict(tale)
     waiting = told.pop("waiting")

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
-from hotdesk.drive.audit import Report
+from hotdesk.drive.audit import AuditReport
 from hotdesk.drive.audit import verify as prove
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.export import export as export_lines
@@ -177,7 +177,7 @@ def print_all(lines: Iterator[str]) -> int:
     return 0
 
 
-def prove_export(name: str, key: Ed25519PublicKey, kept: list[Head]) -> Report:
+def prove_export(name: str, key: Ed25519PublicKey, kept: list[Head]) -> AuditReport:
     """Prove an export whole."""
     if name == "-":
         return verify_export(sys.stdin, key, kept)
@@ -298,7 +298,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def told(report: Report, key: str, kept: list[Head]) -> list[str]:
+def told(report: AuditReport, key: str, kept: list[Head]) -> list[str]:
     """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
     counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"

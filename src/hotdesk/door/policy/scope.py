@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
-from hotdesk.brief.data import Grant, Place, Rule, Scope
+from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant, parse_grant
 from hotdesk.brief.grants import read_words as read_grant_words
 from hotdesk.brief.names import bracketed, canonical_name, split_authority
@@ -62,18 +62,18 @@ def read_table(table: Mapping[str, object]) -> Grant:
     return Grant(**values)  # type: ignore[arg-type]
 
 
-def check_fields(what: str, kind: type[Grant] | type[Place], table: Mapping[str, object]) -> None:
+def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mapping[str, object]) -> None:
     """Refuse a table with a field its kind does not have."""
     known = {field.name for field in fields(kind)}
     if unknown := sorted(str(name) for name in table if name not in known):
         raise ValueError(f"{printable(unknown[0][:80])!r} is no field of a {what}")
 
 
-def place_of(told: object) -> Place:
+def place_of(told: object) -> SecretPlace:
     """Read a place, written as in a grant's line or as a table."""
     if isinstance(told, Mapping):
-        check_fields("place", Place, told)
-        return Place(**{"kind": "", **told})
+        check_fields("place", SecretPlace, told)
+        return SecretPlace(**{"kind": "", **told})
     found = read_grant_words(["one@host.test", *words_of(str(told))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
         raise ValueError(f"{printable(str(told)[:80])!r} is no place")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote, unquote_to_bytes
 
-from hotdesk.brief import Place
+from hotdesk.brief import SecretPlace
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -52,7 +52,7 @@ def fold(name: bytes) -> bytes:
     return name.strip().lower().replace(b"_", b"-")
 
 
-def slot_of(place: Place) -> Slot:
+def slot_of(place: SecretPlace) -> Slot:
     """Say where in a head a place is."""
     match place.kind:
         case "bearer" | "basic":
@@ -62,7 +62,7 @@ def slot_of(place: Place) -> Slot:
     return place.kind, place.name
 
 
-def pinned(place: Place, out: Outgoing) -> bool:
+def pinned(place: SecretPlace, out: Outgoing) -> bool:
     """Say whether this is the method and path a place is for. What is not a header must name both."""
     if place.kind in ("query", "form", "json") and not (place.method and place.path):
         return False

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hotdesk.brain.amendments import Amendment, difference, widened
 from hotdesk.brain.permits import granted, held, is_risky, needs_fresh
 from hotdesk.brief import grant_text, parse_rule, rule_text
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
 from hotdesk.brief.names import domain_first, registrable
 from hotdesk.errors import BriefError, printable
@@ -20,7 +20,7 @@ ALL = "all the brief has for it"
 FOREIGN = "at stake: whoever asks for the secret may have read foreign content in this step"
 
 
-def plan_card(plan: Plan, job: Job, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
+def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
     """Make the card of a whole plan; what is approved is the plan's digest."""
     stakes = is_risky(plan, job.scope)
     facts = {
@@ -37,7 +37,7 @@ def plan_card(plan: Plan, job: Job, held_lines: Sequence[str] = (), failed: Sequ
     return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:WORDS], to_json(plan))
 
 
-def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
+def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
     outside = [each for each in asked.hosts if within(parse_rule(each), held(asked.step, job.scope.rules)) is None]
     facts = {
@@ -56,7 +56,7 @@ def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
     return Card("Change the plan?", facts, shown(lines), printable(asked.reason)[:WORDS], to_json(new))
 
 
-def step_card(plan: Plan, index: int, job: Job) -> Card:
+def step_card(plan: Plan, index: int, job: Brief) -> Card:
     """Make the card of one step; what is approved is that step of that plan."""
     step = plan.steps[index]
     stakes = is_risky(step, job.scope)
@@ -96,7 +96,7 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} [and {len(text) - LONGEST} characters more]"
 
 
-def step_lines(plan: Plan, index: int, job: Job) -> Iterator[str]:
+def step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Say what one step does, in facts."""
     step = plan.steps[index]
     live = ", makes live state" if step.live else ""
@@ -114,7 +114,7 @@ def step_lines(plan: Plan, index: int, job: Job) -> Iterator[str]:
         yield f"   is checked by: {step.check}"
 
 
-def place(plan: Plan, index: int, job: Job) -> str:
+def place(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
     if needs_fresh(plan, index, bool(job.inputs), job.scope):
@@ -124,7 +124,7 @@ def place(plan: Plan, index: int, job: Job) -> str:
     return "at the same desk" + (", by choice" if step.desk == "same" else "")
 
 
-def goes_to(step: Step, job: Job) -> Iterator[str]:
+def goes_to(step: Step, job: Brief) -> Iterator[str]:
     """List where a step goes: whose host it is, whether the brief asks, then method, host in ASCII and path.
 
     A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.

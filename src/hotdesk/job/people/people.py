@@ -13,7 +13,7 @@ import anyio
 from hotdesk.brain.seam import Halted
 from hotdesk.errors import alone
 from hotdesk.event import Decided, Pending
-from hotdesk.job.people.wait import Card, Waiting, new_pending
+from hotdesk.job.people.wait import Card, OpenQuestions, new_pending
 from hotdesk.job.record.log import ASKED, JobLog
 
 EVERY = 0.2
@@ -43,7 +43,7 @@ class People:
     """How long an answer is waited for."""
     patience: float
     """How long desks are kept meanwhile."""
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: OpenQuestions = field(default_factory=OpenQuestions)
     """What was asked before, and decided."""
     prompt: Prompt = nobody
     give_back: Callable[[], Awaitable[bool]] | None = None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hotdesk.brain.amendments import Amendment, widened
 from hotdesk.brain.permits import Stake, granted, held, matches, needs_fresh, stakes, writes
 from hotdesk.brief import READ, Rule, parse_rule
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
 from hotdesk.brief.names import registrable
 from hotdesk.brief.rules import target_text
@@ -28,7 +28,7 @@ TOOLS = {
 """What tools are for, by how their names begin."""
 
 
-def in_words(card: Card, plan: Plan, job: Job, only: int | None = None, failed: Sequence[str] = ()) -> Card:
+def in_words(card: Card, plan: Plan, job: Brief, only: int | None = None, failed: Sequence[str] = ()) -> Card:
     """Add to a card what it is about in sentences: the whole plan, or `only` one of its steps."""
     chosen = range(len(plan.steps)) if only is None else (only,)
     risks = [
@@ -41,7 +41,7 @@ def in_words(card: Card, plan: Plan, job: Job, only: int | None = None, failed: 
     return replace(card, stakes=shown(bounded(risks, MOST_STAKES)), steps=steps)
 
 
-def amendment_in_words(card: Card, asked: Amendment, old: Plan, new: Plan, job: Job) -> Card:
+def amendment_in_words(card: Card, asked: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Add to the card of an amendment what it adds to what is at stake, and the step as it would be."""
     index = next(place for place, step in enumerate(new.steps) if step.name == asked.step)
     wide = replace(job, scope=widened(job.scope, asked))
@@ -56,7 +56,7 @@ def amendment_in_words(card: Card, asked: Amendment, old: Plan, new: Plan, job: 
     return replace(told, stakes=shown(bounded([f"Step {asked.step} {each}" for each in risks], MOST_STAKES)))
 
 
-def step_stakes(step: Step, job: Job) -> list[str]:
+def step_stakes(step: Step, job: Brief) -> list[str]:
     """Say what is at stake in a step; each sentence goes on after the step's name."""
     return list(dict.fromkeys(stake_words(each) for each in stakes(step, job.scope)))
 
@@ -83,7 +83,7 @@ def stake_words(stake: Stake) -> str:
     return f"{stake.fact}."
 
 
-def step_points(plan: Plan, index: int, job: Job) -> list[str]:
+def step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     """Say what one step does, a sentence each."""
     step = plan.steps[index]
     points = [*network_points(step, job), *secret_points(step, job), tool_point(step)]
@@ -95,7 +95,7 @@ def step_points(plan: Plan, index: int, job: Job) -> list[str]:
     return bounded([place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
 
 
-def place_point(plan: Plan, index: int, job: Job) -> str:
+def place_point(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
     live = " It leaves something running, such as a login." if step.live else ""
@@ -106,7 +106,7 @@ def place_point(plan: Plan, index: int, job: Job) -> str:
     return f"Works at the job's own desk.{live}"
 
 
-def network_points(step: Step, job: Job) -> Iterator[str]:
+def network_points(step: Step, job: Brief) -> Iterator[str]:
     """Say where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for rule, how in destinations(step, job):
@@ -117,7 +117,7 @@ def network_points(step: Step, job: Job) -> Iterator[str]:
         yield "Reaches nothing on the network."
 
 
-def destinations(step: Step, job: Job) -> Iterator[tuple[Rule, str]]:
+def destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
     """Give where a step goes, and what holds for it beside being allowed."""
     brief = held(step.name, job.scope.rules)
     if step.hosts is None:
@@ -150,7 +150,7 @@ def place_of(rule: Rule) -> str:
     return f"{methods}{target_text(rule).removesuffix('?')}{limit}"
 
 
-def secret_points(step: Step, job: Job) -> Iterator[str]:
+def secret_points(step: Step, job: Brief) -> Iterator[str]:
     """Say which secrets a step uses; their values never come to the desk."""
     for grant in granted(step, job.scope):
         yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."

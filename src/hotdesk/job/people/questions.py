@@ -22,7 +22,7 @@ Complain = Callable[[Path, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingQuestion:
     """A question and the owner that holds it."""
 
     owner: Path
@@ -33,12 +33,12 @@ def silent(owner: Path, why: str) -> None:
     """Tell nobody."""
 
 
-async def everything(settings: Config, complain: Complain = silent) -> list[Waiting]:
+async def everything(settings: Config, complain: Complain = silent) -> list[PendingQuestion]:
     """Ask every owner of this state directory; an ordinary user's is the server."""
-    found: list[Waiting] = []
+    found: list[PendingQuestion] = []
     for path in owners(settings):
         with suppress(Unanswered):  # it died, and its socket was not cleared up
-            found += [Waiting(path, asked) for asked in await questions(path, complain)]
+            found += [PendingQuestion(path, asked) for asked in await questions(path, complain)]
     return sorted(found, key=lambda each: each.asked.seconds)
 
 
@@ -62,7 +62,7 @@ async def questions(path: Path, complain: Complain = silent) -> list[Asked]:
         return []
 
 
-def chosen(found: list[Waiting], number: str, digest: str = "") -> Waiting:
+def chosen(found: list[PendingQuestion], number: str, digest: str = "") -> PendingQuestion:
     """Give the one question of that id, about what begins with that digest."""
     matching = [each for each in found if each.asked.id == number and each.asked.digest.startswith(digest)]
     if not matching:
@@ -72,7 +72,7 @@ def chosen(found: list[Waiting], number: str, digest: str = "") -> Waiting:
     return matching[0]
 
 
-async def answer(waiting: Waiting, approved: bool, behind: str = "") -> Asked:
+async def answer(waiting: PendingQuestion, approved: bool, behind: str = "") -> Asked:
     """Answer a question at its owner; `behind`: on whose behalf."""
     async with remote_runtime(waiting.owner) as owner:
         return await owner.answer(waiting.asked, approved, behind)

@@ -63,7 +63,7 @@ def read_card(text: str) -> Card:
 
 
 @dataclass(slots=True)
-class Waiting:
+class OpenQuestions:
     """What waits in one job, folded from its events."""
 
     pending: dict[str, Pending] = field(default_factory=dict)
@@ -113,22 +113,22 @@ class Waiting:
         return [each for each in self.pending.values() if each.id not in self.decided]
 
 
-def waiting_in(journal: Path, job: str) -> Waiting:
+def waiting_in(journal: Path, job: str) -> OpenQuestions:
     """Read what waits in a job."""
-    found = Waiting()
+    found = OpenQuestions()
     found.read_on(journal, job)
     return found
 
 
-def waiting_everywhere(journal: Path) -> dict[str, Waiting]:
+def waiting_everywhere(journal: Path) -> dict[str, OpenQuestions]:
     """Read what waits in every job, in one pass; a journal that is not there has none."""
-    found: dict[str, Waiting] = {}
+    found: dict[str, OpenQuestions] = {}
     for row in read(journal, names=KINDS) if journal.exists() else ():
-        found.setdefault(row.chain, Waiting()).take_row(row)
+        found.setdefault(row.chain, OpenQuestions()).take_row(row)
     return found
 
 
-def require_open(pending: Pending, waiting: Waiting, digest: str, now: int) -> None:
+def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int) -> None:
     """Refuse to decide what was decided, what is about something else, and what is too late."""
     if (earlier := waiting.decided.get(pending.id)) is not None:
         raise BriefError(said_already(earlier, waiting.decided_at[pending.id]))

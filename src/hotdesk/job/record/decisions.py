@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people import wait
 from hotdesk.job.people.card_text import card_text
-from hotdesk.job.people.wait import Card, Waiting, read_card, said_already, waiting_everywhere, waiting_in
+from hotdesk.job.people.wait import Card, OpenQuestions, read_card, said_already, waiting_everywhere, waiting_in
 from hotdesk.job.record import papers
 from hotdesk.job.record.papers import Papers
 
@@ -28,11 +28,11 @@ Answer: TypeAlias = Literal["approved", "refused", "answered"]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class OpenDecision:
     """What a job waits for, with what is known of it."""
 
     pending: Pending
-    waiting: Waiting
+    waiting: OpenQuestions
     papers: Papers | None
     """None: they were forgotten."""
     card: Card | None
@@ -56,19 +56,19 @@ def journal_of(settings: Config) -> Path:
     return settings.lib / "keys" / FILE
 
 
-def everywhere(settings: Config) -> dict[str, Waiting]:
+def everywhere(settings: Config) -> dict[str, OpenQuestions]:
     """Read what waits in every job; who may not read the journal has no jobs."""
     journal = journal_of(settings)
     return waiting_everywhere(journal) if os.access(journal, os.R_OK) else {}
 
 
-def open_cases(settings: Config, now: int) -> list[Case]:
+def open_cases(settings: Config, now: int) -> list[OpenDecision]:
     """Give everything that jobs still wait for."""
     found = everywhere(settings).values()
     return [case_of(settings, each, one) for each in found for one in each.open if one.until > now]
 
 
-def find_case(settings: Config, text: str) -> Case | None:
+def find_case(settings: Config, text: str) -> OpenDecision | None:
     """Give what waits, or waited, under an id or the beginning of one; None when no job has it."""
     known = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
     exact = [pair for pair in known if pair[0].id == text]
@@ -79,20 +79,20 @@ def find_case(settings: Config, text: str) -> Case | None:
     return case_of(settings, chosen[0][1], chosen[0][0]) if chosen else None
 
 
-def case_of(settings: Config, found: Waiting, pending: Pending) -> Case:
+def case_of(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDecision:
     """Put together what is known; a card that is gone or no longer says what was asked is none."""
     try:
         kept = papers.find(settings.lib / JOBS, pending.job)
     except BriefError:
-        return Case(pending, found, None, None)
+        return OpenDecision(pending, found, None, None)
     try:
         card = read_card(kept.text(pending.paper))
     except (HotdeskError, ValueError, KeyError, TypeError):
-        return Case(pending, found, kept, None)
-    return Case(pending, found, kept, card if card.digest == pending.digest else None)
+        return OpenDecision(pending, found, kept, None)
+    return OpenDecision(pending, found, kept, card if card.digest == pending.digest else None)
 
 
-def decided(case: Case, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
+def decided(case: OpenDecision, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
     """Make the decision. What can no longer be shown can only be refused."""
     if case.papers is not None and case.card is not None:
         return wait.decide(case.pending, case.card, case.papers, answer, by, edited=edited, words=words)

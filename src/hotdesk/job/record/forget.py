@@ -13,7 +13,7 @@ from hotdesk.errors import HostError
 from hotdesk.event import Event, Forgotten
 from hotdesk.job.record.lock import held, is_held
 from hotdesk.job.record.papers import KEY
-from hotdesk.job.record.summary import Tale
+from hotdesk.job.record.summary import JobSummary
 
 DAYS = 30
 """How long what a job kept stays, unless the operator says otherwise."""
@@ -60,7 +60,7 @@ def overwrite(path: Path) -> None:
             os.close(place)
 
 
-def due(tales: Iterable[Tale], jobs: Path, now: int, days: float = DAYS) -> list[Tale]:
+def due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -> list[JobSummary]:
     """Give the jobs whose time is up: nobody works at them or is waited for, and nothing was heard for so many days."""
     return [
         tale

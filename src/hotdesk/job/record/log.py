@@ -15,7 +15,7 @@ import anyio
 from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_to_json
 from hotdesk.brain.models.seam import Reply, Request
 from hotdesk.brain.seam import Halted, Spent
-from hotdesk.brief.brief import Budget
+from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
 from hotdesk.job.machine import Machine
@@ -40,7 +40,7 @@ class JobLog:
     machine: Machine
     papers: Papers
     heard: Note
-    budget: Budget
+    budget: JobBudget
     seconds: float
     spent: Spending = field(default_factory=Spending)
     uses: list[Event] = field(default_factory=list)

@@ -68,7 +68,7 @@ class Cost:
 
 
 @dataclass(slots=True)
-class Share(Cost):
+class ModelCost(Cost):
     """What one model cost, in one part: who plans and who acts may be the same."""
 
     part: Literal["plan", "act"] = "plan"
@@ -94,7 +94,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Taken:
+class StepProgress:
     """How far a step is, and what it took."""
 
     name: str
@@ -132,13 +132,13 @@ class Taken:
 
 
 @dataclass(slots=True)
-class Course:
+class Progress:
     """Takes a job's events in, in their order."""
 
-    steps: dict[str, Taken] = field(default_factory=dict)
+    steps: dict[str, StepProgress] = field(default_factory=dict)
     """In the plan's order; after them those that were begun beside it."""
     cost: Cost = field(default_factory=Cost)
-    shares: dict[tuple[str, str], Share] = field(default_factory=dict)
+    shares: dict[tuple[str, str], ModelCost] = field(default_factory=dict)
     """The same by part and model."""
     running: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Acts under way: the tool, and since when."""
@@ -165,7 +165,7 @@ class Course:
                 self.since = at
             case Planned(findings=()) | Amended():
                 begun = {name: step for name, step in self.steps.items() if step.tries}
-                self.steps = {name: begun.get(name) or Taken(name) for name in event.steps} | begun
+                self.steps = {name: begun.get(name) or StepProgress(name) for name in event.steps} | begun
             case StepBegun() | StepEnded() | RolledBack():
                 self.take_step(event, at)
             case Thought() | Acted() | Observed():
@@ -184,7 +184,7 @@ class Course:
         """Take in how far a worker's step is."""
         if event.step in OURS:
             return
-        step = self.steps.setdefault(event.step, Taken(event.step))
+        step = self.steps.setdefault(event.step, StepProgress(event.step))
         match event:
             case StepBegun():
                 step.what, step.stand = event.what, "current"
@@ -204,10 +204,10 @@ class Course:
 
     def take_turn(self, event: Thought | Acted | Observed, at: float) -> None:
         """Take in what is thought and done."""
-        step = self.steps.get(event.step) or Taken("")  # planning is no step
+        step = self.steps.get(event.step) or StepProgress("")  # planning is no step
         match event:
             case Thought():
-                share = Share(part="act" if event.step else "plan", model=event.model)
+                share = ModelCost(part="act" if event.step else "plan", model=event.model)
                 for cost in (self.cost, step.cost, self.shares.setdefault((share.part, share.model), share)):
                     cost.add(event)
             case Acted():
@@ -220,7 +220,7 @@ class Course:
                 step.unknown.discard(event.act)
                 step.failed += event.outcome == "failed"
 
-    def leave(self, step: Taken, at: float) -> None:
+    def leave(self, step: StepProgress, at: float) -> None:
         """End an attempt, once."""
         if step.tries and self.current == step.name:
             step.tries[-1].ended = at
@@ -240,7 +240,7 @@ class Course:
         return self.worked + max((self.last if self.over else now) - self.since, 0.0)
 
 
-def step_dict(step: Taken) -> dict[str, object]:
+def step_dict(step: StepProgress) -> dict[str, object]:
     """Give a step as plain data, times in milliseconds since 1970."""
     times = [{"begun": round(each.begun * 1000), "ended": round(each.ended * 1000)} for each in step.tries]
     return {

@@ -24,7 +24,7 @@ from hotdesk.event import (
     StepEnded,
     Verified,
 )
-from hotdesk.job.record.progress import Course, Share, Taken
+from hotdesk.job.record.progress import ModelCost, Progress, StepProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Receipt:
     brain: str = ""
     seconds: float = 0.0
     """How long it was worked at."""
-    costs: tuple[Share, ...] = ()
+    costs: tuple[ModelCost, ...] = ()
     """By part and model."""
-    steps: tuple[Taken, ...] = ()
+    steps: tuple[StepProgress, ...] = ()
     acts: int = 0
     unknown: tuple[str, ...] = ()
     """Acts of which nobody knows what came: `17 shell`."""
@@ -90,7 +90,7 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
     goal, brain, outcome, why = "", "", "unknown", ""
     opened: dict[str, bool] = {}
     checks, kept, requests = [], [], Counter[tuple[str, str, str, tuple[str, ...]]]()
-    alarms, ashes, course = [], None, Course()
+    alarms, ashes, course = [], None, Progress()
     certified: dict[str, Certified] = {}
     for at, event in events:
         course.take(event, at)

@@ -11,7 +11,7 @@ from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Reply
 from hotdesk.brain.seam import Task
 from hotdesk.brief import READ, Rule, parse_rule
-from hotdesk.brief.brief import Budget, Job
+from hotdesk.brief.brief import Brief, JobBudget
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Planned, StepBegun, StepEnded, Thought
@@ -51,11 +51,11 @@ def replayed(journal: Path, job: str, papers: Papers) -> Replayed:
     return Replayed(job, without_writes(from_json(papers.text(plan))), replies)
 
 
-def harmless(job: Job) -> Job:
+def harmless(job: Brief) -> Brief:
     """Give a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free."""
     rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or is_reading(rule))
     return replace(
-        job, scope=replace(job.scope, rules=rules, grants=(), may_ask=False), approve="auto", budget=Budget()
+        job, scope=replace(job.scope, rules=rules, grants=(), may_ask=False), approve="auto", budget=JobBudget()
     )
 
 

@@ -34,7 +34,7 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
-from hotdesk.job.people.wait import Waiting
+from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.progress import Cost
 from hotdesk.plan import OURS
 
@@ -43,7 +43,7 @@ ASKS = ("ask_person", "amend_plan", "remember", "recall")
 
 
 @dataclass(slots=True)
-class Turn:
+class RecordedTurn:
     """One reply of a model's, and what came of its calls."""
 
     thought: Thought
@@ -66,7 +66,7 @@ class Spending(Cost):
 
 
 @dataclass(slots=True)
-class Past:
+class ResumeState:
     """One job so far."""
 
     job: str
@@ -75,15 +75,15 @@ class Past:
     preflight: Preflight | None = None
     amended: Amended | None = None
     """The latest plan, where it is not the first."""
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: OpenQuestions = field(default_factory=OpenQuestions)
     finished: dict[str, str] = field(default_factory=dict)
     """Steps that were done, in order, each with the paper of its summary."""
     current: str = ""
     """The step that is being taken."""
     attempt: int = 0
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[RecordedTurn] = field(default_factory=list)
     """Of the current attempt."""
-    again: list[Turn] = field(default_factory=list)
+    again: list[RecordedTurn] = field(default_factory=list)
     """Of a finished step that is taken again, for what no file holds."""
     tries: list[tuple[str, int, str]] = field(default_factory=list)
     """Attempts that failed: step, number, why."""
@@ -130,7 +130,7 @@ class Past:
         return kept is not None and kept.amid and kept.step == self.current
 
     @property
-    def held(self) -> list[Turn]:
+    def held(self) -> list[RecordedTurn]:
         """List the turns whose work is in the workspace that is kept."""
         act = self.checkpoint.act if self.checkpoint is not None and self.goes_on else 0
         return [turn for turn in self.turns if not turn.unknown and all(each.act <= act for each in turn.acts)]
@@ -175,7 +175,7 @@ class Past:
             case Thought():
                 self.spent.add(event)
                 if event.step:
-                    turns.append(Turn(event))
+                    turns.append(RecordedTurn(event))
             case Acted():
                 self.spent.acts = max(self.spent.acts, event.act)
                 turns[-1].acts.append(event)
@@ -235,14 +235,14 @@ class Past:
                 self.burnt = event
 
 
-def fold(job: str, rows: Iterable[Row]) -> Past:
+def fold(job: str, rows: Iterable[Row]) -> ResumeState:
     """Fold a job's rows, in order."""
-    past = Past(job)
+    past = ResumeState(job)
     for row in rows:
         past.take(row.event(), row.at)
     return past
 
 
-def read_past(journal: Path, job: str) -> Past:
+def read_past(journal: Path, job: str) -> ResumeState:
     """Read where a job stands."""
     return fold(job, read(journal, job))

@@ -31,8 +31,8 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
-from hotdesk.job.people.wait import Waiting
-from hotdesk.job.record.progress import Cost, Course, Taken
+from hotdesk.job.people.wait import OpenQuestions
+from hotdesk.job.record.progress import Cost, Progress, StepProgress
 from hotdesk.plan import OURS
 
 State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
@@ -49,7 +49,7 @@ LEAST = 4
 
 
 @dataclass(slots=True)
-class Tale:
+class JobSummary:
     """One job."""
 
     job: str
@@ -64,10 +64,10 @@ class Tale:
     """The digest of the plan that holds."""
     plan_paper: str = ""
     planned: tuple[str, ...] = ()
-    course: Course = field(default_factory=Course)
+    course: Progress = field(default_factory=Progress)
     step: str = ""
     """The step that was begun last."""
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: OpenQuestions = field(default_factory=OpenQuestions)
     preflight: Preflight | None = None
     paused: str | None = None
     resumed: int = 0
@@ -136,11 +136,11 @@ class Tale:
         """Give what models cost."""
         return self.course.cost
 
-    def checklist(self) -> list[Taken]:
+    def checklist(self) -> list[StepProgress]:
         """Give the steps of the plan in order, and after them what was done beside it."""
         steps = self.course.steps
         beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
-        return [steps.get(name) or Taken(name) for name in self.planned] + beside
+        return [steps.get(name) or StepProgress(name) for name in self.planned] + beside
 
     @property
     def place(self) -> tuple[int, int]:
@@ -165,12 +165,12 @@ class Tale:
         return ("running", "") if live else ("killed", "")
 
 
-def tales(journal: Path) -> list[Tale]:
+def tales(journal: Path) -> list[JobSummary]:
     """Tell of every job of a journal as much as a line needs, in one pass, the oldest first."""
-    found: dict[str, Tale] = {}
+    found: dict[str, JobSummary] = {}
     for row in rows_of(journal):
         if row.name == JobBegun.__name__ or row.chain in found:
-            found.setdefault(row.chain, Tale(row.chain)).take_row(row)
+            found.setdefault(row.chain, JobSummary(row.chain)).take_row(row)
     return list(found.values())
 
 
@@ -181,9 +181,9 @@ def rows_of(journal: Path) -> Iterator[Row]:
     return read(journal, names=[kind.__name__ for kind in LINE])
 
 
-def tell(journal: Path, job: str) -> Tale:
+def tell(journal: Path, job: str) -> JobSummary:
     """Tell all of one job."""
-    tale = Tale(job)
+    tale = JobSummary(job)
     for row in read(journal, job):
         tale.take_row(row)
     return tale

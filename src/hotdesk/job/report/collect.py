@@ -26,11 +26,11 @@ from hotdesk.event import (
 )
 from hotdesk.job.people.card_text import KINDS
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import Tale
-from hotdesk.job.report.facts import Act, Decision, Delivered, Looked, Report
-from hotdesk.job.report.paper_text import Reading
+from hotdesk.job.record.summary import JobSummary
+from hotdesk.job.report.facts import Delivered, JobReport, Looked, ReportedDecision, ToolUse
+from hotdesk.job.report.paper_text import PaperReader
 from hotdesk.job.report.pictures import Album, spread
-from hotdesk.job.report.story import Story
+from hotdesk.job.report.story import Timeline
 
 PAGES = 4
 """Pages shown of one file."""
@@ -40,8 +40,8 @@ PAGES = 4
 class Gathering:
     """Takes a job's events in, in their order."""
 
-    report: Report
-    story: Story
+    report: JobReport
+    story: Timeline
     album: Album = field(default_factory=Album)
     checking: int = 0
     """When the check began that is under way."""
@@ -84,19 +84,19 @@ class Gathering:
         self.report.missing = self.story.reading.missing
         self.report.left_out, self.report.unread = self.album.left_out + len(taken) - len(chosen), self.album.unread
 
-    def show_screen(self, act: Act) -> None:
+    def show_screen(self, act: ToolUse) -> None:
         """Have the picture of an act shown."""
         with suppress(binascii.Error, ValueError):
             data = base64.b64decode(str(self.story.reading.told(act.paper).get("image", "")), validate=True)
             act.picture = self.album.screen(data)
 
 
-def gather(journal: Path, jobs: Path, job: str) -> Report:
+def gather(journal: Path, jobs: Path, job: str) -> JobReport:
     """Gather all that is known of one job now."""
     now = int(time.time() * 1000)
-    tale = Tale(job)
-    story = Story(Reading(jobs, job))
-    gathering = Gathering(Report(tale, ("unknown", ""), now, timeline=story.timeline), story)  # type: ignore[arg-type]
+    tale = JobSummary(job)
+    story = Timeline(PaperReader(jobs, job))
+    gathering = Gathering(JobReport(tale, ("unknown", ""), now, timeline=story.timeline), story)  # type: ignore[arg-type]
     for row in read(journal, job):
         try:
             event = row.event()
@@ -115,7 +115,7 @@ def gather(journal: Path, jobs: Path, job: str) -> Report:
     return report
 
 
-def gather_desks(report: Report, story: Story, journal: Path) -> None:
+def gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
     """Take in what happened at the door, and who took the wheel."""
     kinds = (Exchange, Alarm, Asked, Answered, TookOver, HandedBack)
     asked: dict[str, tuple[int, Asked]] = {}
@@ -138,18 +138,18 @@ def gather_desks(report: Report, story: Story, journal: Path) -> None:
         report.asked.append((when, each, said))
 
 
-def decisions(report: Report) -> list[Decision]:
+def decisions(report: JobReport) -> list[ReportedDecision]:
     """List what people or policies were asked for, in the plan and at the door, and what came of it."""
     waiting, made = report.tale.waiting, []
     for number, (kind, step) in waiting.asked.items():
         told, what = waiting.decided.get(number), f"{KINDS[kind]}{f' in step {step}' if step else ''}"
         at = waiting.decided_at.get(number, 0)
         if told is None:
-            made.append(Decision(at, what, "nobody decided", "", ""))
+            made.append(ReportedDecision(at, what, "nobody decided", "", ""))
         else:
-            made.append(Decision(at, what, told.answer, told.by or "nobody: its time was up", told.digest))
+            made.append(ReportedDecision(at, what, told.answer, told.by or "nobody: its time was up", told.digest))
     for at, asked, said in report.asked:
         what = f"at the door: {asked.method} {asked.host}{asked.path}"
         answer, by = ("nobody decided", "") if said is None else (said.answer, said.by or "nobody: its time was up")
-        made.append(Decision(at, what, answer, by, asked.digest))
+        made.append(ReportedDecision(at, what, answer, by, asked.digest))
     return sorted(made, key=lambda each: each.at)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import Seen
 from hotdesk.job.format import size
-from hotdesk.job.report.facts import Delivered, Looked, Report
+from hotdesk.job.report.facts import Delivered, JobReport, Looked
 from hotdesk.job.report.markup import Child, Markup, is_near, joined, said, tag
 from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table
 from hotdesk.job.report.summary import anchor
@@ -19,7 +19,7 @@ MOST = 40
 """Items of a list that a file or a check may fill."""
 
 
-def deliverables(report: Report) -> Markup:
+def deliverables(report: JobReport) -> Markup:
     """Tell of every deliverable."""
     cards = [card(report, each) for each in report.delivered.values()]
     if not cards:
@@ -27,7 +27,7 @@ def deliverables(report: Report) -> Markup:
     return section("deliverables", "Deliverables", *cards)
 
 
-def card(report: Report, item: Delivered) -> Markup:
+def card(report: JobReport, item: Delivered) -> Markup:
     """Tell of one deliverable."""
     looks = list(item.looks.values())
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
@@ -50,7 +50,7 @@ def card(report: Report, item: Delivered) -> Markup:
     )
 
 
-def named(report: Report, item: Delivered) -> Markup:
+def named(report: JobReport, item: Delivered) -> Markup:
     """Name a deliverable; where the report lies beside it, by a link to it."""
     link = f"./{quote(item.path)}"
     shown = said(item.path)
@@ -120,7 +120,7 @@ def details(seen: Seen) -> Markup:
     )
 
 
-def certificate(report: Report, item: Delivered, passed: bool) -> Markup:
+def certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
     """Say whether what was seen is signed, and how that is proven; or why it is not."""
     name = PurePosixPath(item.path).name
     if item.certified is not None:

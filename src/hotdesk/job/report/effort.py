@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.report.facts import Report
+from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Child, Markup, joined, said, tag
 from hotdesk.job.report.parts import section, table
 from hotdesk.job.report.summary import price, seconds
@@ -27,7 +27,7 @@ class Bar:
     failed: int = 0
 
 
-def effort(report: Report) -> Markup:
+def effort(report: JobReport) -> Markup:
     """Chart what each step took."""
     rows = bars(report)
     longest = max((each.seconds for each in rows), default=0.0) or 1.0
@@ -44,7 +44,7 @@ def effort(report: Report) -> Markup:
     return section("effort", "Time and cost", tag("p", total), table("Time and cost by step", head, lines, "chart"))
 
 
-def bars(report: Report) -> list[Bar]:
+def bars(report: JobReport) -> list[Bar]:
     """Give the rows: steps, checks, and what is left."""
     steps = [
         Bar(each.name, each.seconds, each.cost, each.acts, len(each.tries), each.failed)

@@ -8,14 +8,14 @@ from typing import Literal, TypeAlias
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import Seen
 from hotdesk.event import Alarm, Answered, Asked, Certified, Exchange, Kept, Verified
-from hotdesk.job.record.summary import State, Tale
-from hotdesk.job.report.pictures import Shown
+from hotdesk.job.record.summary import JobSummary, State
+from hotdesk.job.report.pictures import ReportPicture
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 
 
 @dataclass(slots=True)
-class Act:
+class ToolUse:
     """One use of a tool."""
 
     number: int
@@ -41,7 +41,7 @@ class Act:
     changed: int = 0
     """The last event that changed it, by its place in the journal."""
     has_picture: bool = False
-    picture: Shown | None = None
+    picture: ReportPicture | None = None
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Attempted:
     note: str = ""
     leaves: str = ""
     rolled_back: bool = False
-    acts: list[Act] = field(default_factory=list)
+    acts: list[ToolUse] = field(default_factory=list)
     number: int = 0
     """The event it began with, by its place in the journal."""
     changed: int = 0
@@ -80,7 +80,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ReportedDecision:
     """What a person or a policy was asked, and what came of it."""
 
     at: int
@@ -97,7 +97,7 @@ class Looked:
     event: Verified
     seen: Seen | None = None
     """None: its paper is gone."""
-    pages: list[Shown] = field(default_factory=list)
+    pages: list[ReportPicture] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -123,15 +123,15 @@ class PlannedStep:
 
 
 @dataclass(slots=True)
-class Report:
+class JobReport:
     """One job, for somebody who was not there."""
 
-    tale: Tale
+    tale: JobSummary
     state: tuple[State, str]
     made: int
     """When the report was made, in milliseconds since 1970."""
     plan: list[PlannedStep] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[ReportedDecision] = field(default_factory=list)
     timeline: list[Attempted | Moment] = field(default_factory=list)
     delivered: dict[str, Delivered] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)

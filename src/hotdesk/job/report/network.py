@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hotdesk.event import Alarm, Exchange
 from hotdesk.job.format import size
 from hotdesk.job.people.card_text import punycode
-from hotdesk.job.report.facts import Report
+from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, said, tag
 from hotdesk.job.report.parts import note, section, table
 from hotdesk.job.report.summary import REFUSED
@@ -18,7 +18,7 @@ MOST = 60
 
 
 @dataclass(slots=True)
-class Host:
+class HostTraffic:
     """What went to one host and came from it."""
 
     requests: int = 0
@@ -36,7 +36,7 @@ class Host:
         self.secrets.update(dict.fromkeys(event.grants))
 
 
-def door(report: Report) -> Markup:
+def door(report: JobReport) -> Markup:
     """Tell what left the desks, and what did not."""
     refused = [each for each in report.exchanges if each.verdict in REFUSED]
     if not report.exchanges:
@@ -51,10 +51,10 @@ def door(report: Report) -> Markup:
 
 def passed(exchanges: list[Exchange]) -> Markup:
     """Count what was admitted, by host."""
-    hosts: dict[str, Host] = {}
+    hosts: dict[str, HostTraffic] = {}
     for each in exchanges:
         if each.verdict not in REFUSED:
-            hosts.setdefault(each.host, Host()).take(each)
+            hosts.setdefault(each.host, HostTraffic()).take(each)
     if not hosts:
         return tag("p", "Nothing was admitted: no byte left the desks.")
     rows = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hotdesk.job.report.deliverables import deliverables
 from hotdesk.job.report.effort import effort
-from hotdesk.job.report.facts import Report
+from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, tag
 from hotdesk.job.report.network import door
 from hotdesk.job.report.plan import plan
@@ -32,7 +32,7 @@ def style() -> tuple[str, str]:
     return text, f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def page(report: Report) -> str:
+def page(report: JobReport) -> str:
     """Write the whole page."""
     text, policy = style()
     head = tag(
@@ -54,7 +54,7 @@ def contents() -> Markup:
     return tag("nav", *(tag("a", name, href=f"#{place}") for place, name in PLACES.items()), aria_label="Sections")
 
 
-def main(report: Report) -> Markup:
+def main(report: JobReport) -> Markup:
     """Lay the sections out."""
     parts = (deliverables, plan, timeline, effort, door, receipt, about)
     return tag("main", *(part(report) for part in parts))

@@ -33,7 +33,7 @@ FIRST = (
 SHORT, WORDS = 160, 600
 
 
-class Reading:
+class PaperReader:
     """Reads the papers of one job."""
 
     def __init__(self, jobs: Path, job: str) -> None:
@@ -114,7 +114,7 @@ def one_line(text: str, longest: int = SHORT) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ToolOutput:
     """What came of the use of a tool."""
 
     text: str
@@ -122,21 +122,21 @@ class Output:
     """None: it was no program, or it did not exit."""
 
 
-def output_of(seen: dict[str, object]) -> Output:
+def output_of(seen: dict[str, object]) -> ToolOutput:
     """Read what a tool answered: what a program wrote, what a file holds, or the tool's own words."""
     text = str(seen.get("text", ""))
     try:
         match json.loads(text) if text.startswith("{") else None:
             case {"exit_code": int() | None as code, "stdout": str(out), "stderr": str(err), **rest}:
                 parts = (decoded(out), decoded(err), str(rest.get("reason") or ""))
-                return Output("\n".join(filter(None, parts)), code)
+                return ToolOutput("\n".join(filter(None, parts)), code)
             case {"data": str(data)}:
-                return Output(decoded(data))
+                return ToolOutput(decoded(data))
             case {"size": int(size)}:
-                return Output(f"{size:,} bytes")
+                return ToolOutput(f"{size:,} bytes")
     except (ValueError, RecursionError, binascii.Error):
         pass
-    return Output(text)
+    return ToolOutput(text)
 
 
 def decoded(data: str) -> str:

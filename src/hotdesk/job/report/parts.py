@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from hotdesk.job.people.wait import clock
 from hotdesk.job.report.facts import Tone
 from hotdesk.job.report.markup import Child, Markup, joined, tag
-from hotdesk.job.report.pictures import Shown
+from hotdesk.job.report.pictures import ReportPicture
 
 SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✕", "wait": "•", "plain": "·"}
 """No colour is the only sign of anything."""
@@ -64,7 +64,7 @@ def moment(at: int) -> Markup:
     return tag("time", clock(at)[11:19], datetime=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at / 1000)))
 
 
-def picture(shown: Shown, alt: str, caption: Child) -> Markup:
+def picture(shown: ReportPicture, alt: str, caption: Child) -> Markup:
     """Show a picture."""
     image = tag("img", src=shown.source, alt=alt, width=shown.width, height=shown.height)
     return tag("figure", image, tag("figcaption", caption))

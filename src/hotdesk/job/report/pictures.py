@@ -23,7 +23,7 @@ OURS = ("screen_", "computer")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReportPicture:
     """A picture as a report holds it."""
 
     width: int
@@ -43,7 +43,7 @@ class Album:
     unread: int = 0
     """Pictures that were made in a desk, and so are not opened here."""
 
-    def screen(self, png: bytes, width: int = 960) -> Shown | None:
+    def screen(self, png: bytes, width: int = 960) -> ReportPicture | None:
         """Take a picture of a screen in; None where there is no room, or it is not one of ours."""
         if self.screens <= 0:
             self.left_out += 1
@@ -55,7 +55,7 @@ class Album:
         self.screens -= 1
         return self.take(image, width)
 
-    def page(self, png: bytes, width: int = 640) -> Shown | None:
+    def page(self, png: bytes, width: int = 640) -> ReportPicture | None:
         """Take a page in that a check drew: it was encoded here, from pixels, and sealed."""
         if self.pages <= 0:
             self.left_out += 1
@@ -64,7 +64,7 @@ class Album:
         with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
             return self.take(image.convert("RGB"), width)
 
-    def take(self, image: Image.Image, width: int) -> Shown | None:
+    def take(self, image: Image.Image, width: int) -> ReportPicture | None:
         """Scale a picture down, and encode it."""
         image.thumbnail((width, 2 * width), Image.Resampling.HAMMING)
         made = io.BytesIO()
@@ -74,7 +74,7 @@ class Album:
             self.left_out += 1
             return None
         self.room -= len(source)
-        return Shown(image.width, image.height, source)
+        return ReportPicture(image.width, image.height, source)
 
 
 def screen_of(png: bytes) -> Image.Image | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotdesk.job.people.wait import clock
-from hotdesk.job.report.facts import Decision, PlannedStep, Report, Tone
+from hotdesk.job.report.facts import JobReport, PlannedStep, ReportedDecision, Tone
 from hotdesk.job.report.markup import Markup, joined, said, tag
 from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
 from hotdesk.job.report.timeline_entries import ANSWERS
@@ -13,12 +13,12 @@ STANDS: dict[str, tuple[str, Tone]] = {
 }  # fmt: skip
 
 
-def plan(report: Report) -> Markup:
+def plan(report: JobReport) -> Markup:
     """Tell what was planned, and who said yes."""
     return section("plan", "Plan and approvals", steps(report), digest(report), approvals(report.decisions))
 
 
-def steps(report: Report) -> Markup:
+def steps(report: JobReport) -> Markup:
     """List the steps, each with how it stands."""
     intents = {each.name: each for each in report.plan}
     items = []
@@ -38,7 +38,7 @@ def means(step: PlannedStep) -> Markup | None:
     return tag("p", joined(*parts), class_="means") if parts else None
 
 
-def digest(report: Report) -> Markup | None:
+def digest(report: JobReport) -> Markup | None:
     """Say which plan it was, and that it was tried beforehand."""
     if not report.tale.plan:
         return None
@@ -47,7 +47,7 @@ def digest(report: Report) -> Markup | None:
     return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Tried beforehand", told))
 
 
-def approvals(decisions: list[Decision]) -> Markup:
+def approvals(decisions: list[ReportedDecision]) -> Markup:
     """List who decided what, and when."""
     if not decisions:
         return note("wait", "Nobody was asked for anything.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hotdesk.job.format import plural
 from hotdesk.job.people.wait import clock
-from hotdesk.job.report.facts import Report
+from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, said, tag
 from hotdesk.job.report.parts import bullets, fingerprint, note, section
 
@@ -17,7 +17,7 @@ SOURCE = (
 )
 
 
-def receipt(report: Report) -> Markup:
+def receipt(report: JobReport) -> Markup:
     """Say what burning destroyed, kept on purpose, found left."""
     ashes = report.tale.receipt
     if ashes is None:
@@ -39,7 +39,7 @@ def column(title: str, lines: Sequence[str], none: str) -> Markup:
     return tag("div", tag("h3", title), told)
 
 
-def unknowns(report: Report) -> list[str]:
+def unknowns(report: JobReport) -> list[str]:
     """Say what this report cannot tell."""
     tale, told = report.tale, []
     if tale.forgotten is not None:
@@ -60,7 +60,7 @@ def unknowns(report: Report) -> list[str]:
     return told
 
 
-def about(report: Report) -> Markup:
+def about(report: JobReport) -> Markup:
     """Say where all of this comes from, and what it does not prove."""
     found = unknowns(report)
     brief = fingerprint(report.tale.brief or "not known")

@@ -25,21 +25,21 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
-from hotdesk.job.report.facts import Act, Attempted, Moment
-from hotdesk.job.report.paper_text import Reading, failure_of, one_line, output_of, use_of
+from hotdesk.job.report.facts import Attempted, Moment, ToolUse
+from hotdesk.job.report.paper_text import PaperReader, failure_of, one_line, output_of, use_of
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.timeline_entries import moment_of
 from hotdesk.plan import OURS
 
 
 @dataclass(slots=True)
-class Story:
+class Timeline:
     """The timeline of one job; takes its events in, in their order."""
 
-    reading: Reading
+    reading: PaperReader
     timeline: list[Attempted | Moment] = field(default_factory=list)
     attempts: list[Attempted] = field(default_factory=list)
-    acts: dict[int, Act] = field(default_factory=dict)
+    acts: dict[int, ToolUse] = field(default_factory=dict)
     looks: dict[str, dict[str, Verified]] = field(default_factory=dict)
     """The last verdict of each check, by deliverable and check."""
     unread: int = 0
@@ -89,7 +89,7 @@ class Story:
                 self.words = one_line(str(reply.get("text") or reply.get("thought") or ""))
             case Acted():
                 call = use_of(self.reading.told(event.paper))
-                act = Act(event.act, event.tool, at, call, self.words, call_paper=event.paper, changed=number)
+                act = ToolUse(event.act, event.tool, at, call, self.words, call_paper=event.paper, changed=number)
                 self.acts[event.act], self.words = act, ""
                 for last in self.attempts[-1:]:
                     last.acts.append(act)
@@ -98,7 +98,7 @@ class Story:
                 self.observe(self.acts[event.act], event)
                 self.acts[event.act].changed = number
 
-    def observe(self, act: Act, event: Observed) -> None:
+    def observe(self, act: ToolUse, event: Observed) -> None:
         """Take in what came of an act."""
         act.outcome, act.ms, act.paper = event.outcome, event.ms, event.paper
         seen = self.reading.told(event.paper)
@@ -126,7 +126,7 @@ class Following:
     """A story that is read on as its job goes on."""
 
     job: str
-    story: Story
+    story: Timeline
     last: int = 0
     """The place in the journal up to which it was read."""
     desks: set[str] = field(default_factory=set)

@@ -6,7 +6,7 @@ import time
 
 from hotdesk.job.format import lasting, money, plural
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.report.facts import Report, Tone
+from hotdesk.job.report.facts import JobReport, Tone
 from hotdesk.job.report.markup import Markup, joined, said, tag
 from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
@@ -26,7 +26,7 @@ LONG = 120
 """Characters of a goal that is no headline any more."""
 
 
-def header(report: Report) -> Markup:
+def header(report: JobReport) -> Markup:
     """Say what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
     goal, found = tale.goal or "The goal is not known", finding(report)
@@ -44,7 +44,7 @@ def header(report: Report) -> Markup:
     )
 
 
-def finding(report: Report) -> str:
+def finding(report: JobReport) -> str:
     """Give in a line what the worker found, where the job is done and kept what it made; else nothing.
 
     It is the summary of the last step that made something that is kept, or of the last step.
@@ -59,7 +59,7 @@ def finding(report: Report) -> str:
     return text if len(text.split()) >= FEW else ""
 
 
-def outcome(report: Report) -> Markup:
+def outcome(report: JobReport) -> Markup:
     """Say in one sentence what came of it."""
     how, why = report.state
     took, because = lasting(seconds(report)), said(why.rstrip("."), 600) if why else None
@@ -89,12 +89,12 @@ def outcome(report: Report) -> Markup:
     return tag("span", *parts)
 
 
-def resume(report: Report) -> Markup:
+def resume(report: JobReport) -> Markup:
     """Say how it goes on."""
     return tag("code", f"hotdesk resume {report.tale.job}")
 
 
-def results(report: Report) -> Markup:
+def results(report: JobReport) -> Markup:
     """Say what came out."""
     kept = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not kept:
@@ -104,18 +104,18 @@ def results(report: Report) -> Markup:
     return tag("span", names, f" passed every check in a clean desk and {'is' if len(kept) == 1 else 'are'} kept.")
 
 
-def anchor(report: Report, path: str) -> str:
+def anchor(report: JobReport, path: str) -> str:
     """Name the place in the page where a deliverable is."""
     return f"file-{1 + list(report.delivered).index(path)}"
 
 
-def seconds(report: Report) -> float:
+def seconds(report: JobReport) -> float:
     """Give how long it was worked at."""
     course = report.tale.course
     return course.elapsed(course.last)
 
 
-def figures(report: Report) -> Markup:
+def figures(report: JobReport) -> Markup:
     """Give the numbers people ask for first."""
     tale = report.tale
     refused = sum(each.verdict in REFUSED for each in report.exchanges)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.report.deliverables import faults
-from hotdesk.job.report.facts import Act, Attempted, Moment, Report, Tone
+from hotdesk.job.report.facts import Attempted, JobReport, Moment, Tone, ToolUse
 from hotdesk.job.report.markup import Markup, block, joined, said, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
 from hotdesk.job.report.plan import STANDS
@@ -14,7 +14,7 @@ MOST_ACTS, MOST_FAILED = 1000, 12
 """Acts listed of one attempt, and failures told at length."""
 
 
-def timeline(report: Report) -> Markup:
+def timeline(report: JobReport) -> Markup:
     """Tell what happened, in order."""
     items = [attempted(each) if isinstance(each, Attempted) else happened(each) for each in report.timeline]
     return section("timeline", "What happened", tag("ol", *items, class_="timeline"))
@@ -72,7 +72,7 @@ def attempted(each: Attempted) -> Markup:
     )
 
 
-def failure(attempt: Attempted, place: int, act: Act) -> Markup:
+def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
     """Tell of an act that failed, and how it went on."""
     after = attempt.acts[place + 1] if place + 1 < len(attempt.acts) else None
     if after is None:
@@ -91,7 +91,7 @@ def failure(attempt: Attempted, place: int, act: Act) -> Markup:
     return tag("div", head, block(act.words) if act.words else None, why, tag("p", told), class_="failure")
 
 
-def named(act: Act) -> Markup:
+def named(act: ToolUse) -> Markup:
     """Name an act: its tool, and what it was used for."""
     return joined(tag("code", act.tool), tag("span", " ", said(act.call)))
 

@@ -118,7 +118,7 @@ def editor(tmp_path: Path, script: str, code: int = 0) -> str:
     return f"'{path}' --wait"
 
 
-def case_of(ledger: Ledger, kind: str = "plan") -> decision.Case:
+def case_of(ledger: Ledger, kind: str = "plan") -> decision.OpenDecision:
     """Give something that waits."""
     case = decision.find_case(ledger.settings, ledger.ask(ledger.begin(), kind).id)
     assert case is not None

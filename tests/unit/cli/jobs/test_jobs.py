@@ -16,7 +16,7 @@ from hotdesk.cli.jobs.show_page import page
 from hotdesk.errors import BriefError
 from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
 from hotdesk.job.record.lock import held
-from hotdesk.job.record.summary import Tale, tell
+from hotdesk.job.record.summary import JobSummary, tell
 
 WAITS, PAUSED, KILLED = ("i" + letter * 20 for letter in "wpk")
 
@@ -201,7 +201,7 @@ def test_following_goes_on_while_somebody_works_and_takes_new_desks_in(ledger: L
 
 
 def test_an_attempt_that_was_broken_off_counts_with_its_time() -> None:
-    tale = Tale(JOB)
+    tale = JobSummary(JOB)
     events = (JobBegun(JOB, "g", "b"), Planned(JOB, "ab", ("read",), "p"), StepBegun(JOB, "read", "r"))
     for event in (*events, JobPaused(JOB, "stopped")):
         tale.take(event, tale.last + 1000)

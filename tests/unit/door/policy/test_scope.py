@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from hotdesk.brief import CLOSED, Grant, Place, Rule, Scope, digest, parse_scope, scope_json
+from hotdesk.brief import CLOSED, Grant, Rule, Scope, SecretPlace, digest, parse_scope, scope_json
 from hotdesk.cli import options
 from hotdesk.door.policy.scope import grant_of, scope_of
 from hotdesk.errors import BriefError
@@ -66,7 +66,7 @@ def test_the_command_line_and_a_brief_give_the_same_scope() -> None:
     assert scope.rules[0] == Rule(
         "erp.test", methods=("GET",), path="/data/*", query=(("page", "1"),), up=1 << 20, rate=2.0
     )
-    assert scope.grants[1].places == (Place("header", "X-Key", swap=True), Place("cookie", "session"))
+    assert scope.grants[1].places == (SecretPlace("header", "X-Key", swap=True), SecretPlace("cookie", "session"))
     assert digest(scope_of(brief["rules"], brief["grants"])) != digest(scope)
 
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import pytest
 from tests.outgoing import FORM, IS_FORM, IS_JSON, JSON, OTHER, VALUE, P, asks, held, refused, sent
 
-from hotdesk.brief import Place
+from hotdesk.brief import SecretPlace
 from hotdesk.door.secrets.bodies import BODY_LIMIT, MOST_FIELDS, MOST_LOOKED_AT
 from hotdesk.door.secrets.inject import InjectionPlan, plan
 
@@ -46,7 +46,7 @@ def test_a_json_field_is_swapped_and_the_rest_left_as_it_is() -> None:
     done = sent(CALL, held(JSON), body=body, value='p"\\ä'.encode())
     assert done.body == body.replace(P, b'p\\"\\\\\\u00e4')
     assert json.loads(done.body)["auth"]["password"] == 'p"\\ä'
-    listed = Place("json", "items.1.key", method="POST", path="/login")
+    listed = SecretPlace("json", "items.1.key", method="POST", path="/login")
     assert VALUE in sent(CALL, held(listed), body=b'{"items":[0,{"key":"' + P + b'"}]}').body
 
 

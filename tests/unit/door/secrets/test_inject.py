@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from tests.outgoing import FORM, HOST, IS_FORM, JSON, OTHER, VALUE, P, asks, basic, held, refused, send, sent, values
 
-from hotdesk.brief import Place
+from hotdesk.brief import SecretPlace
 from hotdesk.door.grant import Kind, Refusal
 from hotdesk.door.secrets.inject import InjectionPlan, plan, wanted
 from hotdesk.door.secrets.outgoing import COOKIES, PARAMETERS, Outgoing, harden
@@ -18,14 +18,14 @@ from hotdesk.door.secrets.outgoing import COOKIES, PARAMETERS, Outgoing, harden
         (None, "token", VALUE, b"authorization", b"Bearer " + VALUE),
         (None, "oauth2", VALUE, b"authorization", b"Bearer " + VALUE),
         (None, "basic", b"ann:pw", b"authorization", basic(b"ann:pw")),
-        (Place("basic"), "token", VALUE, b"authorization", basic(b"x-access-token:" + VALUE)),
-        (Place("basic", "oauth2"), "token", VALUE, b"authorization", basic(b"oauth2:" + VALUE)),
-        (Place("header", "X-Erp-Key"), "token", VALUE, b"x-erp-key", VALUE),
-        (Place("cookie", "sid"), "token", VALUE, b"cookie", b"sid=" + VALUE),
+        (SecretPlace("basic"), "token", VALUE, b"authorization", basic(b"x-access-token:" + VALUE)),
+        (SecretPlace("basic", "oauth2"), "token", VALUE, b"authorization", basic(b"oauth2:" + VALUE)),
+        (SecretPlace("header", "X-Erp-Key"), "token", VALUE, b"x-erp-key", VALUE),
+        (SecretPlace("cookie", "sid"), "token", VALUE, b"cookie", b"sid=" + VALUE),
     ],
 )
 def test_a_secret_is_attached_where_its_grant_says(
-    place: Place | None, kind: Kind, value: bytes, header: bytes, expected: bytes
+    place: SecretPlace | None, kind: Kind, value: bytes, header: bytes, expected: bytes
 ) -> None:
     done = sent(asks(), held(*([place] if place else []), kind=kind), value=value)
     assert values(done.headers, header) == [expected]
@@ -41,7 +41,7 @@ def test_what_went_along_is_told_without_its_value() -> None:
 
 @pytest.mark.parametrize("name", [b"x-erp-key", b"X-ERP-KEY", b"X_Erp_Key", b"x-erp_key"])
 def test_copies_of_an_attached_header_are_removed_first(name: bytes) -> None:
-    done = sent(asks((name, b"mine"), (name, b"again")), held(Place("header", "X-Erp-Key")))
+    done = sent(asks((name, b"mine"), (name, b"again")), held(SecretPlace("header", "X-Erp-Key")))
     assert [value for one, value in done.headers if b"erp" in one.lower()] == [VALUE]
 
 
@@ -60,23 +60,25 @@ def test_a_desk_may_write_the_placeholder_where_the_secret_is_attached(written: 
     ],
 )
 def test_a_placeholder_in_a_header_is_swapped_as_it_was_written(written: bytes, expected: bytes) -> None:
-    done = sent(asks((b"AUTHORIZATION", written)), held(Place("bearer", swap=True)))
+    done = sent(asks((b"AUTHORIZATION", written)), held(SecretPlace("bearer", swap=True)))
     assert values(done.headers, b"authorization") == [expected]
 
 
 def test_in_basic_user_and_password_go_as_the_vault_has_them() -> None:
     done = sent(
-        asks((b"Authorization", basic(b"mallory:" + P))), held(Place("basic", swap=True), kind="basic"), value=b"ann:pw"
+        asks((b"Authorization", basic(b"mallory:" + P))),
+        held(SecretPlace("basic", swap=True), kind="basic"),
+        value=b"ann:pw",
     )
     assert values(done.headers, b"authorization") == [basic(b"ann:pw")]
 
 
 def test_without_a_placeholder_nothing_is_swapped_and_no_value_is_asked_for() -> None:
-    made = plan(asks(), [held(Place("bearer", swap=True), FORM, JSON)])
+    made = plan(asks(), [held(SecretPlace("bearer", swap=True), FORM, JSON)])
     assert isinstance(made, InjectionPlan)
     assert wanted(made) == ()
     assert made.granted
-    assert values(sent(asks(), held(Place("bearer", swap=True))).headers, b"authorization") == []
+    assert values(sent(asks(), held(SecretPlace("bearer", swap=True))).headers, b"authorization") == []
 
 
 def test_of_two_grants_for_one_place_the_desk_says_which() -> None:
@@ -136,7 +138,7 @@ def test_over_http_a_secret_is_not_even_attached() -> None:
     assert values(sent(asks(scheme="http", port=443), held()).headers, b"authorization") == []
 
 
-QUERY = Place("query", "key", method="GET", path="/v1/items", swap=True)
+QUERY = SecretPlace("query", "key", method="GET", path="/v1/items", swap=True)
 
 
 def test_a_parameter_is_swapped_at_its_method_and_path_only() -> None:
@@ -147,11 +149,11 @@ def test_a_parameter_is_swapped_at_its_method_and_path_only() -> None:
     assert refused(asks(query=b"key=" + P, method="POST"), held(QUERY))
     assert refused(asks(query=b"key=" + P + b"&key=" + P), held(QUERY))
     assert refused(asks(query=b"key=x" + P), held(QUERY))
-    assert refused(asks(query=b"key=" + P), held(Place("query", "key", swap=True)))
+    assert refused(asks(query=b"key=" + P), held(SecretPlace("query", "key", swap=True)))
 
 
 def test_a_parameter_is_attached_at_its_method_and_path_only() -> None:
-    place = Place("query", "key", method="GET", path="/v1/items")
+    place = SecretPlace("query", "key", method="GET", path="/v1/items")
     assert sent(asks(query=b"a=1"), held(place)).query == b"a=1&key=" + VALUE
     assert sent(asks(query=b"a=1", path="/"), held(place)).query == b"a=1"
     assert sent(asks(query=b"key=mine&a=1&%6bey=2"), held(place, foreign=True)).query == b"key=" + VALUE + b"&a=1"
@@ -159,8 +161,8 @@ def test_a_parameter_is_attached_at_its_method_and_path_only() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"a\r\nX-Evil: 1", b"a\0b", b"a\nb"])
 def test_a_value_that_would_break_a_header_is_not_sent(value: bytes) -> None:
-    assert isinstance(send(asks(), held(Place("header", "X-Key")), value=value), Refusal)
-    assert isinstance(send(asks(), held(Place("cookie", "sid")), value=value or b"a; b=c"), Refusal)
+    assert isinstance(send(asks(), held(SecretPlace("header", "X-Key")), value=value), Refusal)
+    assert isinstance(send(asks(), held(SecretPlace("cookie", "sid")), value=value or b"a; b=c"), Refusal)
 
 
 def test_answers_of_a_granted_host_are_asked_for_whole_and_unpacked() -> None:
@@ -169,7 +171,7 @@ def test_answers_of_a_granted_host_are_asked_for_whole_and_unpacked() -> None:
         (b"Sec-WebSocket-Extensions", b"permessage-deflate"), (b"Accept", b"*/*"),
     ]  # fmt: skip
     assert harden(asked) == [(b"Accept", b"*/*"), (b"Accept-Encoding", b"identity")]
-    done = sent(asks(*asked), held(Place("bearer", swap=True)))
+    done = sent(asks(*asked), held(SecretPlace("bearer", swap=True)))
     assert values(done.headers, b"range") == []
     assert values(done.headers, b"accept-encoding") == [b"identity"]
     assert values(sent(asks(*asked, host="open.test"), held()).headers, b"range") == [b"bytes=0-3"]

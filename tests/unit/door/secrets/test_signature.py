@@ -7,7 +7,7 @@ import pytest
 from tests.outgoing import HOST as ERP
 from tests.outgoing import IS_FORM, OTHER, P, asks, held
 
-from hotdesk.brief import Grant, Place
+from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import LiveGrant, Refusal
 from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan, signed, wanted
 from hotdesk.door.secrets.outgoing import Outgoing
@@ -280,8 +280,12 @@ def test_a_desk_signs_with_no_key_of_its_own() -> None:
 
 
 def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
-    assert isinstance(plan(asks((b"Authorization", said())), [held(Place("bearer", swap=True), foreign=True)]), Refusal)
-    placed = LiveGrant("k", Grant("aws", ERP, places=(Place("header", "X-Key"), Place("bearer"))), P, "sigv4", S3)
+    assert isinstance(
+        plan(asks((b"Authorization", said())), [held(SecretPlace("bearer", swap=True), foreign=True)]), Refusal
+    )
+    placed = LiveGrant(
+        "k", Grant("aws", ERP, places=(SecretPlace("header", "X-Key"), SecretPlace("bearer"))), P, "sigv4", S3
+    )
     for one in (placed, replace(placed, signer=None)):
         made = plan(asks(path=f"/{S3.bucket}/x"), [one])
         assert isinstance(made, InjectionPlan)

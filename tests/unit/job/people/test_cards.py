@@ -9,14 +9,14 @@ import pytest
 
 from hotdesk.brain.amendments import Amendment, amend
 from hotdesk.brief import Scope, parse_grant, parse_rule
-from hotdesk.brief.brief import Deliverable, Job
+from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.brief.names import registrable
 from hotdesk.job.people.cards import amendment_card, plan_card
 from hotdesk.plan import Action, Plan, Step
 
 RULES = ("read erp.example.test", "POST erp.example.test/orders", "ask POST erp.example.test/pay", "read doc.test")
 SCOPE = Scope(tuple(parse_rule(each) for each in RULES), (parse_grant("erp@erp.example.test bearer"),))
-JOB = Job("goal", (), Path(), "b" * 64, inputs=("in",), scope=SCOPE)
+JOB = Brief("goal", (), Path(), "b" * 64, inputs=("in",), scope=SCOPE)
 PLAN = Plan(
     (
         Step("read", "Read it.", ("shell",), ("GET doc.test/x",), (), ("in",), ("a.csv",)),

@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from hotdesk.brain.seam import Halted
-from hotdesk.brief.brief import Budget
+from hotdesk.brief.brief import JobBudget
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Decided, Event, Pending, ignore
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people.people import People
-from hotdesk.job.people.wait import Card, Waiting, waiting_in
+from hotdesk.job.people.wait import Card, OpenQuestions, waiting_in
 from hotdesk.job.record import papers
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import read_past
@@ -50,10 +50,10 @@ class Office:
     driven: int = 0
     """How often it is found that somebody drives."""
 
-    def people(self, seconds: float = 60.0, patience: float = 60.0, waiting: Waiting | None = None) -> People:
+    def people(self, seconds: float = 60.0, patience: float = 60.0, waiting: OpenQuestions | None = None) -> People:
         """Give the people of the job, as a process that takes it up has them."""
-        log = JobLog(JOB, self.machine, self.kept, ignore, Budget(), 600.0)
-        return People(log, self.journal, seconds, patience, waiting or Waiting(), give_back=self.give_back)
+        log = JobLog(JOB, self.machine, self.kept, ignore, JobBudget(), 600.0)
+        return People(log, self.journal, seconds, patience, waiting or OpenQuestions(), give_back=self.give_back)
 
     async def give_back(self) -> bool:
         """Take down that desks were given back, unless somebody drives them."""

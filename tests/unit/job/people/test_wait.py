@@ -11,7 +11,7 @@ from tests.ledger import JOB, Ledger
 
 from hotdesk.errors import BriefError
 from hotdesk.event import Decided, Forgotten, JobEnded, Pending
-from hotdesk.job.people.wait import Card, Waiting, decide, read_card, require_open, waiting_everywhere, waiting_in
+from hotdesk.job.people.wait import Card, OpenQuestions, decide, read_card, require_open, waiting_everywhere, waiting_in
 
 LATE = 1 << 50
 
@@ -55,7 +55,7 @@ def test_nothing_waits_in_a_job_that_is_over_or_forgotten(ledger: Ledger, end: J
 
 
 def test_reading_on_takes_only_what_is_new(ledger: Ledger) -> None:
-    kept, found = ledger.begin(), Waiting()
+    kept, found = ledger.begin(), OpenQuestions()
     one = ledger.ask(kept)
     found.read_on(ledger.path, JOB)
     place = found.last

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from hotdesk.brain.seam import Halted, Spent
-from hotdesk.brief.brief import Budget
+from hotdesk.brief.brief import JobBudget
 from hotdesk.event import ignore
 from hotdesk.job.record.log import JobLog
 
@@ -16,7 +16,7 @@ from hotdesk.job.record.log import JobLog
 def log_of(seconds: float) -> JobLog:
     """Make the log of a job that writes nothing."""
     nothing: Any = None
-    return JobLog("i" + "j" * 20, nothing, nothing, ignore, Budget(), seconds)
+    return JobLog("i" + "j" * 20, nothing, nothing, ignore, JobBudget(), seconds)
 
 
 async def nap(seconds: float) -> str:

@@ -21,7 +21,7 @@ from hotdesk.event import (
     StepEnded,
     Thought,
 )
-from hotdesk.job.record.progress import Course
+from hotdesk.job.record.progress import Progress
 from hotdesk.job.record.receipt import fold_timed
 
 JOB = "i1"
@@ -34,15 +34,15 @@ def thought(step: str, model: str, dollars: float) -> Thought:
     return Thought(JOB, step, 1, model, "p", 10, 5, 3, 1000, 20, dollars)
 
 
-def course_of(*events: tuple[float, Event]) -> Course:
+def course_of(*events: tuple[float, Event]) -> Progress:
     """Fold events."""
-    course = Course()
+    course = Progress()
     for at, event in events:
         course.take(event, at)
     return course
 
 
-def stands(course: Course) -> list[str]:
+def stands(course: Progress) -> list[str]:
     """Say how far each step is."""
     return [step.stand for step in course.steps.values()]
 

@@ -34,7 +34,7 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
-from hotdesk.job.record.resume_state import Past
+from hotdesk.job.record.resume_state import ResumeState
 
 JOB = "i" + "a1b2" * 5
 BEGUN = JobBegun(JOB, "compare", "ab" * 32, "recorded script 1a2b", "uid 0 pid 1")
@@ -71,9 +71,9 @@ def finished(step: str, acts: int = 1, sha256: str = "dd" * 32) -> tuple[Event, 
     return Checkpointed(JOB, step, acts, sha256, 9), Summed(JOB, step, "s"), StepEnded(JOB, step, "done")
 
 
-def fold(*events: Event | Sequence[Event]) -> Past:
+def fold(*events: Event | Sequence[Event]) -> ResumeState:
     """Fold events, a millisecond each."""
-    past, at = Past(JOB), 1000
+    past, at = ResumeState(JOB), 1000
     for each in events:
         for event in each if isinstance(each, tuple) else (each,):
             past.take(event, at)
@@ -196,7 +196,7 @@ def test_a_failed_attempt_voids_what_was_kept_amid_it() -> None:
 
 
 def test_what_was_waited_for_is_no_work() -> None:
-    past = Past(JOB)
+    past = ResumeState(JOB)
     for event, at in ((BEGUN, 0), (ONE, 1000), (RESUMED, 900_000), (act_of_two := thought(1), 901_000)):
         past.take(event, at)
     assert isinstance(act_of_two, Thought)

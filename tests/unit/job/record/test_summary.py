@@ -26,7 +26,7 @@ from hotdesk.event import (
     Thought,
 )
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.record.summary import CHECKING, Tale, find_job, tales, tell
+from hotdesk.job.record.summary import CHECKING, JobSummary, find_job, tales, tell
 
 NOW, LATER = 1_000, 2_000
 PENDING = Pending(JOB, "1a2b3c4d", "plan", "ab" * 32, "cd" * 32, LATER)
@@ -40,9 +40,9 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     made.journal.close()
 
 
-def told(*events: Event) -> Tale:
+def told(*events: Event) -> JobSummary:
     """Fold events."""
-    tale = Tale(JOB)
+    tale = JobSummary(JOB)
     for event in (JobBegun(JOB, "g", "b"), *events):
         tale.take(event, NOW)
     return tale

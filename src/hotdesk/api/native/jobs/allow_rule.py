@@ -18,7 +18,7 @@ from hotdesk.api.native.schema import JobName, Model
 from hotdesk.brief.rules import parse_rule, rule_text
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError
-from hotdesk.job.record.summary import Tale
+from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=documented(409))
 
@@ -43,7 +43,7 @@ async def allow(asked: ForApproval, job: JobName, told: Allowance) -> Allowed:
     rule = parse_rule(told.rule)
     require_public([rule])
     held = [each.id for each in await open_desks(asked) if each.job == job]
-    if not isinstance(tale, Tale) or not held:
+    if not isinstance(tale, JobSummary) or not held:
         why = "has no desk now for which anything could be allowed; ask again while it takes a step"
         raise Problem(409, "job.still", f"job {job} {why}")
     require_other(asked, tale)

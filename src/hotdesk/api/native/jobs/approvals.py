@@ -18,8 +18,8 @@ from hotdesk.event import Asked as Question
 from hotdesk.job.people import questions
 from hotdesk.job.people.draft import as_draft, from_draft
 from hotdesk.job.people.wait import WORDS
-from hotdesk.job.record.decisions import PLANS, Answer, Case, case_of, decided, require_first
-from hotdesk.job.record.summary import Tale
+from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, case_of, decided, require_first
+from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], responses=documented(409))
 LONGEST = 64 << 10
@@ -109,7 +109,7 @@ async def cases(asked: Asked) -> list[Approval]:
     return found
 
 
-def of_case(asked: Asked, tale: Tale, case: Case) -> Approval:
+def of_case(asked: Asked, tale: JobSummary, case: OpenDecision) -> Approval:
     """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
@@ -119,19 +119,19 @@ def of_case(asked: Asked, tale: Tale, case: Case) -> Approval:
     )  # fmt: skip
 
 
-def requester(asked: Asked, tale: Tale) -> str:
+def requester(asked: Asked, tale: JobSummary) -> str:
     """Name who asked for a job."""
     request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(tale.job)
     return request.by if request is not None else tale.by
 
 
-def require_other(asked: Asked, tale: Tale) -> None:
+def require_other(asked: Asked, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
     if not asked.native.serving.requester_may_approve and requester(asked, tale) == asked.caller.name:
         raise Problem(403, "approval.requester", "who asked for a job does not approve it here; somebody else has to")
 
 
-def shown(case: Case) -> CardShown | None:
+def shown(case: OpenDecision) -> CardShown | None:
     """Give a card as it is shown."""
     if (card := case.card) is None:
         return None
@@ -152,7 +152,7 @@ def draft(subject: str) -> str:
         return ""
 
 
-async def settle(asked: Asked, tale: Tale, case: Case, told: Decision) -> Settled:
+async def settle(asked: Asked, tale: JobSummary, case: OpenDecision, told: Decision) -> Settled:
     """Decide what a job waits for, if nobody was first."""
     require_other(asked, tale)
     answer = meant(case, told)
@@ -171,7 +171,7 @@ async def settle(asked: Asked, tale: Tale, case: Case, told: Decision) -> Settle
     return Settled(id=made.id, answer=made.answer, by=made.by, digest=made.digest)
 
 
-def meant(case: Case, told: Decision) -> Answer:
+def meant(case: OpenDecision, told: Decision) -> Answer:
     """Say what an answer means for what waits; a question takes words, anything else yes or no."""
     kind = case.pending.kind
     match told.answer:
@@ -195,7 +195,7 @@ async def at_doors(asked: Asked) -> list[Approval]:
     return [of_question(asked, each.asked, jobs.get(each.asked.desk)) for each in waiting]
 
 
-def of_question(asked: Asked, question: Question, tale: Tale | None) -> Approval:
+def of_question(asked: Asked, question: Question, tale: JobSummary | None) -> Approval:
     """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
     place = {"domain": registrable(question.host), "host": question.host}

@@ -14,7 +14,7 @@ from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.desks.images import require_template
 from hotdesk.api.native.jobs.templates import Template
 from hotdesk.api.native.problems import Problem
-from hotdesk.brief.brief import Job
+from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.load import FILES, parse_job
 from hotdesk.brief.reserved import OPERATOR_ONLY
@@ -38,7 +38,9 @@ class Sent:
     name: str
 
 
-def lay_out(asked: Asked, folder: Path, text: str, form: Form, files: Sequence[Sent], template: Template | None) -> Job:
+def lay_out(
+    asked: Asked, folder: Path, text: str, form: Form, files: Sequence[Sent], template: Template | None
+) -> Brief:
     """Put a brief and its files into a folder of their own, and read it; what is wrong with it is told."""
     (folder / f"brief.{form}").write_text(text, encoding="utf-8")
     if template is not None:
@@ -87,7 +89,7 @@ def require_wanted(template: Template, name: str) -> None:
         raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {wanted}")
 
 
-def require_own_checks(template: Template, job: Job, files: Sequence[Sent]) -> None:
+def require_own_checks(template: Template, job: Brief, files: Sequence[Sent]) -> None:
     """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
     listed = {each.name for each in template.shown.files}
     needed = {name for item in job.deliverables for check in checks_of(item) for name in find(*check).beside}

@@ -11,7 +11,7 @@ from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted, Observed
 from hotdesk.job.record.decisions import JOBS, journal_of
-from hotdesk.job.report.paper_text import Reading
+from hotdesk.job.report.paper_text import PaperReader
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.pictures import screen_of
 
@@ -21,7 +21,7 @@ WIDTH = 1280
 def frame(settings: Config, job: str, act: int) -> bytes:
     """Give the picture of the screen that came of an act, as JPEG."""
     paper = paper_of(settings, job, act)
-    told = Reading(settings.lib / JOBS, job).told(paper) if paper else {}
+    told = PaperReader(settings.lib / JOBS, job).told(paper) if paper else {}
     try:
         image = screen_of(base64.b64decode(str(told.get("image", "")), validate=True))
     except (binascii.Error, ValueError):

@@ -28,14 +28,14 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.repeats import IdempotencyKey
 from hotdesk.api.native.schema import After, JobName, Limit, Model, Page, paged
 from hotdesk.api.native.uploads import UploadId
-from hotdesk.brief.brief import Job, Models
+from hotdesk.brief.brief import Brief, Models
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.value import Form
 from hotdesk.desk.seam import new_id
 from hotdesk.job.record.decisions import JOBS, journal_of
 from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.summary import Tale, tell
+from hotdesk.job.record.summary import JobSummary, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
 KEY_SHAPE = re.compile(r"[!-~]+")
@@ -150,7 +150,7 @@ def prepared(asked: Asked, told: JobOrder, job: str, folder: Place) -> tuple[Req
     return Request(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted, models
 
 
-def chosen_models(asked: Asked, told: JobOrder, read: Job, template: Template | None) -> tuple[str, ...]:
+def chosen_models(asked: Asked, told: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
     """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
     listed = asked.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
@@ -240,7 +240,7 @@ async def forget_job(asked: ForJobs, job: JobName) -> None:
     settings, kept = asked.tenant.settings, asked.tenant.settings.lib / JOBS / job
     if asked.native.jobs.starter.is_running(asked.tenant.name, job) or is_held(kept):
         raise Problem(409, "job.running", f"somebody works at job {job}; stop it first")
-    if isinstance(tale, Tale) and kept.is_dir():
+    if isinstance(tale, JobSummary) and kept.is_dir():
         noted = tale.forgotten is not None
         forget(settings.lib / JOBS, job, asked.tenant.host.note, asked.by, noted=noted)
     asked.native.stories.forget(asked.tenant.name, job)
@@ -260,7 +260,7 @@ async def get_frame(asked: ForJobs, job: JobName, act: Annotated[int, Path(ge=1,
     return Response(data, 200, {"X-Content-Type-Options": "nosniff", "Cache-Control": "private"}, "image/jpeg")
 
 
-async def find(asked: Asked, job: str) -> Tale | Request:
+async def find(asked: Asked, job: str) -> JobSummary | Request:
     """Give one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
     if job in await asked.ledger.known():
         return await anyio.to_thread.run_sync(tell, journal_of(asked.tenant.settings), job)

@@ -12,7 +12,7 @@ from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import JobBegun
 from hotdesk.job.record.decisions import journal_of
-from hotdesk.job.record.summary import LINE, Tale
+from hotdesk.job.record.summary import LINE, JobSummary
 
 LATELY = 10_000_000_000
 """Nanoseconds within which a commit is surely seen."""
@@ -24,12 +24,12 @@ class Ledger:
 
     def __init__(self, settings: Config) -> None:
         self.journal = journal_of(settings)
-        self.tales: dict[str, Tale] = {}
+        self.tales: dict[str, JobSummary] = {}
         self.last = 0
         self.seen: object = None
         self.reading = anyio.Lock()
 
-    async def known(self) -> dict[str, Tale]:
+    async def known(self) -> dict[str, JobSummary]:
         """Give every job there is, the oldest first."""
         async with self.reading:
             if (now := stamp(self.journal)) != self.seen:
@@ -44,7 +44,7 @@ class Ledger:
         for row in read(self.journal, names=NAMES, after=self.last):
             self.last = row.id
             if row.name == JobBegun.__name__ or row.chain in self.tales:
-                self.tales.setdefault(row.chain, Tale(row.chain)).take_row(row)
+                self.tales.setdefault(row.chain, JobSummary(row.chain)).take_row(row)
 
 
 def stamp(journal: Path) -> object:

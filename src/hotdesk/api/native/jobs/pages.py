@@ -17,7 +17,7 @@ from hotdesk.drive.catalog import Version
 from hotdesk.drive.journal import read
 from hotdesk.event import Verified
 from hotdesk.job.record.decisions import JOBS, journal_of
-from hotdesk.job.report.paper_text import Reading
+from hotdesk.job.report.paper_text import PaperReader
 
 MOST_PAGES = 100
 WIDTH = 1280
@@ -70,7 +70,7 @@ def drawn(settings: Config, version: Version) -> list[tuple[str, Picture]]:
         match row.event():
             case Verified(sha256=sha256, check=check, paper=paper) if sha256 == version.sha256:
                 last[check] = paper
-    reading = Reading(settings.lib / JOBS, version.job)
+    reading = PaperReader(settings.lib / JOBS, version.job)
     verdicts = ((check, reading.seen(paper)) for check, paper in last.items())
     return [(check, each) for check, seen in verdicts if seen is not None for each in seen.pictures][:MOST_PAGES]
 

@@ -14,7 +14,7 @@ import anyio
 
 from hotdesk.api.launch.job_command import ORDERS, folder_of
 from hotdesk.api.launch.launcher_client import Starter
-from hotdesk.brief.brief import Deliverable, Size
+from hotdesk.brief.brief import Deliverable, DeskSize
 from hotdesk.config import Config
 from hotdesk.errors import printable
 from hotdesk.job.verify import most_at_once
@@ -22,13 +22,13 @@ from hotdesk.linux import private_files
 
 BRIEF = "brief"
 REQUEST = "request.json"
-USUAL = Size()
+USUAL = DeskSize()
 """What a desk has of whose brief nothing is known any more."""
 TAIL = 2000
 """Bytes of what a job said last that are read where it never began."""
 
 
-def takes(size: Size = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
+def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> dict[str, float]:
     """Say what a job has of its tenant's quota while it runs: as many desks of its size as may be open at once.
 
     One is worked at; beside it there is one for a step that must not meet others' files, or there are those in which

@@ -17,10 +17,10 @@ from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.schema import JobName, Model, clean
 from hotdesk.checks.seam import Fault
 from hotdesk.job.record.decisions import JOBS, journal_of
-from hotdesk.job.record.summary import Tale
-from hotdesk.job.report.facts import Act, Attempted, Moment
-from hotdesk.job.report.paper_text import Reading, decoded, output_of
-from hotdesk.job.report.story import Following, Story
+from hotdesk.job.record.summary import JobSummary
+from hotdesk.job.report.facts import Attempted, Moment, ToolUse
+from hotdesk.job.report.paper_text import PaperReader, decoded, output_of
+from hotdesk.job.report.story import Following, Timeline
 
 router = APIRouter(tags=["jobs"], responses=documented())
 PIECE = 500
@@ -134,11 +134,11 @@ async def get_act(asked: ForJobs, job: JobName, act: ActNumber) -> ActShown:
 async def remembered(asked: Asked, job: str) -> Remembered | None:
     """Give a job's story as far as it was read; None: the job has not begun."""
     tale = await find(asked, job)
-    if not isinstance(tale, Tale):
+    if not isinstance(tale, JobSummary):
         return None
 
     def begin() -> Following:
-        return Following(job, Story(Reading(asked.tenant.settings.lib / JOBS, job)))
+        return Following(job, Timeline(PaperReader(asked.tenant.settings.lib / JOBS, job)))
 
     if tale.forgotten is not None:  # its papers are destroyed, and what was remembered of them is dropped
         asked.native.stories.forget(asked.tenant.name, job)
@@ -154,7 +154,7 @@ def read_on(asked: Asked, following: Following, after: int) -> StoryShown:
 
 def shown(following: Following, after: int) -> StoryShown:
     """Tell what changed after a place in the journal: a piece of it, and what one event changed never in two."""
-    changed: list[Moment | Attempted | Act] = [*following.story.timeline, *following.story.acts.values()]
+    changed: list[Moment | Attempted | ToolUse] = [*following.story.timeline, *following.story.acts.values()]
     new = sorted((each for each in changed if each.changed > after), key=lambda each: each.changed)
     more = len(new) > PIECE
     if more:
@@ -162,7 +162,7 @@ def shown(following: Following, after: int) -> StoryShown:
     return StoryShown(
         moments=[moment_of(each) for each in new if isinstance(each, Moment)],
         steps=[attempt_of(each) for each in new if isinstance(each, Attempted)],
-        acts=[ActLine.model_validate(line_of(each)) for each in new if isinstance(each, Act)],
+        acts=[ActLine.model_validate(line_of(each)) for each in new if isinstance(each, ToolUse)],
         last=new[-1].changed if more else max(following.last, after), more=more,
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def attempt_of(each: Attempted) -> AttemptShown:
     )  # fmt: skip
 
 
-def line_of(act: Act) -> dict[str, object]:
+def line_of(act: ToolUse) -> dict[str, object]:
     """Tell of an act in short."""
     return {
         "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": said(act.tool, TITLE),
@@ -202,7 +202,7 @@ def line_of(act: Act) -> dict[str, object]:
     }  # fmt: skip
 
 
-def whole_act(reading: Reading, act: Act) -> ActShown:
+def whole_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
     call, output = reading.told(act.call_paper).get("arguments"), output_of(reading.told(act.paper))
     arguments = [

@@ -16,8 +16,8 @@ from hotdesk.job.people.draft import as_draft
 from hotdesk.job.record import papers
 from hotdesk.job.record.decisions import JOBS, journal_of
 from hotdesk.job.record.lock import is_held
-from hotdesk.job.record.progress import Taken
-from hotdesk.job.record.summary import Tale, tell
+from hotdesk.job.record.progress import StepProgress
+from hotdesk.job.record.summary import JobSummary, tell
 
 NOT_ASKED = "could not be asked"
 """What is said of a model that did not answer: `brain.models.line`."""
@@ -100,12 +100,12 @@ class JobShown(JobLine):
     receipt: ReceiptShown | None
 
 
-def line(asked: Asked, tale: Tale) -> JobLine:
+def line(asked: Asked, tale: JobSummary) -> JobLine:
     """Tell of a job in a line."""
     return JobLine.model_validate(line_of(asked, latest(asked, tale)))
 
 
-def latest(asked: Asked, tale: Tale) -> Tale:
+def latest(asked: Asked, tale: JobSummary) -> JobSummary:
     """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
     state, _ = tale.state(is_live(asked, tale.job), int(time.time() * 1000))
     return tell(journal_of(asked.tenant.settings), tale.job) if state == "killed" else tale
@@ -117,7 +117,7 @@ def is_live(asked: Asked, job: str) -> bool:
     return here or is_held(asked.tenant.settings.lib / JOBS / job)
 
 
-def line_of(asked: Asked, tale: Tale) -> dict[str, object]:
+def line_of(asked: Asked, tale: JobSummary) -> dict[str, object]:
     """Give what a line about a job says."""
     settings, live = asked.tenant.settings, is_live(asked, tale.job)
     state, why = tale.state(live, int(time.time() * 1000))
@@ -158,7 +158,7 @@ def unborn(asked: Asked, request: Request) -> dict[str, object]:
     }  # fmt: skip
 
 
-def whole(asked: Asked, tale: Tale, open_desks: Sequence[str]) -> JobShown:
+def whole(asked: Asked, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
     tale = latest(asked, tale)
     return JobShown.model_validate({
@@ -181,7 +181,7 @@ def whole_unborn(asked: Asked, request: Request) -> JobShown:
     return JobShown.model_validate({**unborn(asked, request), **rest})
 
 
-def plan_text(asked: Asked, tale: Tale) -> str:
+def plan_text(asked: Asked, tale: JobSummary) -> str:
     """Read the plan as people edit it; nothing where it is gone."""
     if not tale.plan_paper:
         return ""
@@ -191,7 +191,7 @@ def plan_text(asked: Asked, tale: Tale) -> str:
         return ""
 
 
-def step_of(step: Taken) -> StepShown:
+def step_of(step: StepProgress) -> StepShown:
     """Tell of a step."""
     last = step.tries[-1] if step.tries else None
     return StepShown(
@@ -201,7 +201,7 @@ def step_of(step: Taken) -> StepShown:
     )  # fmt: skip
 
 
-def deliverables(tale: Tale) -> list[DeliverableShown]:
+def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     """Tell of the files a job made: the last that was found out of each."""
     kept: dict[str, Kept] = {each.path: each for each in tale.kept}
     proofs = {each.path: each.certificate for each in tale.certified}
